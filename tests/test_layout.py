@@ -101,13 +101,6 @@ def test_nothing_branches_on_a_device_or_a_stack() -> None:
     assert branches("if stack.name in ('xpu', other): pass") == ["stack.name in ('xpu', other)"]
 
 
-BY_HAND = {
-    "extras/fleet/picture.py": "is made of charts with the rest of the fleet",
-    "extras/nights/nodes/table.py": "becomes a table of the outline",
-}
-"""Files that still write Markdown's tables or SVG by hand; a list that only shrinks."""
-
-
 def by_hand(source: str) -> bool:
     """Whether a module writes a table of Markdown, or the root of an SVG, in its own strings."""
     return bool(re.search(r'<svg|\|---|"\| [{"]', source))
@@ -115,6 +108,6 @@ def by_hand(source: str) -> bool:
 
 def test_tables_and_pictures_are_made_in_one_place() -> None:
     files = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
-    found = {name for name, text in files.items() if by_hand(text)} - {"record/outline.py"}
-    assert found == {name for name in BY_HAND if (SOURCE / name).exists() or not name.startswith("extras/")}
+    found = {name for name, text in files.items() if by_hand(text)}
+    assert found == {"record/outline.py"}
     assert by_hand("yield '| a | b |\\n|---|---|'") and by_hand('f"<svg>"') and not by_hand("a | b")

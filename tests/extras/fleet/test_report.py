@@ -13,7 +13,7 @@ from stackproof.extras.fleet import judgement, picture, redact, report, sweep
 from stackproof.extras.fleet.judgement import FleetJudgement
 from stackproof.record.records import Verdict
 
-from ..nights.nodes.test_prometheus import parsed
+from ..prometheus_text import parsed
 from .making import KERNELS, SUBJECTS, MadeHost, edit, fleet
 
 SECRET = b"k" * 32

@@ -1,102 +1,111 @@
-"""The fleet as a picture: a strip for each subject, hosts in place, the same in each; outliers stand out and are named. Plain SVG."""
+"""The fleet as an SVG picture: a square for each host, and a strip for each subject in which outliers are named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import math
+from collections.abc import Iterator, Set
 
-from stackproof.api.base import in_html, plain
-from stackproof.extras.fleet import roster
-from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedGroup, SubjectStrip
+from stackproof.api.base import plain
+from stackproof.api.record import Markup, charts, el
+from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedGroup, JudgedHost, SubjectStrip
 
-_WIDTH, _LEFT, _STRIP, _HEAD = 960, 170, 66, 40
+_WIDTH, _LEFT, _STRIP, _HEAD, _LINE = 960, 170, 66, 40, 13
 _SPAN = 0.10
 """A strip shows this much above and below the median; what is beyond stands at its edge."""
-_MOST_NAMED = 6
-_LINE = 13
-_Odd = tuple[str, str, str]
+_MOST_NAMED, _MOST_TITLED = 6, 500
+_SIZES, _HIGH = (12, 10, 8, 6, 4, 3, 2), 84
+"""A square's width: the largest with which all hosts stand within so much height."""
+_RED, _BROWN, _GREY, _INK = "#d1242f", "#bf8700", "#57606a", "currentColor"
+_COLOURS = {
+    HostVerdict.PROVED: "#2da44e", HostVerdict.WRONG: _RED, HostVerdict.SLOW: _RED, HostVerdict.SUSPECTED: _BROWN,
+    HostVerdict.UNDECIDED: _BROWN, HostVerdict.UNLIKE: "#8250df", HostVerdict.INCOMPLETE: _GREY, HostVerdict.NOT_REACHED: _GREY,
+}  # fmt: skip
+_HOLLOW = (HostVerdict.NOT_REACHED, HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED)
+_CardOf = tuple[str, str, str]
 """Host, card, subject."""
-_COLOURS = {"plain": "#7d8590", "odd": "#d1242f", "split": "#9a6700", "ink": "currentColor", "line": "#8c959f"}
 
 
 def svg(found: FleetJudgement) -> str:
-    """Return the picture of all groups, one below the other; a title says what is to be seen, to those who hear it too."""
-    body, high = roster.drawn(found, _WIDTH, 10)
-    y = high + 20
+    """Return the picture: all hosts, then their groups, one below the other."""
+    squares, y = _squares(found)
+    body = [*squares]
     odd = {(host.host, one.card, one.subject) for host in found.hosts for one in host.findings}
     for group in found.groups:
         body += _head(group, found, y)
         y += _HEAD
         for strip in group.strips:
-            body += _strip(group, strip, y, odd)
+            body += _strip(group, strip, y + _STRIP // 2, odd)
             y += _STRIP
-    height = max(y + 10, 40)
-    title = in_html(found.headline)
-    size = f'viewBox="0 0 {_WIDTH} {height}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{title}" class="fleet">'
-    return "\n".join([head, f"<title>{title}</title>", *body, "</svg>", ""])
+    return charts.picture(found.headline, *body, width=_WIDTH, height=max(y + 10, 40))
 
 
-def _head(group: JudgedGroup, found: FleetJudgement, y: int) -> Iterator[str]:
+def _squares(found: FleetJudgement) -> tuple[list[Markup], int]:
+    """Return a square for each host with what each colour means, and where they end."""
+    count = max(len(found.hosts), 1)
+    size = next((one for one in _SIZES if math.ceil(count / (_WIDTH // one)) * one <= _HIGH), _SIZES[-1])
+    across = _WIDTH // size
+    places = {host.host: (size * (at % across), 10 + size * (at // across)) for at, host in enumerate(found.hosts)}
+    body, titled = list[Markup](), 0
+    for word in found.counts:
+        hosts = [host for host in found.hosts if host.standing is word]
+        alone = hosts[: _MOST_TITLED - titled] if word is not HostVerdict.PROVED or count <= _MOST_TITLED else []
+        titled += len(alone)
+        body += [_square(host, *places[host.host], size) for host in alone]
+        dots = "".join(
+            f"M{x + 1} {y + size // 2}h{max(size - 2, 1)}"
+            for x, y in (places[host.host] for host in hosts[len(alone) :])
+        )
+        body += [el("path", d=dots, stroke=_COLOURS[word], stroke_width=max(size - 2, 1), fill="none")] if dots else []
+    y = 25 + size * math.ceil(count / across)
+    counts = (el("tspan", f"{count} {word.value}", fill=_COLOURS[word], dx=12) for word, count in found.counts.items())
+    return [*body, el("text", *counts, x=-12, y=y)], y + 15
+
+
+def _square(host: JudgedHost, x: int, y: int, size: int) -> Markup:
+    colour, inner = _COLOURS[host.standing], max(size - 2, 1)
+    dress = {"fill": "none", "stroke": colour} if host.standing in _HOLLOW else {"fill": colour}
+    title = el("title", plain(f"{host.host}: {host.standing.value}", 120, lines=False))
+    return el("rect", title, x=x + 0.5, y=y + 0.5, width=inner, height=inner, **dress)
+
+
+def _head(group: JudgedGroup, found: FleetJudgement, y: int) -> Iterator[Markup]:
     """Yield what the group is, and who of it computes wrong, which no strip shows."""
-    yield _text(
-        0,
-        y + 12,
-        f"group {group.name}: {group.hosts} hosts, {plain(group.architecture, 100, lines=False)}",
-        "ink",
-        bold=True,
-    )
+    title = f"group {group.name}: {group.hosts} hosts, {plain(group.architecture, 100, lines=False)}"
+    yield el("text", title, x=0, y=y + 12, font_weight=600, fill=_INK)
     wrong = [host.host for host in found.hosts if host.group == group.name and host.standing is HostVerdict.WRONG]
     if wrong:
         more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
-        yield _text(0, y + 28, f"wrong: {plain(', '.join(wrong[:_MOST_NAMED]), 300, lines=False)}{more}", "odd")
+        yield el(
+            "text", f"wrong: {plain(', '.join(wrong[:_MOST_NAMED]), 300, lines=False)}{more}", x=0, y=y + 28, fill=_RED
+        )
 
 
-def _strip(group: JudgedGroup, strip: SubjectStrip, y: int, odd: Set[_Odd]) -> Iterator[str]:
-    """Yield the middle line, a dot for each card, the outliers last and named."""
-    middle, place = y + _STRIP // 2, _places(len(strip.ratios))
-    yield _text(0, middle + 4, plain(strip.subject, 26, lines=False), "ink")
-    yield f'<path d="M{_LEFT} {middle}H{_WIDTH}" stroke="{_COLOURS["line"]}"/>'
-    named = _outliers(group, strip, odd)
-    dots = [f"M{place[at]} {_y(ratio, middle)}h0" for at, ratio in enumerate(strip.ratios) if ratio and at not in named]
+def _strip(group: JudgedGroup, strip: SubjectStrip, middle: int, odd: Set[_CardOf]) -> Iterator[Markup]:
+    """Yield the middle line, a dot for each card, slower ones higher; the outliers last and named, the slowest first."""
+    step = (_WIDTH - _LEFT - 20) / max(len(strip.ratios), 1)
+    points = [(round(_LEFT + 10 + step * (at + 0.5), 1), _y(ratio, middle)) for at, ratio in enumerate(strip.ratios)]
+    outliers = [
+        at for at, card in enumerate(group.cards) if strip.ratios[at] and (*card_of(card), strip.subject) in odd
+    ]
+    yield el("text", plain(strip.subject, 26, lines=False), x=0, y=middle + 4, fill=_INK)
+    yield el("path", d=f"M{_LEFT} {middle}H{_WIDTH}", stroke="#8c959f")
+    dots = "".join(f"M{x} {y}h0" for at, (x, y) in enumerate(points) if strip.ratios[at] and at not in outliers)
     if dots:
-        yield f'<path d="{"".join(dots)}" stroke="{_COLOURS["plain"]}" stroke-width="3" stroke-linecap="round" fill="none"/>'
-    for number, at in enumerate(named):
-        name = f"{plain(group.cards[at], 40, lines=False)} {100 * (strip.ratios[at] - 1):+.1f} %"
-        y_name = _y(strip.ratios[at], middle) + 4 + _LINE * (number % 3)
-        colour = "split" if strip.split else "odd"
-        yield from _outlier(place[at], _y(strip.ratios[at], middle), y_name, name, colour, number < _MOST_NAMED)
+        yield el("path", d=dots, stroke="#7d8590", stroke_width=3, stroke_linecap="round", fill="none")
+    colour = "#9a6700" if strip.split else _RED
+    for number, at in enumerate(sorted(outliers, key=lambda at: -strip.ratios[at])):
+        (x, y), name = points[at], f"{plain(group.cards[at], 40, lines=False)} {100 * (strip.ratios[at] - 1):+.1f} %"
+        yield el("circle", el("title", name), cx=x, cy=y, r=4, fill=colour)
+        if number < _MOST_NAMED:
+            place = {"x": x + 7} if x < _WIDTH - 180 else {"x": x - 7, "text_anchor": "end"}
+            yield el("text", name, y=y + 4 + _LINE * (number % 3), fill=colour, **place)
 
 
-def _outliers(group: JudgedGroup, strip: SubjectStrip, odd: Set[_Odd]) -> list[int]:
-    """Return the places of cards that something is odd about in this subject, the slowest first."""
-    found = [at for at, card in enumerate(group.cards) if (*_named(card), strip.subject) in odd and strip.ratios[at]]
-    return sorted(found, key=lambda at: -strip.ratios[at])
-
-
-def _named(card: str) -> tuple[str, str]:
-    host, _, number = card.partition(":")
+def card_of(name: str) -> tuple[str, str]:
+    """Return the host and the number of a card by its name in a group."""
+    host, _, number = name.partition(":")
     return host, number or "0"
 
 
-def _outlier(x: float, y: float, y_name: float, name: str, colour: str, named: bool) -> Iterator[str]:
-    yield f'<circle cx="{x}" cy="{y}" r="4" fill="{_COLOURS[colour]}"><title>{in_html(name)}</title></circle>'
-    if named:
-        left = x < _WIDTH - 180
-        yield _text(x + 7 if left else x - 7, y_name, name, colour, end=not left)
-
-
-def _places(count: int) -> Sequence[float]:
-    step = (_WIDTH - _LEFT - 20) / max(count, 1)
-    return [round(_LEFT + 10 + step * (at + 0.5), 1) for at in range(count)]
-
-
 def _y(ratio: float, middle: int) -> float:
-    """Slower stands higher."""
-    share = min(max((ratio - 1) / _SPAN, -1.0), 1.0)
-    return round(middle - share * (_STRIP / 2 - 8), 1)
-
-
-def _text(x: float, y: float, words: str, colour: str, *, bold: bool = False, end: bool = False) -> str:
-    more = (' font-weight="600"' if bold else "") + (' text-anchor="end"' if end else "")
-    dress = f'font-size="12" font-family="sans-serif" fill="{_COLOURS[colour]}"{more}'
-    return f'<text x="{x}" y="{y}" {dress}>{in_html(words)}</text>'
+    return round(middle - min(max((ratio - 1) / _SPAN, -1.0), 1.0) * (_STRIP / 2 - 8), 1)

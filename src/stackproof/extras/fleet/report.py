@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from stackproof.api.base import advice, in_markdown, plain, shown
+from stackproof.api.base import advice, shown
+from stackproof.api.record import Heading, Part, TextLine, outline
 from stackproof.extras import exposition
 from stackproof.extras.exposition import Gauge, Labels
 from stackproof.extras.fleet.judgement import LIMITLESS, FleetJudgement, HostVerdict, JudgedGroup, JudgedHost
+from stackproof.extras.fleet.picture import card_of
 
 _MOST = 60
 _WIDE = 24
 _MOST_NAMED = 8
 _TITLES = {
-    HostVerdict.WRONG: "compute wrong", HostVerdict.SLOW: "slow", HostVerdict.SUSPECTED: "suspected",
-    HostVerdict.UNLIKE: "unlike, and not compared", HostVerdict.NOT_REACHED: "not reached", HostVerdict.INCOMPLETE: "incomplete",
+    HostVerdict.WRONG: "compute wrong", HostVerdict.SLOW: "slow", HostVerdict.NOT_REACHED: "not reached",
+    HostVerdict.UNLIKE: "unlike, and not compared", HostVerdict.SUSPECTED: "suspected", HostVerdict.INCOMPLETE: "incomplete",
     HostVerdict.UNDECIDED: "undecided: nothing is odd, and the group cannot prove it",
 }  # fmt: skip
-_Line = tuple[int, str]
 _HELP = {
     "fleet_hosts": "Hosts by what they are called.",
     "fleet_host": "1 for what a host is called, 0 for what it is not.",
@@ -30,40 +31,32 @@ _HELP = {
 
 def terminal(found: FleetJudgement, folder: str = "FOLDER") -> str:
     """Return the lines of a terminal, the gravest first."""
-    return "\n".join(f"{'  ' * depth}{plain(text, lines=False)}" for depth, text in _lines(found, folder))
+    return outline.text(_parts(found, folder))
 
 
 def markdown(found: FleetJudgement, folder: str = "FOLDER") -> str:
     """Return the same as a page."""
-    lines = [f"# {in_markdown(found.headline)}", ""]
-    for depth, text in list(_lines(found, folder))[1:]:
-        lines.append(f"\n## {in_markdown(text)}\n" if depth == 0 else f"{'  ' * (depth - 1)}- {in_markdown(text)}")
-    return "\n".join(lines) + "\n"
+    return outline.markdown(_parts(found, folder))
 
 
-def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
-    yield 0, found.headline
+def _parts(found: FleetJudgement, folder: str) -> Iterator[Part]:
+    yield Heading(found.headline)
     cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
-    yield from _section("the sweep", [*([cost] if found.longest else []), *found.notes], lambda one: [one])
-    by_word = {word: [host for host in found.hosts if host.standing is word] for word in _TITLES}
-    for word in (
-        HostVerdict.WRONG,
-        HostVerdict.SLOW,
-        HostVerdict.NOT_REACHED,
-        HostVerdict.UNLIKE,
-        HostVerdict.SUSPECTED,
-    ):
-        yield from _section(_TITLES[word], by_word[word], _host)
-    for word in (HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED):
-        yield from _alike(_TITLES[word], by_word[word])
+    yield from _section("the sweep", [[one] for one in (*([cost] if found.longest else []), *found.notes)])
+    for word, title in _TITLES.items():
+        hosts = [host for host in found.hosts if host.standing is word]
+        if word in (HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED):
+            yield from _alike(title, hosts)
+        else:
+            yield from _section(title, [_host(host) for host in hosts])
     for group in found.groups:
         yield from _group(group)
     if suspects := _suspects(found):
         again = f"sweep them again with healthy hosts of their group, five in all at least: {', '.join(suspects[:_MOST_NAMED])}"
         line = advice.step(found.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST") if found.stack else ""
-        yield from _section("to confirm, before anybody is drained", [again, *filter(None, [line])], lambda one: [one])
-    drains = list(found.drains())
-    yield from _section("to take them out of service, where the second sweep says the same", drains, lambda one: [one])
+        yield from _section("to confirm, before anybody is drained", [[one] for one in (again, line) if one])
+    title = "to take them out of service, where the second sweep says the same"
+    yield from _section(title, [[line] for line in found.drains()])
 
 
 def _suspects(found: FleetJudgement) -> list[str]:
@@ -77,46 +70,43 @@ def _oddness(host: JudgedHost) -> tuple[bool, int, float, str]:
     return not wrong, -len(host.findings), -max((one.z for one in host.findings), default=0.0), host.host
 
 
-def _section(title: str, rows: Sequence[object], told: Callable[..., Iterable[str]]) -> Iterator[_Line]:
+def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Part]:
+    """Yield a title and its rows, of each the first line and what belongs to it one deeper."""
     if rows:
-        yield 0, f"{title} ({len(rows)})" if len(rows) > 1 else title
-    for row in rows[:_MOST]:
-        first, *rest = told(row)
-        yield 1, first
-        yield from ((2, line) for line in rest)
+        yield Heading(f"{title} ({len(rows)})" if len(rows) > 1 else title, 2)
+    for first, *rest in rows[:_MOST]:
+        yield TextLine(first, 1)
+        yield from (TextLine(line, 2) for line in rest)
     if len(rows) > _MOST:
-        yield 1, f"and {len(rows) - _MOST} more, which the JSON and the page have"
+        yield TextLine(f"and {len(rows) - _MOST} more, which the JSON and the page have", 1)
 
 
 def _host(host: JudgedHost) -> list[str]:
     return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
 
 
-def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[_Line]:
+def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[Part]:
     """Yield hosts of which one thing is said in one line."""
     by_reason: dict[str, list[str]] = {}
     for host in hosts:
         by_reason.setdefault(host.reason, []).append(host.host)
-    if hosts:
-        yield 0, f"{title} ({len(hosts)})"
-    for why, names in list(by_reason.items())[:_MOST]:
+    lines = []
+    for why, names in by_reason.items():
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        yield 1, f"{', '.join(names[:_MOST_NAMED])}{more}: {why}"
-    if len(by_reason) > _MOST:
-        yield 1, f"and more for {len(by_reason) - _MOST} other reasons, which the JSON and the page have"
+        lines.append([f"{', '.join(names[:_MOST_NAMED])}{more}: {why}"])
+    yield from _section(title, lines)
 
 
-def _group(group: JudgedGroup) -> Iterator[_Line]:
-    yield 0, f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}"
+def _group(group: JudgedGroup) -> Iterator[Part]:
+    yield Heading(f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}", 2)
     if group.differs:
-        yield 1, f"differs: {group.differs}"
+        yield TextLine(f"differs: {group.differs}", 1)
     limit = f"slow from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
-    yield 1, f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}"
+    yield TextLine(f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}", 1)
     for strip in group.strips:
-        slowest = max(strip.ratios, default=1.0)
-        known = [ratio for ratio in strip.ratios if ratio]
-        said = f"{shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
-        yield 1, f"{strip.subject.ljust(_WIDE)} {said}, {len(known)} cards"
+        slowest, known = max(strip.ratios, default=1.0), [ratio for ratio in strip.ratios if ratio]
+        rate = f"{shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
+        yield TextLine(f"{strip.subject.ljust(_WIDE)} {rate}, {len(known)} cards", 1)
 
 
 def prometheus(found: FleetJudgement) -> str:
@@ -142,6 +132,6 @@ def _gauges_of(group: JudgedGroup, own: Labels) -> Iterator[Gauge]:
     for strip in group.strips:
         for card, ratio in zip(group.cards, strip.ratios, strict=False):
             if ratio:
-                node, _, number = card.partition(":")
-                labels = {**own, "node": node, "card": number or "0", "subject": strip.subject}
+                node, number = card_of(card)
+                labels = {**own, "node": node, "card": number, "subject": strip.subject}
                 yield Gauge("fleet_ratio", labels, ratio)

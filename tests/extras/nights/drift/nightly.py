@@ -12,7 +12,7 @@ from pathlib import Path
 from stackproof.extras.nights.drift import nights
 from stackproof.extras.nights.drift.findings import PlaceDrift, examine
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night, NightSide
-from stackproof.extras.nights.drift.verdicts import said
+from stackproof.extras.nights.drift.suspicions import gate_results
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write
 
 BEGAN = datetime(2026, 1, 1, 2, tzinfo=timezone.utc)
@@ -99,7 +99,7 @@ def gate(day: int, base: str, head: str, ratio: float, half: float = 0.01, **fac
 def judged(records: Sequence[Record], gates: Sequence[Record] = ()) -> PlaceDrift:
     """Return what the nights of one place tell."""
     found = read(records)
-    return examine(found[0].place, found, said({Path(f"g{number}"): one for number, one in enumerate(gates)}))
+    return examine(found[0].place, found, gate_results({Path(f"g{number}"): one for number, one in enumerate(gates)}))
 
 
 def kept(folder: Path, records: Sequence[Record]) -> Path:

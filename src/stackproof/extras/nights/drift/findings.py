@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stackproof.api.record import Place, store
-from stackproof.extras.nights.drift.longterm import LongTerm, long_term
+from stackproof.api.record import Loaded, Place, store
 from stackproof.extras.nights.drift.nights import VERB, Night, by_place, nights
 from stackproof.extras.nights.drift.rules import rules
-from stackproof.extras.nights.drift.series import Trend, trends
-from stackproof.extras.nights.drift.suspicions import Suspicion, suspect
-from stackproof.extras.nights.drift.verdicts import GATE, Confirmed, GateSaid, Refuted, said, settle
+from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term, trends
+from stackproof.extras.nights.drift.suspicions import (
+    GATE,
+    GateResult,
+    Suspicion,
+    SuspicionState,
+    gate_results,
+    settle,
+    suspect,
+)
 
 PASSED, SLOWER, TOO_FEW = 0, 1, 6
 """Exit codes: nothing is told, a slowdown is confirmed, there are too few nights to look at."""
@@ -20,21 +26,28 @@ PASSED, SLOWER, TOO_FEW = 0, 1, 6
 
 @dataclass(frozen=True)
 class PlaceDrift:
-    """What is known of one place; `confirmed` and `refuted` are oldest first, `suspicions` as of the last night."""
+    """What is known of one place; `settled` by gates, oldest first; `suspicions` as of the last night."""
 
     place: Place
     nights: tuple[Night, ...]
     trends: tuple[Trend, ...]
     suspicions: tuple[Suspicion, ...]
-    confirmed: tuple[Confirmed, ...]
-    refuted: tuple[Refuted, ...]
+    settled: tuple[Suspicion, ...]
 
     @property
-    def slowdowns(self) -> list[Confirmed]:
+    def confirmed(self) -> list[Suspicion]:
+        """Return what gates have confirmed, oldest first."""
+        return [one for one in self.settled if one.state is SuspicionState.CONFIRMED]
+
+    @property
+    def refuted(self) -> list[Suspicion]:
+        """Return what gates have refuted, oldest first."""
+        return [one for one in self.settled if one.state is SuspicionState.REFUTED]
+
+    @property
+    def slowdowns(self) -> list[Suspicion]:
         """Return the slowdowns that people are told: confirmed in the last nights, and no later gate saw the figure faster again."""
-        recent = self.nights[-rules().told.nights :][0].started if self.nights else None
-        latest = {one.suspicion.figure: one for one in self.confirmed}
-        return [one for one in latest.values() if one.suspicion.slower and recent and one.gate.started >= recent]
+        return [one for one in self.settled if one.told]
 
     @property
     def lacking(self) -> int:
@@ -86,22 +99,32 @@ def look(tops: Iterable[Path], stack: str = "") -> Drift:
 
     So is one whose day cannot be true (`record.dated`). `stack`: of this stack alone.
     """
-    loaded = store.dated(store.read(store.files(tops, (VERB, GATE))))
+    return drift_of(store.dated(store.read(store.files(tops, (VERB, GATE)))), stack)
+
+
+def drift_of(loaded: Loaded, stack: str = "") -> Drift:
+    """Return what records tell, place by place."""
     found, problems = nights(loaded)
-    gates = said(loaded.records)
+    gates = gate_results(loaded.records)
     groups = by_place(one for one in found if stack in ("", one.place.stack))
     places = [examine(place, those, gates) for place, those in groups.items()]
     chains = [sentence for one in places for trend in one.trends for sentence in trend.problems]
     return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*loaded.problems, *problems, *chains))
 
 
-def examine(place: Place, found: Sequence[Night], gates: Sequence[GateSaid]) -> PlaceDrift:
-    """Return what the nights of one place tell, oldest first, with what gates said of them."""
+def examine(place: Place, found: Sequence[Night], gates: Sequence[GateResult]) -> PlaceDrift:
+    """Return what the nights of one place tell, oldest first, with what gates saw of them."""
     drawn = trends(place, found)
-    settled = [settle(one, gates) for one in drawn]
-    verdicts = sorted((one for _, those in settled for one in those), key=lambda one: one.gate.started)
-    return PlaceDrift(
-        place, tuple(found), tuple(drawn), tuple(suspect(drawn, [values for values, _ in settled])),
-        tuple(one for one in verdicts if isinstance(one, Confirmed)),
-        tuple(one for one in verdicts if isinstance(one, Refuted)),
-    )  # fmt: skip
+    by_gates = [settle(one, gates) for one in drawn]
+    settled = [one for _, those in by_gates for one in those]
+    settled = _told(sorted(settled, key=lambda one: one.gate.started if one.gate else one.after.started), found)
+    suspicions = suspect(drawn, [values for values, _ in by_gates])
+    return PlaceDrift(place, tuple(found), tuple(drawn), tuple(suspicions), tuple(settled))
+
+
+def _told(settled: Sequence[Suspicion], found: Sequence[Night]) -> list[Suspicion]:
+    """Mark the slowdowns of which people are told."""
+    recent = found[-rules().told.nights :][0].started if found else None
+    latest = {one.figure: one for one in settled if one.state is SuspicionState.CONFIRMED}
+    told = [one for one in latest.values() if one.slower and recent and one.gate and one.gate.started >= recent]
+    return [replace(one, told=one in told) for one in settled]

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from stackproof.api.base import counted, in_markdown, percent, plain
-from stackproof.api.record import changes
+from stackproof.api.base import counted, percent
+from stackproof.api.record import Heading, Part, TextLine, changes, outline
 from stackproof.extras.nights.drift.findings import Drift, PlaceDrift
-from stackproof.extras.nights.drift.longterm import LongTerm
-from stackproof.extras.nights.drift.suspicions import Suspicion
-from stackproof.extras.nights.drift.verdicts import Confirmed, GateSaid, Refuted
+from stackproof.extras.nights.drift.series import LongTerm
+from stackproof.extras.nights.drift.suspicions import GateResult, Suspicion
 
 SCHEMA = "stackproof.extras.nights.drift/1"
-_Line = tuple[int, str]
 
 
 def terminal(found: Drift) -> str:
     """Return the lines of a terminal, what decides first."""
-    lines = [f"{'  ' * depth}{plain(text, lines=False)}" for depth, text in _lines(found)]
-    return "\n".join(lines)
+    return outline.text(_parts(found))
 
 
 def markdown(found: Drift) -> str:
     """Return the same as a page: a list a place."""
-    lines = [f"# {in_markdown(found.headline)}", ""]
-    for depth, text in list(_lines(found))[1:]:
-        lines.append(f"\n## {in_markdown(text)}\n" if depth == 0 else f"{'  ' * (depth - 1)}- {in_markdown(text)}")
-    return "\n".join(lines) + "\n"
+    return outline.markdown(_parts(found))
 
 
 def as_json(found: Drift) -> str:
@@ -41,24 +35,26 @@ def as_json(found: Drift) -> str:
     return json.dumps(told, indent=1, ensure_ascii=True, allow_nan=False)
 
 
-def _lines(found: Drift) -> Iterator[_Line]:
-    yield 0, found.headline
+def _parts(found: Drift) -> Iterator[Part]:
+    yield Heading(found.headline)
     for one in found.places:
-        yield 0, f"{one.place.label}: {counted(len(one.nights), 'night')} of {counted(len(one.trends), 'figure')}"
-        if one.lacking:
-            yield 1, f"{counted(one.lacking, 'more night')} needed before a step can be seen"
-        yield from _section("confirmed slowdowns", one.slowdowns, _confirmed)
-        yield from _section("suspected, not confirmed", one.suspicions, _suspected)
-        others = [gate for gate in one.confirmed if gate not in one.slowdowns]
-        yield from _section("confirmed before, or for the better", others, _confirmed)
-        yield from _section("refuted, and left out", one.refuted, _refuted)
-        yield from _section("since the first anchor, whatever its steps", _came(one), lambda sentence: [sentence])
-        yield from _section("disturbed, and left out", one.disturbed, lambda night: [f"{night.day}: {night.disturbed}"])
-        chained = dict.fromkeys(
-            f"{trend.figure.label}: {link.sentence}" for trend in one.trends for link in trend.links
+        yield Heading(
+            f"{one.place.label}: {counted(len(one.nights), 'night')} of {counted(len(one.trends), 'figure')}", 2
         )
-        yield from _section("anchors", list(chained), lambda sentence: [sentence])
-    yield from _section("problems", found.problems, lambda sentence: [sentence], 0)
+        if one.lacking:
+            yield TextLine(f"{counted(one.lacking, 'more night')} needed before a step can be seen", 1)
+        others = [gate for gate in one.confirmed if gate not in one.slowdowns]
+        links = (f"{trend.figure.label}: {link.sentence}" for trend in one.trends for link in trend.links)
+        yield from _section("confirmed slowdowns", map(_confirmed, one.slowdowns))
+        yield from _section("suspected, not confirmed", map(_suspected, one.suspicions))
+        yield from _section("confirmed before, or for the better", map(_confirmed, others))
+        yield from _section("refuted, and left out", map(_refuted, one.refuted))
+        yield from _section("since the first anchor, whatever its steps", ([line] for line in _came(one)))
+        yield from _section("disturbed, and left out", ([f"{night.day}: {night.disturbed}"] for night in one.disturbed))
+        yield from _section("anchors", ([line] for line in dict.fromkeys(links)))
+    if found.problems:
+        yield Heading("problems", 2)
+        yield from (TextLine(line, 1) for line in found.problems)
 
 
 def _came(one: PlaceDrift) -> list[str]:
@@ -68,35 +64,28 @@ def _came(one: PlaceDrift) -> list[str]:
     return [*clear, *([f"{counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
 
 
-def _section(title: str, rows: Any, told: Callable[[Any], list[str]], depth: int = 1) -> Iterator[_Line]:
-    if rows:
-        yield depth, f"{title}:" if depth else title
-    for row in rows:
-        first, *rest = told(row)
-        yield depth + 1, first
-        yield from ((depth + 2, line) for line in rest)
+def _section(title: str, rows: Iterable[list[str]]) -> Iterator[Part]:
+    """Yield a title and its rows, of each the first line and what belongs to it one deeper."""
+    for number, (first, *rest) in enumerate(rows):
+        yield from () if number else (TextLine(f"{title}:", 1),)
+        yield TextLine(first, 2)
+        yield from (TextLine(line, 3) for line in rest)
 
 
-def confirmed_line(one: Confirmed) -> str:
+def confirmed_line(step: Suspicion) -> str:
     """Say in a line what is confirmed: the figure, what the gate saw, and the likeliest cause."""
-    step, how = one.suspicion, "" if one.suspicion.interleaved else ", not interleaved"
-    return f"{step.figure.label} {seen(one.gate)}{how}: {causes(step)}"
+    how = "" if step.interleaved else ", not interleaved"
+    return f"{step.figure.label} {size_seen(step)}{how}: {causes(step)}"
 
 
-def _confirmed(one: Confirmed) -> list[str]:
-    step = one.suspicion
-    return [
-        confirmed_line(one),
-        when(step),
-        *differences(step),
-        f"gate: {one.gate.path}",
-    ]
+def _confirmed(step: Suspicion) -> list[str]:
+    gate = [f"gate: {step.gate.path}"] if step.gate else []
+    return [confirmed_line(step), when(step), *differences(step), *gate]
 
 
-def _refuted(one: Refuted) -> list[str]:
-    return [
-        f"{one.suspicion.figure.label}: {size(one.suspicion)} was suspected, the gate saw {seen(one.gate)} ({one.gate.path})"
-    ]
+def _refuted(step: Suspicion) -> list[str]:
+    gate = f" ({step.gate.path})" if step.gate else ""
+    return [f"{step.figure.label}: {size(step)} was suspected, the gate saw {size_seen(step)}{gate}"]
 
 
 def _suspected(step: Suspicion) -> list[str]:
@@ -111,12 +100,17 @@ def size(step: Suspicion) -> str:
     return f"{percent(step.size)} [{percent(step.low)}, {percent(step.high)}] {word}"
 
 
-def seen(gate: GateSaid) -> str:
+def size_seen(step: Suspicion) -> str:
+    """Return how far a figure has stepped: by its gate, else by its nights."""
+    return seen(step.gate) if step.gate else size(step)
+
+
+def seen(gate: GateResult) -> str:
     """Return what a gate has measured of a step, and in which direction."""
     return f"{percent(gate.ratio)} [{percent(gate.low)}, {percent(gate.high)}] {direction(gate)}"
 
 
-def direction(gate: GateSaid) -> str:
+def direction(gate: GateResult) -> str:
     """Return what a gate's interval says in a word: a percentage alone could be of seconds or of speed."""
     return "slower" if gate.low > 0 else "faster" if gate.high < 0 else "neither slower nor faster"
 
@@ -143,9 +137,9 @@ def _place(one: PlaceDrift) -> dict[str, Any]:
     return {
         "place": one.place.label, "stack": one.place.stack, "host": one.place.host, "nights": len(one.nights),
         "lacking": one.lacking, "disturbed": {night.day: night.disturbed for night in one.disturbed},
-        "confirmed": [_verdict(gate) | {"told": gate in one.slowdowns} for gate in one.confirmed],
+        "confirmed": [_settled(step) | {"told": step.told} for step in one.confirmed],
         "suspicions": [_suspicion(step) for step in one.suspicions],
-        "refuted": [_verdict(gate) for gate in one.refuted],
+        "refuted": [_settled(step) for step in one.refuted],
         "long term": [_far(far) for far in one.long_terms],
         "links": [vars(link) | {"figure": trend.figure.label} for trend in one.trends for link in trend.links],
     }  # fmt: skip
@@ -159,15 +153,11 @@ def _far(far: LongTerm) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _verdict(one: Confirmed | Refuted) -> dict[str, Any]:
-    gate = one.gate
-    told = {
-        "record": str(gate.path),
-        "ratio": math.exp(gate.ratio),
-        "low": math.exp(gate.low),
-        "high": math.exp(gate.high),
-    }
-    return _suspicion(one.suspicion) | {"gate": told}
+def _settled(step: Suspicion) -> dict[str, Any]:
+    if (gate := step.gate) is None:
+        return _suspicion(step)
+    bounds = {"ratio": math.exp(gate.ratio), "low": math.exp(gate.low), "high": math.exp(gate.high)}
+    return _suspicion(step) | {"gate": {"record": str(gate.path), **bounds}}
 
 
 def _suspicion(step: Suspicion) -> dict[str, Any]:

@@ -1,21 +1,62 @@
-"""Suspicions: where a series stepped, how far, in which states before and after, who is the likeliest cause, and what confirms it."""
+"""Steps of a series: where, how far, in which states before and after, the likeliest cause, and what gates saw of them.
+
+Only what a gate has confirmed is told as a slowdown. A gate's record names its two sides: two commits, or the record of a night. From
+these the step that it was about is found again, so that nothing but records is stored.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from stackproof.api.base import advice, git
-from stackproof.api.record import Place
+from stackproof.api.record import Check, Kind, Place, Record, distinct, place, run_of
 from stackproof.extras.nights.drift.nights import FigureKey, Night
 from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan
-from stackproof.extras.nights.drift.series import Trend
+from stackproof.extras.nights.drift.series import Trend, Z
 
-_Z = 1.959964
+GATE, TIME = "gate", "time"
+_COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
+_SEEN = "a gate ran both commits side by side, on one driver and machine"
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What a gate's record says of one subject's time: head over base as logarithms, between the bounds of its own declared error."""
+
+    path: Path
+    started: datetime
+    stack: str
+    host: str
+    base: str
+    head: str
+    subject: str
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether it ran two commits side by side; else it held today's state against a record."""
+        return not self.base.endswith(".json")
+
+
+class SuspicionState(str, Enum):
+    """What is known of a step."""
+
+    SUSPECTED = "suspected"
+    CONFIRMED = "confirmed"
+    """A gate of both states bears it out; its size is the gate's."""
+    REFUTED = "refuted"
+    """A gate of both states surely saw less than half of it."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +85,23 @@ class Suspicion:
     why: str
     asks: tuple[str, ...]
     interleaved: bool
+    state: SuspicionState = SuspicionState.SUSPECTED
+    gate: GateResult | None = None
+    """What has settled it."""
+    told: bool = False
+    """Whether people are told of it as a slowdown that lasts."""
 
     @property
     def slower(self) -> bool:
         """Whether it is for the worse."""
         return self.size > 0
+
+    @property
+    def word(self) -> str:
+        """Its state as people read it, with the direction of what is confirmed."""
+        if self.state is not SuspicionState.CONFIRMED:
+            return str(self.state.value)
+        return "confirmed faster" if not self.slower else "confirmed slower" if self.told else "confirmed slower before"
 
     @property
     def command(self) -> str:
@@ -70,13 +123,13 @@ def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]])
     steps, kinds = scan(rows, limits), list(SeriesKind)
     for number, trend in enumerate(trends):
         first = number * len(kinds)
-        told: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for offset, kind in enumerate(kinds):
             row = first + offset
             span = (int(steps.latest[row]), int(steps.earliest[row]))
-            if steps.suspected[row] and not any(span[0] <= last and near <= span[1] for near, last in told):
+            if steps.suspected[row] and not any(span[0] <= last and near <= span[1] for near, last in spans):
                 found += _suspicion(trend, values[number], kind, row, steps)
-                told.append(span)
+                spans.append(span)
     return found
 
 
@@ -98,11 +151,13 @@ def _suspicion(
         return []
     settled = trend.nights[int(there[there < place[int(steps.earliest[row])]][-1])]
     return [
-        describe(trend, values, kind, (before, after), (size, wide, score * error / wide), (settled, latest), earliest)
+        _described(
+            trend, values, kind, (before, after), (size, wide, score * error / wide), (settled, latest), earliest
+        )
     ]
 
 
-def describe(
+def _described(
     trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, around: tuple[Night, Night],
     step: tuple[float, float, float], span: tuple[Night, Night], earliest: Night,
 ) -> Suspicion:  # fmt: skip
@@ -113,9 +168,9 @@ def describe(
     moved = tuple(one for one in SeriesKind if one is kind or _moved(values[one], index))
     changed = _changed(trend.nights, span)
     row = rules().blame(moved, changed)
-    asks, interleaved = confirming(trend, kind, row.causes, before, after)
+    asks, interleaved = _confirming(trend, kind, row.causes, before, after)
     return Suspicion(
-        trend.place, trend.figure, kind, size, size - _Z * error, size + _Z * error, score, before, after,
+        trend.place, trend.figure, kind, size, size - Z * error, size + Z * error, score, before, after,
         (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
     )  # fmt: skip
 
@@ -147,7 +202,7 @@ def _changed(nights: Sequence[Night], span: tuple[Night, Night]) -> tuple[Cause,
     return tuple(cause for cause in Cause if cause in seen)
 
 
-def confirming(
+def _confirming(
     trend: Trend, kind: SeriesKind, causes: Sequence[Cause], before: Night, after: Night
 ) -> tuple[tuple[str, ...], bool]:
     """Return what a gate is asked that measures both states, and whether side by side.
@@ -162,6 +217,136 @@ def confirming(
     return (*sides, "--only", trend.figure.subject), interleaved
 
 
-def side_by_side(step: Suspicion) -> tuple[str, ...]:
-    """Return what a gate is asked that runs both commits of a step in turns."""
-    return "--base", step.before.state.commit, "--head", step.after.state.commit, "--only", step.figure.subject
+def gate_results(records: Mapping[Path, Record]) -> list[GateResult]:
+    """Return what gates saw of times, oldest first."""
+    found = [one for path, record in distinct(records).items() if record.verb == GATE for one in _of(path, record)]
+    return sorted(found, key=lambda one: one.started)
+
+
+def _of(path: Path, record: Record) -> Iterator[GateResult]:
+    facts = record.provenance
+    for check in record.checks:
+        if check.kind is Kind.CELL and check.aspect == TIME and (bounds := _bounds(check)):
+            yield GateResult(
+                path, datetime.fromisoformat(record.started), record.stack, place(facts).host,
+                str(facts.get("base", "")), str(facts.get("head", "")), check.subject, *bounds,
+            )  # fmt: skip
+
+
+def _bounds(check: Check) -> tuple[float, float, float] | None:
+    values = [check.figures.get(name) for name in ("ratio", "ratio, low", "ratio, high")]
+    numbers = [float(one) for one in values if isinstance(one, (int, float)) and not isinstance(one, bool) and one > 0]
+    return (math.log(numbers[0]), math.log(numbers[1]), math.log(numbers[2])) if len(numbers) == len(values) else None
+
+
+def judged(step: Suspicion, gate: GateResult) -> Suspicion:
+    """Return a suspicion as a gate leaves it: suspected still, where its interval allows both.
+
+    Confirmed: the gate's interval excludes no change, on the suspicion's side. Refuted: it excludes half of what was suspected.
+    What two commits on one driver and machine show is the code's, or the wheels'; of driver and machine they refute nothing.
+    """
+    nearest, farthest = (gate.low, gate.high) if step.slower else (-gate.high, -gate.low)
+    if nearest > 0:
+        return replace(_of_commits(step) if gate.interleaved else step, state=SuspicionState.CONFIRMED, gate=gate)
+    speaks = step.interleaved or not gate.interleaved
+    refuted = speaks and farthest < abs(step.size) / 2
+    return replace(step, state=SuspicionState.REFUTED, gate=gate) if refuted else step
+
+
+def _of_commits(step: Suspicion) -> Suspicion:
+    """Return what two commits side by side confirm: whatever the curves suggest, neither driver nor machine."""
+    own = (Cause.WHEELS, Cause.CODE)
+    if set(step.causes) <= set(own):
+        return step
+    causes = tuple(cause for cause in own if cause in step.changed) or (Cause.CODE,)
+    asks = ("--base", step.before.state.commit, "--head", step.after.state.commit, "--only", step.figure.subject)
+    return replace(step, causes=causes, why=_SEEN, asks=asks, interleaved=True)
+
+
+def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, Values], list[Suspicion]]:
+    """Return the series with what gates have settled left out, and the suspicions that they settled, oldest first.
+
+    What is confirmed is a new level: the series begins anew at the step. What is refuted is left out, from the step to the gate; where
+    that makes `[refuted] nights` in a row it is a new level too, though none of the code's.
+    """
+    values = {kind: one.copy() for kind, one in trend.values.items()}
+    found = list[Suspicion]()
+    for gate in gates:
+        for kind in _kinds(trend, gate):
+            split = _split(trend, gate, kind)
+            if not split or not (suspicion := _recalled(trend, values, gate, kind, split)):
+                continue
+            if kind is SeriesKind.RATIO and suspicion.interleaved and not gate.interleaved:
+                continue  # it was asked of the other series, which moved by something else
+            settled = judged(suspicion, gate)
+            if settled.gate:
+                found.append(settled)
+                _leave_out(values, trend, split, settled, gate)
+            break
+    return values, found
+
+
+def _kinds(trend: Trend, gate: GateResult) -> Sequence[SeriesKind]:
+    """Return the series that a gate can speak of; none where it was of another place or subject."""
+    if (gate.stack, gate.host, gate.subject) != (trend.place.stack, trend.place.host, trend.figure.subject):
+        return ()
+    return _COMMITTED if gate.interleaved else tuple(SeriesKind)
+
+
+def _split(trend: Trend, gate: GateResult, kind: SeriesKind) -> int:
+    """Return the first night after the step that a gate was about, 0 for none: its two sides are two nights that follow each other."""
+    there = [
+        int(one) for one in np.flatnonzero(~np.isnan(trend.values[kind])) if trend.nights[one].started <= gate.started
+    ]
+    for before, after in reversed(list(pairwise(there))):
+        if not gate.interleaved:
+            if _same_file(Path(gate.base), trend.nights[before].path):
+                return after
+        elif _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after]):
+            return after
+    return 0
+
+
+def _commit(label: str, night: Night) -> bool:
+    return bool(label) and night.state.commit.startswith(label.partition(",")[0])
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether two names mean one record: records move between folders, with the name of their run."""
+    return run_of(one) == run_of(other)
+
+
+def _recalled(
+    trend: Trend, values: dict[SeriesKind, Values], gate: GateResult, kind: SeriesKind, split: int
+) -> Suspicion | None:
+    """Return the suspicion that a gate was asked about, as it stood then; a gate where no series moved settles nothing."""
+    until = {
+        one: np.where([night.started <= gate.started for night in trend.nights], row, np.nan)
+        for one, row in values.items()
+    }
+    there = np.flatnonzero(~np.isnan(until[kind]))
+    earlier, behind = there[there < split], int((there >= split).sum())
+    if not len(earlier) or not 0 < behind <= rules().scan.splits:
+        return None
+    (score,), (size,), (error,) = at_split(until[kind], np.array([behind]), rules().scan)
+    if abs(score) < rules().moved.score:
+        return None
+    around = trend.nights[int(earlier[-1])], trend.nights[split]
+    step = float(size), float(error), float(score)
+    return _described(trend, until, kind, around, step, around, trend.nights[split])
+
+
+def _leave_out(
+    values: dict[SeriesKind, Values], trend: Trend, split: int, settled: Suspicion, gate: GateResult
+) -> None:
+    until = sum(night.started <= gate.started for night in trend.nights)
+    both = settled.kind is SeriesKind.RATIO and not gate.interleaved
+    for one in {settled.kind, SeriesKind.RAW, *(settled.moved if both else ())}:
+        row, whole = values[one], trend.values[one]
+        if settled.state is SuspicionState.CONFIRMED:
+            row[:split] = np.nan
+            continue
+        row[split:until] = np.nan
+        begin = until - int((~np.isnan(row[:until][::-1])).argmax())
+        if (~np.isnan(whole[begin:until])).sum() >= rules().refuted.nights:
+            row[begin:until], row[:begin] = whole[begin:until], np.nan

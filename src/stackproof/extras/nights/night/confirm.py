@@ -11,8 +11,7 @@ from stackproof.api.record import Figure, Verdict, store
 from stackproof.api.runs import StageOutcome
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift
-from stackproof.extras.nights.drift.suspicions import Suspicion
-from stackproof.extras.nights.drift.verdicts import Confirmed, Refuted
+from stackproof.extras.nights.drift.suspicions import Suspicion, SuspicionState
 
 
 def look(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:
@@ -57,27 +56,19 @@ def became(one: Suspicion, ended: StageOutcome, after: PlaceDrift | None) -> Sta
     if ended.verdict in (Verdict.HUNG, Verdict.CRASHED, Verdict.UNAVAILABLE, Verdict.MISMATCHED):
         return StageOutcome(Verdict.INCONCLUSIVE, f"the gate gave no answer: {ended.reason}")
     how = "" if one.interleaved else ", not interleaved"
-    said = next((it for it in _verdicts(after) if _same(it.suspicion, one)), None)
-    if said is None:
+    by_gates = reversed(after.settled if after else ())
+    settled = next((step for step in by_gates if _identity(step) == _identity(one)), None)
+    if settled is None:
         return StageOutcome(Verdict.SKIPPED, f"stays open{how}: {_suspected(one)}; the gate: {ended.reason}")
-    seen = f"{report.seen(said.gate)}{how}"
-    if isinstance(said, Refuted):
+    seen = f"{report.size_seen(settled)}{how}"
+    if settled.state is SuspicionState.REFUTED:
         return StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
     verdict = Verdict.FAILED if one.slower else Verdict.PASSED
-    return StageOutcome(verdict, f"confirmed: {seen}, {_causes(said.suspicion)} ({said.suspicion.why})")
+    return StageOutcome(verdict, f"confirmed: {seen}, {_causes(settled)} ({settled.why})")
 
 
-def _verdicts(found: PlaceDrift | None) -> Sequence[Confirmed | Refuted]:
-    """Return what gates have said, the newest first."""
-    return (
-        []
-        if found is None
-        else sorted((*found.confirmed, *found.refuted), key=lambda one: one.gate.started, reverse=True)
-    )
-
-
-def _same(one: Suspicion, other: Suspicion) -> bool:
-    return (one.figure, one.kind, one.after.path) == (other.figure, other.kind, other.after.path)
+def _identity(one: Suspicion) -> tuple[object, ...]:
+    return one.figure, one.kind, one.after.path
 
 
 def told(found: PlaceDrift | None, tonight: str) -> StageOutcome:
@@ -86,7 +77,7 @@ def told(found: PlaceDrift | None, tonight: str) -> StageOutcome:
     if not slower:
         return StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
     words = "; ".join(report.confirmed_line(one) for one in slower)
-    if fresh := [one for one in slower if one.gate.started >= datetime.fromisoformat(tonight)]:
+    if fresh := [one for one in slower if one.gate and one.gate.started >= datetime.fromisoformat(tonight)]:
         return StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
     return StageOutcome(
         Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"

@@ -27,7 +27,7 @@ def add(verbs: Verbs) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.api.record import store
-    from stackproof.extras.nights.nodes import prometheus, reading, table
+    from stackproof.extras.nights.nodes import reading, report
 
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
     found = reading.gather(places)
@@ -38,9 +38,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
     if options.prometheus:
         try:
-            write_atomically(options.prometheus, prometheus.text(found))
+            write_atomically(options.prometheus, report.prometheus(found))
         except OSError as error:
             raise Refusal(f"{options.prometheus}: cannot be written ({error.strerror}); name another file") from error
-    for line in table.lines(found):
-        print(line)  # noqa: T201
+    print(report.text(found))  # noqa: T201
     return int(not all(node.well for node in found.nodes.values()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -127,10 +126,7 @@ def _read(path: Path) -> Look | Ran:
     remedy = "name what `doctor --json FILE` or `--json FILE` of a run has written, or a folder of such files"
     if why := files.why_unreadable(path, _MOST_BYTES):
         raise Refusal(f"{path}: {why}; {remedy}")
-    try:
-        found = json.loads(files.read_bytes(path, remedy))
-    except (ValueError, RecursionError) as error:
-        raise Refusal(f"{path}: is damaged or cut short; {remedy}") from error
+    found = files.read_json(path, remedy)
     schema = str(found.get("schema", "")) if isinstance(found, dict) else ""
     if schema.startswith(_DOCTOR):
         return _look(found, path)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from stackproof.api.base import RATES, plain, shown
 from stackproof.api.gate import plan
-from stackproof.api.pages import Markup, el, joined
-from stackproof.api.record import Record, group_of
+from stackproof.api.record import Markup, Record, el, group_of, joined
 from stackproof.extras.nights.drift.nights import SIDE
 from stackproof.extras.nights.site import runs
 from stackproof.extras.nights.site.html import link, page, table

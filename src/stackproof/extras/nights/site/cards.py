@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stackproof.api.base import plain
-from stackproof.api.pages import Markup, badge, el
+from stackproof.api.record import Markup, badge, el
 from stackproof.extras.nights.site.html import link
 from stackproof.extras.nights.site.matrix import CellState
 from stackproof.extras.nights.site.model import SiteModel

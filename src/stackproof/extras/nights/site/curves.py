@@ -18,12 +18,10 @@ from stackproof.api.base import RATES, Interval, median_interval, rate
 from stackproof.api.history import History, Series
 from stackproof.api.record import CODE, Place, changes
 from stackproof.extras.nights.drift.findings import PlaceDrift
-from stackproof.extras.nights.drift.longterm import LongTerm, long_term
 from stackproof.extras.nights.drift.nights import Measured, Night
 from stackproof.extras.nights.drift.rules import SeriesKind
-from stackproof.extras.nights.drift.series import Trend
+from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term
 from stackproof.extras.nights.drift.suspicions import Suspicion
-from stackproof.extras.nights.drift.verdicts import Confirmed, GateSaid, Refuted
 
 _MISSING = Interval(math.nan, math.nan, math.nan)
 _TITLES = {
@@ -67,15 +65,6 @@ class StateMark:
 
 
 @dataclass(frozen=True)
-class ToldStep:
-    """A step with what is known of it; `gate` is None while it is a suspicion."""
-
-    word: str
-    step: Suspicion
-    gate: GateSaid | None = None
-
-
-@dataclass(frozen=True)
 class SeriesView:
     """One figure at one place: `times` of the points, of each its record's file and a note, and its curves."""
 
@@ -90,7 +79,7 @@ class SeriesView:
     counts: tuple[int, ...]
     curves: tuple[Curve, ...]
     states: tuple[StateMark, ...]
-    steps: tuple[ToldStep, ...] = ()
+    steps: tuple[Suspicion, ...] = ()
     sentences: tuple[str, ...] = ()
     far: LongTerm | None = None
     nightly: bool = True
@@ -121,8 +110,9 @@ class SeriesView:
 def of_nights(found: PlaceDrift) -> Iterator[SeriesView]:
     """Yield the figures of a place, as its nights tell them."""
     states = tuple(_states(found.nights))
+    steps = (*found.confirmed, *found.refuted, *found.suspicions)
     for trend in found.trends:
-        yield _of_trend(trend, states, tuple(_steps(found, trend)))
+        yield _of_trend(trend, states, tuple(one for one in steps if one.figure == trend.figure))
 
 
 def _states(nights: Sequence[Night]) -> Iterator[StateMark]:
@@ -135,30 +125,13 @@ def _states(nights: Sequence[Night]) -> Iterator[StateMark]:
             yield StateMark(at, tuple(phrases))
 
 
-def _steps(found: PlaceDrift, trend: Trend) -> Iterator[ToldStep]:
-    told = [one.suspicion for one in found.slowdowns]
-    settled: list[Confirmed | Refuted] = [*found.confirmed, *found.refuted]
-    for one in settled:
-        if one.suspicion.figure == trend.figure:
-            yield ToldStep(_word(one, one.suspicion in told), one.suspicion, one.gate)
-    for step in found.suspicions:
-        if step.figure == trend.figure:
-            yield ToldStep("suspected", step)
-
-
-def _word(one: Confirmed | Refuted, told: bool) -> str:
-    if isinstance(one, Refuted):
-        return "refuted"
-    return "confirmed slower" if told else "confirmed slower before" if one.suspicion.slower else "confirmed faster"
-
-
-def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[ToldStep, ...]) -> SeriesView:
+def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[Suspicion, ...]) -> SeriesView:
     key, nights = trend.figure, trend.nights
     values = {kind: _intervals(trend, kind) for kind in SeriesKind}
     places = {night.path: at for at, night in enumerate(nights)}
     curves = [
         Curve(_TITLES[kind], _unit(kind, key.unit), kind is SeriesKind.RATIO or key.unit in RATES, values[kind], tuple(
-            CurveMark(places[step.step.after.path], step.word, step.step.slower) for step in steps if step.step.kind is kind
+            CurveMark(places[step.after.path], step.word, step.slower) for step in steps if step.kind is kind
         ))
         for kind in SeriesKind
     ]  # fmt: skip

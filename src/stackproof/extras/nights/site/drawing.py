@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from stackproof.api.base import Interval
-from stackproof.api.pages import Markup, charts, el, joined, ticks
+from stackproof.api.record import Markup, charts, el, joined, ticks
 from stackproof.extras.nights.site.curves import Curve, SeriesView
 
 TALL = 400

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stackproof.api.base import advice
-from stackproof.api.pages import Markup, el, joined
-from stackproof.api.record import Check, Kind, Verdict
+from stackproof.api.record import Check, Kind, Markup, Verdict, el, joined
 from stackproof.api.runs import table as faults
 from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.model import SiteModel

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stackproof.api.base import Refusal, advice
-from stackproof.api.pages import Markup, el, joined
+from stackproof.api.record import Markup, el, joined
 from stackproof.extras.fleet import judgement, picture
 from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedHost
 from stackproof.extras.nights.site.html import page, table

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from stackproof.api.base import advice, counted, percent
-from stackproof.api.pages import Markup, el, joined
+from stackproof.api.record import Markup, el, joined
+from stackproof.extras.nights.drift.suspicions import Suspicion
 from stackproof.extras.nights.site import told
 from stackproof.extras.nights.site.cards import SHAPES, badge_names, cards
 from stackproof.extras.nights.site.curves import SeriesView
@@ -105,7 +106,7 @@ def _word(state: CellState) -> Markup:
 
 def _changes(site: SiteModel) -> Markup:
     found = told.confirmed(site)[:5]
-    rows = [el("li", f"{step.step.after.day}: ", link(view.page, told.title_of(view, step))) for view, step in found]
+    rows = [el("li", f"{step.after.day}: ", link(view.page, told.title_of(view, step))) for view, step in found]
     suspected = [
         el("li", "suspected: ", link(view.page, told.title_of(view, step)))
         for view, step in told.others(site, "suspected")[:5]
@@ -193,8 +194,8 @@ def _told(site: SiteModel, cell: MatrixCell) -> dict[str, object]:
     return {"stack": cell.stack, "suite": cell.suite, "state": cell.state.value, "why": site.shown(cell.why), **proof}
 
 
-def _step(site: SiteModel, view: SeriesView, one: told.ToldStep) -> dict[str, object]:
-    step = one.step
+def _step(site: SiteModel, view: SeriesView, one: Suspicion) -> dict[str, object]:
+    step = one
     return {
         "said": one.word, "figure": view.name, "place": view.place.label, "page": view.page, "series": step.kind.value,
         "ratio": math.exp(one.gate.ratio if one.gate else step.size), "low": math.exp(one.gate.low if one.gate else step.low),

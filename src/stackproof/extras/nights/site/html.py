@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stackproof.api.pages import Markup, el
+from stackproof.api.record import Markup, el
 
 _POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:; base-uri 'none'; form-action 'none'"
 """Nothing is fetched from elsewhere, nothing inline runs; `file:` because browsers differ in what 'self' is of a file."""

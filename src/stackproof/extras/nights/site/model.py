@@ -9,10 +9,8 @@ from pathlib import Path
 
 from stackproof.api.base import counted
 from stackproof.api.history import Change, entries, histories
-from stackproof.api.record import MEASURING, Loaded, store
-from stackproof.extras.nights.drift.findings import Drift, examine
-from stackproof.extras.nights.drift.nights import by_place, nights
-from stackproof.extras.nights.drift.verdicts import Confirmed, Refuted, said
+from stackproof.api.record import MEASURING, store
+from stackproof.extras.nights.drift.findings import Drift, drift_of
 from stackproof.extras.nights.site import curves, shelf
 from stackproof.extras.nights.site.curves import SeriesView
 from stackproof.extras.nights.site.matrix import CellState, StackMatrix, matrix
@@ -94,7 +92,7 @@ def model(
 ) -> SiteModel:
     """Return what a site of these runs shows as of a day."""
     loaded = store.dated(found.loaded(), today)
-    drift = _drift(loaded)
+    drift = drift_of(loaded)
     measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
     flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)
     views = [*(view for one in drift.places for view in curves.of_nights(one)), *curves.of_histories(measured)]
@@ -102,14 +100,6 @@ def model(
     kept = _kept(found, cells, drift)
     before = _before(found, kept)
     return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, before, tuple(doubles))
-
-
-def _drift(loaded: Loaded) -> Drift:
-    found, problems = nights(loaded)
-    gates = said(loaded.records)
-    places = [examine(place, those, gates) for place, those in by_place(found).items()]
-    chains = [sentence for one in places for trend in one.trends for sentence in trend.problems]
-    return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*loaded.problems, *problems, *chains))
 
 
 def _kept(found: Shelf, cells: StackMatrix, drift: Drift) -> dict[Path, ShelvedRun]:
@@ -126,10 +116,8 @@ def _kept(found: Shelf, cells: StackMatrix, drift: Drift) -> dict[Path, ShelvedR
 
 def _named(drift: Drift) -> Iterator[Path]:
     for place in drift.places:
-        settled: list[Confirmed | Refuted] = [*place.confirmed, *place.refuted]
-        for one in settled:
-            yield from (one.gate.path, one.suspicion.before.path, one.suspicion.after.path)
-        for step in place.suspicions:
+        for step in (*place.settled, *place.suspicions):
+            yield from ((step.gate.path,) if step.gate else ())
             yield from (step.before.path, step.after.path)
 
 

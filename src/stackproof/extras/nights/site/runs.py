@@ -8,8 +8,21 @@ from collections.abc import Iterator, Sequence
 
 from stackproof.api.base import Interval, advice, median_interval, shown
 from stackproof.api.gate import plan as gate_plan
-from stackproof.api.pages import Markup, charts, console, el, joined
-from stackproof.api.record import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict, group_of, repeat
+from stackproof.api.pages import console
+from stackproof.api.record import (
+    SUITE_VERBS,
+    Check,
+    Kind,
+    Markup,
+    Measurement,
+    Record,
+    Verdict,
+    charts,
+    el,
+    group_of,
+    joined,
+    repeat,
+)
 from stackproof.extras.nights.site import html
 from stackproof.extras.nights.site.drawing import value
 from stackproof.extras.nights.site.html import link, page, table

@@ -8,10 +8,10 @@ from itertools import groupby
 from statistics import median
 
 from stackproof.api.base import Interval, counted, shown
-from stackproof.api.pages import Markup, el, joined
-from stackproof.api.record import Verdict, reference
+from stackproof.api.record import Markup, Verdict, el, joined, reference
 from stackproof.extras.nights.drift import report
-from stackproof.extras.nights.site.curves import SeriesView, ToldStep
+from stackproof.extras.nights.drift.suspicions import Suspicion
+from stackproof.extras.nights.site.curves import SeriesView
 from stackproof.extras.nights.site.drawing import legend, plot, resolution, stamp, start_of, value
 from stackproof.extras.nights.site.html import command, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
@@ -55,8 +55,8 @@ def _references(view: SeriesView) -> Iterator[Markup]:
         yield el("p", el("strong", "Reference: "), told, class_="dim")
 
 
-def _step(site: SiteModel, told: ToldStep) -> Markup:
-    step = told.step
+def _step(site: SiteModel, told: Suspicion) -> Markup:
+    step = told
     kind = "unverified" if told.word == "suspected" else "worse" if step.slower else "better"
     size = f"{report.seen(told.gate)}, by the gate" if told.gate else report.size(step)
     return el(
@@ -65,9 +65,9 @@ def _step(site: SiteModel, told: ToldStep) -> Markup:
     )  # fmt: skip
 
 
-def facts_of(site: SiteModel, told: ToldStep) -> Iterator[Markup]:
+def facts_of(site: SiteModel, told: Suspicion) -> Iterator[Markup]:
     """Yield what is known of a step: cause, nights, states, the gate that judged it, and the command that repeats that."""
-    step = told.step
+    step = told
     first, last = (stamp((step.before.started, step.after.started), at) for at in range(2))
     rows: list[tuple[str, object]] = [("likeliest cause", report.causes(step)), ("when", report.when(step))]
     rows += [("what changed", el("ul", *(el("li", one) for one in report.differences(step))))]
@@ -90,9 +90,9 @@ def facts_of(site: SiteModel, told: ToldStep) -> Iterator[Markup]:
     yield el("dl", *(joined((el("dt", name), el("dd", content))) for name, content in rows))
 
 
-def _blamed(site: SiteModel, told: ToldStep) -> Iterator[Markup]:
+def _blamed(site: SiteModel, told: Suspicion) -> Iterator[Markup]:
     """Yield what searches of this figure at this place have named since, each with its page, newest first."""
-    step = told.step
+    step = told
     for run in site.kept.values():
         record = run.record
         about = (record.verb, record.verdict, record.provenance.get("subject"), run.place.stack, run.place.host)

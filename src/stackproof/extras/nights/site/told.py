@@ -8,9 +8,10 @@ from datetime import datetime, timezone
 
 from stackproof.api.base import percent
 from stackproof.api.history import Change
-from stackproof.api.pages import Markup, el, joined
+from stackproof.api.record import Markup, el, joined
 from stackproof.extras.nights.drift import report
-from stackproof.extras.nights.site.curves import SeriesView, ToldStep
+from stackproof.extras.nights.drift.suspicions import Suspicion
+from stackproof.extras.nights.site.curves import SeriesView
 from stackproof.extras.nights.site.html import command, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.series import facts_of
@@ -23,22 +24,22 @@ _HINT = (
 _NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def confirmed(site: SiteModel) -> list[tuple[SeriesView, ToldStep]]:
+def confirmed(site: SiteModel) -> list[tuple[SeriesView, Suspicion]]:
     """Return what gates have confirmed, newest first."""
     found = [(view, step) for view in site.views for step in view.steps if step.word.startswith("confirmed")]
-    return sorted(found, key=lambda one: (one[1].step.after.started, one[0].id), reverse=True)
+    return sorted(found, key=lambda one: (one[1].after.started, one[0].id), reverse=True)
 
 
-def others(site: SiteModel, word: str) -> list[tuple[SeriesView, ToldStep]]:
+def others(site: SiteModel, word: str) -> list[tuple[SeriesView, Suspicion]]:
     """Return the steps of one word, newest first."""
     found = [(view, step) for view in site.views for step in view.steps if step.word == word]
-    return sorted(found, key=lambda one: (one[1].step.after.started, one[0].id), reverse=True)
+    return sorted(found, key=lambda one: (one[1].after.started, one[0].id), reverse=True)
 
 
-def title_of(view: SeriesView, told: ToldStep) -> str:
+def title_of(view: SeriesView, told: Suspicion) -> str:
     """Return what happened in one line."""
-    size = report.seen(told.gate) if told.gate else report.size(told.step)
-    causes = " and ".join(cause.value for cause in told.step.causes)
+    size = report.seen(told.gate) if told.gate else report.size(told)
+    causes = " and ".join(cause.value for cause in told.causes)
     return f"{view.name} on {view.place.stack}: {size}, {causes}"
 
 
@@ -58,28 +59,28 @@ def _rest(count: int) -> Markup:
     return el("p", f"and {count - _MOST} older ones, in data.json", class_="dim") if count > _MOST else Markup("")
 
 
-def _article(site: SiteModel, view: SeriesView, told: ToldStep) -> Markup:
+def _article(site: SiteModel, view: SeriesView, told: Suspicion) -> Markup:
     head = el(
         "h3",
-        el("span", told.word, class_=f"word {'failed' if told.step.slower else 'passed'}"),
+        el("span", told.word, class_=f"word {'failed' if told.slower else 'passed'}"),
         " ",
         link(view.page, title_of(view, told)),
     )
     facts = Markup("".join(facts_of(site, told)).replace('href="../', 'href="'))
-    where = el("p", f"{told.step.after.day}, {view.place.label}", class_="dim")
+    where = el("p", f"{told.after.day}, {view.place.label}", class_="dim")
     return el("article", head, where, facts, class_="step", id=_anchor(site, view, told))
 
 
-def _anchor(site: SiteModel, view: SeriesView, told: ToldStep) -> str:
+def _anchor(site: SiteModel, view: SeriesView, told: Suspicion) -> str:
     """Return the name of one change: two series can step on a day, and two gates can judge one step."""
     gate = site.kept[told.gate.path].id.rpartition("-")[2] if told.gate else "open"
-    return f"{view.id}-{told.step.after.day}-{told.step.kind.value}-{gate}"
+    return f"{view.id}-{told.after.day}-{told.kind.value}-{gate}"
 
 
 def _section(site: SiteModel, title: str, word: str) -> Markup:
     rows = [
-        [link(view.page, view.name), view.place.label, step.step.kind.value, report.size(step.step), step.step.after.day,
-         report.causes(step.step), command(site.shown(step.step.command))]
+        [link(view.page, view.name), view.place.label, step.kind.value, report.size(step), step.after.day,
+         report.causes(step), command(site.shown(step.command))]
         for view, step in others(site, word)[:_MOST]
     ]  # fmt: skip
     heads = ("figure", "where", "series", "time", "since", "likeliest cause", "what judges it")
@@ -128,20 +129,20 @@ def _link(target: str, kind: str) -> Markup:
     return Markup(el("link", href=target, rel=kind)[:-1] + "/>")
 
 
-def _entry(site: SiteModel, view: SeriesView, told: ToldStep) -> Markup:
+def _entry(site: SiteModel, view: SeriesView, told: Suspicion) -> Markup:
     what = "\n".join(_lines(site, told))
-    when = told.gate.started if told.gate else told.step.after.started
+    when = told.gate.started if told.gate else told.after.started
     return el(
         "entry", el("title", title_of(view, told)), el("id", f"urn:stackproof:{_anchor(site, view, told)}"), el("updated", _stamp(when)),
         _link(f"changes.html#{_anchor(site, view, told)}", "alternate"), el("summary", what),
     )  # fmt: skip
 
 
-def _lines(site: SiteModel, told: ToldStep) -> Iterator[str]:
-    yield report.when(told.step)
-    yield report.causes(told.step)
-    yield from report.differences(told.step)
-    yield site.shown(told.step.command)
+def _lines(site: SiteModel, told: Suspicion) -> Iterator[str]:
+    yield report.when(told)
+    yield report.causes(told)
+    yield from report.differences(told)
+    yield site.shown(told.command)
 
 
 def _stamp(when: datetime) -> str:

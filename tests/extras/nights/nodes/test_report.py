@@ -1,41 +1,38 @@
-"""Prometheus's text format: every line parses, no series stands twice, and labels are text."""
+"""The nodes as a table, whose columns are aligned, and as Prometheus's text; in both everything is text."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from stackproof.extras.nights.nodes import prometheus, reading
+from stackproof.extras.nights.nodes import reading, report
 from stackproof.record.records import Verdict
 
+from ...prometheus_text import parsed
 from .making import look, run
 
-LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
-SAMPLE = re.compile(rf"(stackproof_[a-z_]+)\{{({LABEL}(?:,{LABEL})*)\}} (-?\d+(?:\.\d+)?(?:e-?\d+)?)")
+
+def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
+    run(tmp_path)
+    run(tmp_path, node="gpu2", verdict=Verdict.FAILED, reason="loss is NaN")
+    look(tmp_path, "gpu2", "problem", "warning")
+    look(tmp_path, "gpu3", name="third")
+    lines = report.text(reading.gather([tmp_path])).splitlines()
+    assert lines[0] == "3 nodes, 1 not well"
+    assert lines[3].startswith("gpu2  1 problem, 1 warning  cpu    smoke  failed   2 of 3  ")
+    assert lines[4].startswith("gpu3  no problem            -      ")
+    assert "gpu2: smoke of cpu failed: smoke/bringup::devices: loss is NaN" in lines
 
 
-def parsed(text: str) -> dict[str, float]:
-    """Read the format strictly: help, type, then samples of that name; return samples by series."""
-    found: dict[str, float] = {}
-    name = ""
-    for line in text.splitlines():
-        if line.startswith("# "):
-            _, word, name, *_ = line.split(" ")
-            assert word in ("HELP", "TYPE")
-            continue
-        matched = SAMPLE.fullmatch(line)
-        assert matched and matched[1] == name, line
-        series = f"{name}{{{matched[2]}}}"
-        assert series not in found
-        found[series] = float(matched[3])
-    assert text.endswith("\n")
-    return found
+def test_names_are_text(tmp_path: Path) -> None:
+    run(tmp_path, node="a|b\n@all\x1b[31m<b>")
+    said = report.text(reading.gather([tmp_path]))
+    assert "\x1b" not in said and "a|b\\x0a@all\\x1b[31m<b>" in said
 
 
 def test_figures_of_a_run_and_of_the_doctor(tmp_path: Path) -> None:
     run(tmp_path, verdict=Verdict.FAILED)
     look(tmp_path, "gpu1", "problem", "problem", "note")
-    found = parsed(prometheus.text(reading.gather([tmp_path])))
+    found = parsed(report.prometheus(reading.gather([tmp_path])))
     of = 'node="gpu1",stack="cpu",verb="smoke",rehearsed="false"'
     assert found[f"stackproof_run_passed{{{of}}}"] == 0
     assert found[f"stackproof_run_exit_code{{{of}}}"] == 1
@@ -48,7 +45,7 @@ def test_figures_of_a_run_and_of_the_doctor(tmp_path: Path) -> None:
 
 def test_labels_are_cleaned(tmp_path: Path) -> None:
     run(tmp_path, node='a"b\\c\nd\x1b[31m\u202e' + "x" * 5000)
-    found = parsed(prometheus.text(reading.gather([tmp_path])))
+    found = parsed(report.prometheus(reading.gather([tmp_path])))
     assert all("\x1b" not in name and "\u202e" not in name and len(name) < 1000 for name in found)
     assert any('node="a\\"b\\\\c' in name for name in found)
 
@@ -56,6 +53,6 @@ def test_labels_are_cleaned(tmp_path: Path) -> None:
 def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:
     run(tmp_path, value=float("nan"))
     look(tmp_path, "gpu1", looked="yesterday")
-    text = prometheus.text(reading.gather([tmp_path]))
+    text = report.prometheus(reading.gather([tmp_path]))
     assert parsed(text)
     assert "stackproof_measurement" not in text and "stackproof_doctor_timestamp" not in text

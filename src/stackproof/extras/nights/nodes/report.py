@@ -1,0 +1,123 @@
+"""The nodes for people, as a table with what is wrong with each that is not well, and as figures for Prometheus."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+from stackproof.api.record import NOT_EXECUTED, Part, TextLine, TextTable, outline
+from stackproof.extras import exposition
+from stackproof.extras.exposition import Gauge, Labels
+from stackproof.extras.nights.nodes.reading import Gathered, NodeSummary, Ran, seconds
+
+_HEAD = ("node", "doctor", "stack", "verb", "verdict", "checks", "when", "torch")
+_MOST = 60
+_HELP = {
+    "doctor_findings": "What the doctor found on the node, by level.",
+    "doctor_timestamp_seconds": "When the doctor looked.",
+    "run_passed": "Whether the newest run of the verb on the stack ended with exit code 0.",
+    "run_exit_code": "0 passed, 1 failed, 3 no such stack here, 4 not its lock, 5 hung, 6 inconclusive, 130 interrupted.",
+    "run_timestamp_seconds": "When the newest run began.",
+    "run_duration_seconds": "How long it took.",
+    "run_checks": "How its checks ended, by verdict.",
+    "run_info": "What it ran on.",
+    "measurement": "What it measured, in the unit of the label.",
+}
+
+
+def text(found: Gathered) -> str:
+    """Return one sentence of all, the table, and what is wrong with each node that is not well."""
+    return outline.text(_parts(found))
+
+
+def _parts(found: Gathered) -> Iterator[Part]:
+    ill = [node for node in found.nodes.values() if not node.well]
+    yield TextLine(f"{len(found.nodes)} node{'' if len(found.nodes) == 1 else 's'}, {len(ill)} not well")
+    yield TextTable(_HEAD, [row for _, node in sorted(found.nodes.items()) for row in _rows(node)])
+    yield from (TextLine(line) for node in sorted(ill, key=lambda one: one.name) for line in _wrong(node))
+
+
+def _rows(node: NodeSummary) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each newest run; the node and what the doctor says stand in the first."""
+    doctor = _doctor(node)
+    if not node.runs:
+        yield (node.name[:_MOST], doctor, *("-" for _ in _HEAD[2:]))
+    for key in sorted(node.runs):
+        yield (node.name[:_MOST], doctor, *_run(node.runs[key]))
+        doctor = ""
+
+
+def _doctor(node: NodeSummary) -> str:
+    if node.look is None:
+        return "-"
+    said = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in node.look.count.items() if count]
+    return ", ".join(said[:2]) if node.look.count["problem"] + node.look.count["warning"] else "no problem"
+
+
+def _run(ran: Ran) -> tuple[str, ...]:
+    record = ran.record
+    executed = [check for check in record.checks if check.verdict not in NOT_EXECUTED]
+    passed = sum(check.verdict.exit_code == 0 for check in executed)
+    verb = f"{record.verb} (rehearsed)" if ran.rehearsed and record.verb != "rehearse" else record.verb
+    pinned = "" if record.provenance.get("pinned", True) else " unpinned"
+    torch = str(record.provenance.get("torch", "-"))[:_MOST] + pinned
+    return record.stack[:_MOST], verb, record.verdict.value, f"{passed} of {len(executed)}", _ago(ran.when), torch
+
+
+def _ago(when: datetime) -> str:
+    """Say how long ago something was, in its largest whole unit."""
+    if seconds(when) is None:
+        return "unknown"
+    passed = (datetime.now(timezone.utc) - when).total_seconds()
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if passed >= size:
+            return f"{int(passed // size)} {unit} ago"
+    return "just now" if passed >= 0 else "in the future"
+
+
+def _wrong(node: NodeSummary) -> Iterator[str]:
+    if node.look and node.look.count["problem"]:
+        yield f"{node.name[:_MOST]}: doctor: {node.look.worst}"
+    for ran in node.runs.values():
+        if ran.bad:
+            first = next((one for one in ran.record.checks if one.verdict is ran.record.verdict), None)
+            why = f": {first.id}: {first.reason[:300]}" if first else ""
+            yield f"{node.name[:_MOST]}: {ran.record.verb} of {ran.record.stack} {ran.record.verdict.value}{why}"
+
+
+def prometheus(found: Gathered) -> str:
+    """Return the same as figures for Prometheus; what stands twice is told once, and a figure that is no number is left out."""
+    return exposition.text(_HELP, (sample for _, node in sorted(found.nodes.items()) for sample in _of(node)))
+
+
+def _of(node: NodeSummary) -> Iterator[Gauge]:
+    own = {"node": node.name}
+    if node.look:
+        for level, count in node.look.count.items():
+            yield Gauge("doctor_findings", {**own, "level": level}, count)
+        if (when := seconds(node.look.when)) is not None:
+            yield Gauge("doctor_timestamp_seconds", own, when)
+    for key in sorted(node.runs):
+        yield from _of_run(node.runs[key], own)
+
+
+def _of_run(ran: Ran, own: Labels) -> Iterator[Gauge]:
+    record, facts = ran.record, ran.record.provenance
+    run = {**own, "stack": record.stack, "verb": record.verb, "rehearsed": str(ran.rehearsed).lower()}
+    yield Gauge("run_passed", run, not record.verdict.exit_code)
+    yield Gauge("run_exit_code", run, record.verdict.exit_code)
+    yield Gauge("run_duration_seconds", run, record.seconds)
+    if (when := seconds(ran.when)) is not None:
+        yield Gauge("run_timestamp_seconds", run, when)
+    counts: dict[str, int] = {}
+    for check in record.checks:
+        counts[check.verdict.value] = counts.get(check.verdict.value, 0) + 1
+    for verdict, count in counts.items():
+        yield Gauge("run_checks", {**run, "verdict": verdict}, count)
+    told = {key: str(facts.get(key, "")) for key in ("torch", "lock", "stackproof")}
+    yield Gauge("run_info", {**run, **told, "verdict": record.verdict.value}, 1)
+    for row in record.measurements:
+        if math.isfinite(row.value):
+            what = {"workload": row.workload, "preset": row.preset, "dtype": row.dtype, "ranks": str(row.world_size)}
+            yield Gauge("measurement", {**run, **what, "metric": row.metric, "unit": row.unit}, row.value)
