@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from stackproof.base import places
+from stackproof.base import git, places, processes
 from stackproof.base.errors import Refusal
+from stackproof.base.places import ROOT
 from stackproof.gate import commits, variants
 from stackproof.gate.variants import Variant, assignments, sources
 from stackproof.project import projects
@@ -50,34 +50,30 @@ def test_without_git_or_history_that_is_what_is_said(tmp_path: Path, monkeypatch
 
 
 def test_a_side_is_built_with_the_uv_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uv, asked = tmp_path / "tools" / "uv", list[str]()
+    uv, asked = tmp_path / "tools" / "uv", list[tuple[str, Path]]()
     monkeypatch.setattr(variants.environments, "find_uv", lambda say: uv)
 
-    def ran(command: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
-        asked.append(env["PATH"].split(os.pathsep)[0])
-        return subprocess.CompletedProcess(command, 0, "/a/python\n", "")
+    def ran(command: list[str], environment: dict[str, str], cwd: Path, **_: object) -> processes.Ended:
+        asked.append((environment["PATH"].split(os.pathsep)[0], cwd))
+        return processes.Ended(0, "/a/python\n")
 
-    monkeypatch.setattr(variants.subprocess, "run", ran)
-    stack = stacks.load("cpu")
+    monkeypatch.setattr(variants.processes, "run", ran)
     variant = Variant("head", sources={"numpy": tmp_path})
-    assert variants._prepare(tmp_path, variant, stack, lambda _: None) == Path("/a/python")
-    assert asked == [str(uv.parent)]
-
-
-def test_what_a_tree_runs_stands_in_the_tree(tmp_path: Path) -> None:
-    ended = variants._python([sys.executable, "-c", "import os; print(os.getcwd())"], tmp_path)
-    assert Path(ended.stdout.strip()) == tmp_path.resolve()
+    monkeypatch.setattr(variants, "_lock_of", lambda tree, stack: stack.lock)
+    assert variants._prepare(tmp_path, variant, stacks.load("cpu"), lambda _: None) == Path("/a/python")
+    assert asked == [
+        (str(uv.parent), tmp_path)
+    ]  # where Python stands comes first: another checkout's modules would shadow
 
 
 def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "HOME", tmp_path)
-    from stackproof.stack import stacks
 
     tree = variants._tree(Variant("base", commit="HEAD"), stacks.load("cpu"))
     assert tree.parent == tmp_path
     harness = "src/stackproof/gate/side.py"
     assert (tree / harness).read_bytes() == (variants.ROOT / harness).read_bytes()
-    stack = commits.git_bytes("show", "HEAD:stacks/cpu/stack.toml")
+    stack = git.output_bytes(ROOT, "show", "HEAD:stacks/cpu/stack.toml")
     assert (tree / "stacks/cpu/stack.toml").read_bytes() == stack
 
 
@@ -91,14 +87,11 @@ def test_a_tree_sees_wheels_that_were_put_beside_the_lock(tmp_path: Path, monkey
 
 
 def test_this_checkout_as_it_is_needs_no_tree() -> None:
-    from stackproof.stack import stacks
 
     assert variants._tree(Variant("head", environment={"A": "1"}), stacks.load("cpu")) == variants.ROOT
 
 
 def test_a_side_has_its_stacks_variables_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stackproof import ROOT
-    from stackproof.stack import stacks
 
     for name in ("SIM_CARDS", "PYTHONPATH"):
         monkeypatch.delenv(name, raising=False)

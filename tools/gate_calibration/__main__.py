@@ -1,6 +1,6 @@
 """How often does the gate cry for nothing, and what does it find: hundreds of gates of this checkout against itself.
 
-`python -m tools.gate_calibration --stack cpu` (`nox -s gate-calibration`) runs what is still missing, and puts tables and figures into
+`python -m tools.gate_calibration --stack cpu` (`nox -s gate-calibration`) runs what is still missing, and puts tables into
 the documentation. A laboratory: the product never imports it.
 """
 
@@ -44,13 +44,11 @@ def main(words: Sequence[str] | None = None) -> int:
         help="so many at once, each on a core of its own",
     )
     parser.add_argument("--continue", dest="resume", action="store_true", help="add to the gates that the file has")
-    parser.add_argument("--report", action="store_true", help="run nothing: tables and figures from the file")
+    parser.add_argument("--report", action="store_true", help="run nothing: tables from the file")
     parser.add_argument(
         "--trials", type=arguments.file, default=TRIALS, metavar="FILE", help=f"gates, a line each ({TRIALS})"
     )
-    parser.add_argument(
-        "--page", type=arguments.file, metavar="FILE", help="put tables and figures there (docs/how-good.md)"
-    )
+    parser.add_argument("--page", type=arguments.file, metavar="FILE", help="put tables there (docs/how-good.md)")
     parser.set_defaults(minutes=480.0, results=None, json=None, junit=None, markdown=None)
     try:
         return run(parser.parse_args(words))
@@ -72,13 +70,9 @@ def run(options: argparse.Namespace) -> int:
     if not options.report:
         comparison = _comparison(options, progress)
         done += _run(options, comparison, done, progress)
-    curve = page.drawn(declared, done)
-    text = page.tables(declared, done, curve)
+    text = page.tables(declared, done)
     if options.page:
         page.put(options.page, text)
-        drawn = page.draw(declared, done, options.page.parent / "figures" / "gate-power", curve)
-        for path in drawn:
-            console.print(Text(f"drawn: {path}"))
     console.print(Text(plain(text)), soft_wrap=True)
     return 0
 

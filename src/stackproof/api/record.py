@@ -3,7 +3,7 @@
 from stackproof.record import charts, outline, reading, records, reference, repeat, store, writer
 from stackproof.record.charts import Markup, badge, el, joined, ticks
 from stackproof.record.checks import CheckEnded
-from stackproof.record.outline import Heading, Part, TextLine, TextTable
+from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import (
     NOT_EXECUTED,
     SUITE_VERBS,

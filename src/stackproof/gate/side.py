@@ -9,17 +9,16 @@ from __future__ import annotations
 import faulthandler
 import gc
 import importlib
-import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from stackproof.base import rpc
+from stackproof.base import files, rpc
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import error_line
@@ -45,40 +44,11 @@ _MOST_TIMED = 64
 """Runs of a block that are timed one by one: of more, their mean shows a step that is slow now and then."""
 
 
-class OpenSubject(Protocol):
-    """A subject that was built and proved, and can be run: in this very process, or in a group of ranks that waits between blocks."""
-
-    proved: str
-    worth: dict[str, float]
-    """What one run is worth; of a group, of all ranks together."""
-
-    def run(self) -> object:
-        """Run once."""
-
-    def compute(self) -> Answer:
-        """Return what it computes from equal seeds, to be held against the other side's."""
-
-    def warm(self, seconds: float) -> Answer:
-        """Run until the time of a run settles; return whether it did, the seconds of one run, and the peak of memory until then."""
-
-    def block(self, runs: int) -> Answer:
-        """Run so many times and return the seconds of one; of a group, the slowest rank's."""
-
-    def done(self) -> Answer:
-        """Return the peak of memory of all blocks, and the units of work that they did."""
-
-    def count(self, captured: bool) -> Answer:
-        """Return the exact counters of one run, and the seconds of handing the model to the compiler where that is asked for."""
-
-    def conclude(self) -> dict[str, Any]:
-        """Let the work say whether the timed runs did what was proved."""
-
-    def close(self) -> None:
-        """Let go of it."""
-
-
 class InProcess:
-    """A subject in this process."""
+    """A subject that was built and proved in this process, and can be run; `RankGroup` is one of several ranks that wait between blocks.
+
+    `worth`: what one run is worth; of a group, of all ranks together.
+    """
 
     def __init__(self, subject: Subject, preset: str, device: Device, drill: PlantedFault) -> None:
         threads.choose(preset)
@@ -92,7 +62,7 @@ class InProcess:
         self._units: computed.UnitsDone | None = None
 
     def compute(self) -> Answer:
-        """Fingerprint the work that was proved."""
+        """Return what it computes from equal seeds."""
         return computed.fingerprint(self._work)
 
     def run(self) -> object:
@@ -171,7 +141,7 @@ class Side:
         self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)
         known = {subject.name: subject for subject in subjects(profile, self.stack)}
         self.subjects = {name: one for name, one in known.items() if not self._drilled("drop", name)}
-        self.subject: OpenSubject | None = None
+        self.subject: InProcess | RankGroup | None = None
 
     def _drilled(self, kind: str, value: str) -> bool:
         return (self.drill.kind, self.drill.value) == (kind, value)
@@ -198,57 +168,60 @@ class Side:
             raise CapabilityMissing("a drill skips everything on this side")
         chosen = self.subjects[subject]
         require_possible(chosen)
-        with self.device.current():
-            self.subject = (
-                RankGroup(chosen, preset, self.device, self.backend)
-                if chosen.kind in RANKED
-                else InProcess(chosen, preset, self.device, self.drill)
-            )
+        ranked = chosen.kind in RANKED
+        self.subject = (
+            RankGroup(chosen, preset, self.device, self.backend)
+            if ranked
+            else InProcess(chosen, preset, self.device, self.drill)
+        )
         return {"proved": self.subject.proved, "worth": self.subject.worth}
 
-    def compute(self) -> Answer:
-        """Say what the open subject computes from equal seeds."""
+    @contextmanager
+    def within(self, ask: str, arguments: Answer) -> Iterator[None]:
+        """Use the device in a request, write down where this process is when its deadline passes, and in its log how long it took."""
+        faulthandler.dump_traceback_later(float(arguments.pop("deadline_s")))
+        subject, began = arguments.get("subject", ""), time.monotonic()
         with self.device.current():
-            return self._open().compute()
+            yield
+        faulthandler.cancel_dump_traceback_later()
+        sys.stderr.write(f"{ask} {subject}: {time.monotonic() - began:.2f} s\n")
+
+    def compute(self) -> Answer:
+        """Say what the open subject computes from equal seeds, to be compared with the other side's."""
+        return self._open().compute()
 
     def warm(self, seconds: float) -> Answer:
         """Run until the time of a run settles; return the seconds of one run and the most memory that was in use before, in bytes."""
-        with self.device.current():
-            return self._told(self._open().warm(seconds))
+        return self._told(self._open().warm(seconds))
 
     def block(self, runs: int, core: int | None = None) -> Answer:
-        """Run so many times and return the seconds of one run: their mean, since a block is as long as it is.
+        """Run so many times and return the mean seconds of one run; of several ranks, the slowest rank's.
 
         `core`: a number that both sides are given, so that work of one thread has the same core on both.
         """
-        with self.device.current(), threads.on_core(core):
+        with threads.on_core(core):
             return self._open().block(runs)
 
     def done(self) -> Answer:
         """After the blocks: the most memory that was in use while they ran, in bytes, and the units of work that they did."""
-        with self.device.current():
-            return self._told(self._open().done())
+        return self._told(self._open().done())
 
     def conditions(self) -> Answer:
         """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
         telemetry = Telemetry(self.device, self.stack)
-        with self.device.current():
-            telemetry.read(self._open().run)
+        telemetry.read(self._open().run)
         reading = telemetry.readings[0] if telemetry.readings else {}
         others = others_on_card(self.device, self.stack) or ()
         return {"reading": reading, "throttled": list(telemetry.throttled()), "others": list(others)}
 
     def energy(self, seconds: float) -> Answer:
         """Return the joules of one run where the vendor's tool counts them, over about so many seconds of runs."""
-        with self.device.current():
-            return {"joules": Telemetry(self.device, self.stack).joules(self._open().run, seconds)}
+        return {"joules": Telemetry(self.device, self.stack).joules(self._open().run, seconds)}
 
     def count(self, captured: bool) -> Answer:
         """Count one run exactly; where it is asked for, also how a compiler cuts the model, and the seconds of that."""
-        with self.device.current():
-            found = self._open().count(captured)
-        found["counters"] = self._told(found["counters"])
-        return self._told(found)
+        found = self._open().count(captured)
+        return self._told({**found, "counters": self._told(found["counters"])})
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved, and let go of it."""
@@ -267,7 +240,7 @@ class Side:
         self.subject = None
         return {}
 
-    def _open(self) -> OpenSubject:
+    def _open(self) -> InProcess | RankGroup:
         if self.subject is None:
             raise Refusal("no subject is open")
         return self.subject
@@ -297,16 +270,6 @@ def _held(device: Device) -> int:
     return host if device == devices.HOST else host + device.memory().peak
 
 
-@contextmanager
-def within(ask: str, arguments: Answer) -> Iterator[None]:
-    """Write down where this process is when the deadline of a request passes; and in its log how long the request took."""
-    faulthandler.dump_traceback_later(float(arguments.pop("deadline_s")))
-    subject, began = arguments.get("subject", ""), time.monotonic()
-    yield
-    faulthandler.cancel_dump_traceback_later()
-    sys.stderr.write(f"{ask} {subject}: {time.monotonic() - began:.2f} s\n")
-
-
 def failed(error: Exception) -> Answer:
     """What goes wrong with a request is its answer, with the verdict that it means."""
     if isinstance(error, CheckEnded):
@@ -319,7 +282,7 @@ def failed(error: Exception) -> Answer:
 def main(arguments: list[str]) -> int:
     """`side DESCRIPTOR JSON`: bring the stack up, say what is there, and serve."""
     die_with_parent()
-    told = json.loads(arguments[1])
+    told = files.parse_json(arguments[1], "the words of a side")
     began = float(told.pop("began"))
     faulthandler.enable()
     with os.fdopen(int(arguments[0]), "w", encoding="utf-8") as answers:
@@ -330,7 +293,7 @@ def main(arguments: list[str]) -> int:
             rpc.say(answers, {"refused": str(refusal), "exit_code": refusal.exit_code})
             return refusal.exit_code
         rpc.say(answers, hello)
-        rpc.serve(side, sys.stdin, answers, failed, within)
+        rpc.serve(side, sys.stdin, answers, failed, side.within)
     return 0
 
 

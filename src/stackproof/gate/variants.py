@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import advice, files, places
+from stackproof.base import advice, files, git, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
 from stackproof.base.places import ROOT
 from stackproof.base.text import tail
@@ -172,8 +172,9 @@ def _project(variant: Variant) -> dict[str, str]:
     revision = commits.resolved(variant.commit, project.folder)
     tree = HOME / f"{project.name}-{hashlib.sha256(str(project.folder).encode()).hexdigest()[:6]}-{revision[:10]}"
     if not tree.exists():
-        packed = commits.git_bytes("archive", "--format=tar", revision, folder=project.folder)  # of this folder alone
-        with tempfile.TemporaryDirectory(prefix="project-", dir=_made(HOME)) as folder:
+        packed = git.output_bytes(project.folder, "archive", "--format=tar", revision)  # of this folder alone
+        HOME.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="project-", dir=HOME) as folder:
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 archive.extractall(Path(folder) / "tree", **_SAFE)  # noqa: S202 - git made it a moment ago
             (Path(folder) / "tree").rename(tree)
@@ -186,11 +187,6 @@ def commit_of(environment: Mapping[str, str]) -> str:
     """Return the commit whose files a side's project has; empty where it is the project as it lies there."""
     tree = Path(environment.get(projects.VARIABLE, ""))
     return tree.name.rpartition("-")[2] if tree.parent == HOME else ""
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _tree(variant: Variant, stack: stacks.Stack) -> Path:
@@ -214,8 +210,8 @@ def _lay_harness(tree: Path) -> None:
     for old in tree.glob("*"):
         if old.name != ".nox":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-    commits.require_history(ROOT)
-    listed = commits.git("ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+    commits.require_history()
+    listed = git.output(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     for name in filter(None, listed):
         if not name.startswith(_LEFT_OUT) and (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -226,13 +222,13 @@ def _overlay(tree: Path, commit: str) -> None:
     """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
     revision = commits.resolved(commit)
     for place in plan.load().compared.paths:
-        names = list(filter(None, commits.git("ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
+        names = list(filter(None, git.output(ROOT, "ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
         if not names:
             continue
         shutil.rmtree(tree / place, ignore_errors=True)
         for name in names:
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_bytes(commits.git_bytes("show", f"{revision}:{name}"))
+            (tree / name).write_bytes(git.output_bytes(ROOT, "show", f"{revision}:{name}"))
 
 
 def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
@@ -254,37 +250,33 @@ def _lend_wheels(tree: Path, stack: stacks.Stack) -> None:
 
 def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> Path:
     """Return the interpreter: of the environment that is there if the lock is the same, else of one that the tree builds."""
-    if tree == ROOT or (not variant.sources and _same_lock(tree, stack)):
+    same = tree == ROOT or _lock_of(tree, stack).read_bytes() == stack.lock.read_bytes()
+    if tree == ROOT or (same and not variant.sources):
         return environments.prepare(stack, say)
-    command = [sys.executable, "-m", "stackproof.stack.environments", *_words(stack)]
-    ended = _python(command, tree, environments.with_uv(say))  # the tree has no tools of its own
-    if ended.returncode:
-        raise Refusal(f"{variant.name}: its environment cannot be built: {tail(ended.stderr, most=_MOST_SAID)}")
+    # the tree has no tools of its own
+    ended = _run(Path(sys.executable), "environments", tree, stack, environments.with_uv(say))
+    if not ended.ok:
+        raise Refusal(f"{variant.name}: its environment cannot be built: {tail(ended.errors, most=_MOST_SAID)}")
     say(f"{variant.name}: environment ready")
-    return Path(ended.stdout.strip().splitlines()[-1])
-
-
-def _same_lock(tree: Path, stack: stacks.Stack) -> bool:
-    return _lock_of(tree, stack).read_bytes() == stack.lock.read_bytes()
+    return Path(ended.output.strip().splitlines()[-1])
 
 
 def _prove(python: Path, tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> str:
-    """Hold the environment against its lock, before a source goes over it; the interpreter that is proved does it."""
-    ended = _python([str(python), "-m", "stackproof.stack.environment_proof", *_words(stack)], tree)
-    if ended.returncode:
-        raise EnvironmentMismatchError(f"{variant.name}: {tail(ended.stderr)}")
-    say(f"{variant.name}: {ended.stdout.strip()}")
-    return ended.stdout.strip()
+    """Compare the environment with its lock, before a source goes over it; the interpreter that is proved does it."""
+    ended = _run(python, "environment_proof", tree, stack)
+    if not ended.ok:
+        raise EnvironmentMismatchError(f"{variant.name}: {tail(ended.errors)}")
+    say(f"{variant.name}: {ended.output.strip()}")
+    return ended.output.strip()
 
 
-def _words(stack: stacks.Stack) -> list[str]:
-    return [stack.name, *(["--rehearsed"] if stack.rehearsed else [])]
-
-
-def _python(command: list[str], tree: Path, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def _run(
+    python: Path, module: str, tree: Path, stack: stacks.Stack, more: Mapping[str, str] | None = None
+) -> processes.Ended:
     """Run one of the tree's own modules, in the tree: Python looks where it stands first, and another checkout's suites would shadow."""
-    env = {**os.environ, **(more or {}), "PYTHONPATH": str(tree / "src")}
-    return subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True, errors="replace", check=False)
+    words = [str(python), "-m", f"stackproof.stack.{module}", stack.name, *(["--rehearsed"] if stack.rehearsed else [])]
+    environment = {**(more or {}), "PYTHONPATH": str(tree / "src")}
+    return processes.run(words, seconds=math.inf, cwd=tree, environment=environment)
 
 
 def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path: Path, say: environments.Say) -> None:
@@ -293,9 +285,7 @@ def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path:
     if package not in known:
         raise Refusal(f"'{package}' is not in the lock{suggestion(package, known)}; name a package that the stack has")
     (python.parent.parent / environments.STAMP).unlink(missing_ok=True)  # it is no longer its lock: rebuilt next time
-    uv = str(environments.find_uv(say))
-    command = [
-        uv,
+    words = [
         "pip",
         "install",
         "--quiet",
@@ -306,10 +296,10 @@ def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path:
         str(python),
         str(path),
     ]
-    ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if ended.returncode:
-        hint = environments.mirror_hint(ended.stderr)
-        raise Refusal(f"{package} from {path} cannot be installed: {tail(ended.stderr, 3, most=2000)}{hint}")
+    ended = processes.run([environments.find_uv(say), *words], seconds=math.inf)
+    if not ended.ok:
+        hint = environments.mirror_hint(ended.errors)
+        raise Refusal(f"{package} from {path} cannot be installed: {tail(ended.errors, 3, most=2000)}{hint}")
 
 
 def _lock_in_tree(stack: stacks.Stack) -> Path:

@@ -15,7 +15,6 @@ from tools.gate_calibration import calibrate, doses
 from tools.gate_calibration import page as calibration_page
 from tools.gate_calibration.calibrate import Share, Trial
 from tools.gate_calibration.doses import Calibration, Dose, OneGate
-from tools.gate_calibration.drawing import Drawn
 
 DOSES = Calibration(OneGate(("gemm",), 1.0), (Dose("equal sides", "", 4, 0.0), Dose("spin 5 %", "spin=0.05", 2, 0.05)))
 
@@ -90,14 +89,6 @@ def test_gates_of_several_places_are_told_apart() -> None:
     assert "used at most 25% of a host's cores" in text
     assert "- 1 on Xeon, torch 2.11.0, 8 at once\n" in text
     assert "- 2 on a CPU without a name, torch 2.15.0\n" in text
-
-
-def test_drawn_gates_have_a_table_of_their_own() -> None:
-    assert calibration_page.drawn(DOSES, TRIALS[:4]) == []
-    text = calibration_page.tables(DOSES, TRIALS, [Drawn(0.05, 1000, 0.25, 0.5)])
-    assert "they share launches" in text
-    assert "| 5.0% | 25.0% | 50.0% |" in text
-    assert "they share launches" not in calibration_page.tables(DOSES, TRIALS)
 
 
 def test_nothing_measured_is_said_in_the_first_line() -> None:

@@ -323,9 +323,9 @@ class Duels:
 
     def _shorter(self) -> float:
         """Return the scale of deadlines at which a hang is called one soon: by what a launch of the good side takes in all."""
-        began, rules = time.monotonic(), plan.load().hang
+        began, rules = time.monotonic(), plan.load().limits
         self._journaled("good alone", self.comparison.specs[:1], self._subjects(), 1)
-        longest = max(rules.least, rules.times * (time.monotonic() - began))
+        longest = max(rules.hang_least, rules.hang_times * (time.monotonic() - began))
         scale = self.journal.once("deadline", lambda: {"scale": longest / _OPEN_S}, lambda row: float(row["scale"]))
         return min(self.scale, scale)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.api.base import ROOT, Refusal, files
+from stackproof.api.base import ROOT, Refusal, files, git
 from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import CompareRequest, Variant, commits
 from stackproof.api.record import Figure, reading, store
@@ -133,7 +133,7 @@ def _lock(
 def _of_commit(revision: str, stack: Stack) -> lockfile.Lock:
     if not revision or not stack.lock.is_relative_to(ROOT):
         return lockfile.read(stack.lock)
-    text = commits.git_bytes("show", f"{revision}:{stack.lock.relative_to(ROOT)}")
+    text = git.output_bytes(ROOT, "show", f"{revision}:{stack.lock.relative_to(ROOT)}")
     with tempfile.TemporaryDirectory(prefix="stackproof-lock-") as folder:
         path = Path(folder) / stack.lock.name
         path.write_bytes(text)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rich.console import Console
-from rich.text import Text
 
-from stackproof.api.base import counted, in_markdown, plain
+from stackproof.api.base import counted
 from stackproof.api.comparison import percent
-from stackproof.api.record import Check, Figure, Record, Verdict, overall
+from stackproof.api.record import Check, Figure, Fold, Heading, Record, Span, TextLine, Verdict, outline, overall
 from stackproof.extras.bisect.commits import LOCAL
 from stackproof.extras.bisect.evidence import SetWord, below
 from stackproof.extras.bisect.search import FirstBad, SetTest
@@ -22,10 +21,11 @@ NOT_REPRODUCED = 7
 """The exit code of an answer of its own: both ends are alike, so there is nothing to search for."""
 _REACH = 1.96
 _CULPRIT, _UNRESOLVED = "bisect/culprit::", "bisect/unresolved::"
+_ENDS, _SEARCH = "bisect/run::ends", "bisect/run::search"
 
 
 class BisectWord(str, Enum):
-    """In one word how it ended."""
+    """How it ended; all but the first and the last are inconclusive."""
 
     FOUND = "FOUND"
     UNPROVED = "UNPROVED"
@@ -33,6 +33,12 @@ class BisectWord(str, Enum):
     CANNOT_SAY = "CANNOT SAY"
     GOOD_TURNED_BAD = "GOOD SIDE TURNED BAD"
     INTERRUPTED = "INTERRUPTED"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the verdict of the record."""
+        exact = {BisectWord.FOUND: Verdict.PASSED, BisectWord.INTERRUPTED: Verdict.INTERRUPTED}
+        return exact.get(self, Verdict.INCONCLUSIVE)
 
 
 @dataclass(frozen=True)
@@ -72,22 +78,32 @@ class Culprit:
     def sentence(self) -> str:
         """Say what was proved, and how large it is."""
         several = len(self.blame.units) > 1
-        alone = "together they are" if several else "on the good side it is"
-        if self.guilty and not several:
-            alone = "the whole of it on the good side is"
-        told = [
+        alone = (
+            "together they are"
+            if several
+            else "the whole of it on the good side is"
+            if self.guilty
+            else "on the good side it is"
+        )
+        another = ", because there is another" if self.blame.without is SetWord.BAD else ""
+        parts = [
             f"{alone} {self.blame.alone.value}{self._effect()}{self._failed('alone')}",
-            f"the bad side without {'them' if several else 'it'} is {self.blame.without.value}{self._failed('without')}",
+            f"the bad side without {'them' if several else 'it'} is {self.blame.without.value}{self._failed('without')}{another}",
         ]
         if several and self.open_parts:
-            told.append(
+            parts.append(
                 f"whether all of them are needed is open: {self.open_parts} sets of some of them could not be tested"
             )
         elif several:
-            told.append("none of them is bad without the others: an interaction")
-        if self.blame.without is SetWord.BAD:
-            told[1] += ", because there is another"
-        return "; ".join([*told, *self._commits()])
+            parts.append("none of them is bad without the others: an interaction")
+        if found := self.guilty:
+            names = [f"{name[:10]} ({self.subjects[name]})" if name in self.subjects else name for name in found.names]
+            which = "the first bad commit is" + ("" if len(names) == 1 else " one of")
+            skipped = f"; {len(found.unresolved)} could not be run" if found.unresolved else ""
+            parts.append(
+                f"{which} {', '.join(names)}, {found.sure:.1%} sure among {found.among} after {found.launches} launches{skipped}"
+            )
+        return "; ".join(parts)
 
     def _failed(self, half: str) -> str:
         """Say how often a half of the proof failed; of one that never did, what would have shown."""
@@ -97,38 +113,26 @@ class Culprit:
         shown = "" if failed else f"; a failure in {below(runs):.0%} of them or more would have shown, 95 % sure"
         return f" (failed in {failed} of {counted(runs, 'run')}{shown})"
 
-    def _effect(self) -> str:
+    def _interval(self) -> tuple[float, float, float] | None:
+        """Return the effect between its bounds, as logarithms, where it has a size."""
         if not self.noise or not self.ratios:
+            return None
+        centre, reach = sum(self.ratios) / len(self.ratios), _REACH * self.noise / math.sqrt(len(self.ratios))
+        return centre - reach, centre, centre + reach
+
+    def _effect(self) -> str:
+        if not (interval := self._interval()):
             return ""
-        return (
-            f", {percent(self._centre)} [{percent(self._centre - self._reach)}, {percent(self._centre + self._reach)}]"
-        )
-
-    @property
-    def _centre(self) -> float:
-        return sum(self.ratios) / len(self.ratios)
-
-    @property
-    def _reach(self) -> float:
-        return _REACH * self.noise / math.sqrt(len(self.ratios))
-
-    def _commits(self) -> list[str]:
-        if self.guilty is None:
-            return []
-        found = self.guilty
-        names = ", ".join(f"{one[:10]} ({self.subjects[one]})" if one in self.subjects else one for one in found.names)
-        which = "the first bad commit is" + ("" if len(found.names) == 1 else " one of")
-        skipped = f"; {len(found.unresolved)} could not be run" if found.unresolved else ""
-        return [f"{which} {names}, {found.sure:.1%} sure among {found.among} after {found.launches} launches{skipped}"]
+        low, centre, high = map(percent, interval)
+        return f", {centre} [{low}, {high}]"
 
     def figures(self) -> dict[str, Figure]:
         """Return what a record keeps of its size."""
         found: dict[str, Figure] = {"alone": self.blame.alone.value, "without": self.blame.without.value}
         for half, (failed, runs) in self.failed.items():
             found |= {f"{half}, failed": failed, f"{half}, runs": runs}
-        if self.noise and self.ratios:
-            low, high = self._centre - self._reach, self._centre + self._reach
-            found |= {"ratio": math.exp(self._centre), "ratio, low": math.exp(low), "ratio, high": math.exp(high)}
+        if interval := self._interval():
+            found |= zip(("ratio, low", "ratio", "ratio, high"), map(math.exp, interval), strict=True)
         return found
 
 
@@ -154,81 +158,52 @@ class BisectOutcome:
     @property
     def exit_code(self) -> int:
         """Return the exit code: named and proved is success."""
-        verdict = _VERDICTS[self.word]
-        return NOT_REPRODUCED if self.word is BisectWord.NOT_REPRODUCED else verdict.exit_code
+        return NOT_REPRODUCED if self.word is BisectWord.NOT_REPRODUCED else self.word.verdict.exit_code
 
     def into(self, record: Record, seconds: float) -> None:
         """Add the checks and the facts, and give the record its verdict."""
-        verdict = _VERDICTS[self.word]
-        record.checks.append(Check("bisect/run::ends", self._of_ends(), self.symptom or self.reason, 0.0))
-        for one in self.culprits:
-            proved = one.proved or self.word is BisectWord.FOUND  # of several culprits all together are proved
+        verdict = self.word.verdict
+        ends = Verdict.PASSED if self.symptom else verdict
+        record.checks.append(Check(_ENDS, ends, self.symptom or self.reason, 0.0))
+        for culprit in self.culprits:
+            proved = culprit.proved or self.word is BisectWord.FOUND  # of several culprits all together are proved
             named = Verdict.PASSED if proved else Verdict.INCONCLUSIVE
-            record.checks.append(
-                Check(f"bisect/culprit::{one.name}", named, one.sentence(), 0.0, one.figures(), subject=one.name)
+            check = Check(
+                f"{_CULPRIT}{culprit.name}", named, culprit.sentence(), 0.0, culprit.figures(), subject=culprit.name
             )
+            record.checks.append(check)
         if not any(check.verdict is verdict for check in record.checks):
-            record.checks.append(Check("bisect/run::search", verdict, self.reason, seconds))
-        record.checks += self._unresolved()
-        record.provenance |= self._facts()
+            record.checks.append(Check(_SEARCH, verdict, self.reason, seconds))
+        unresolved = [test for test in self.tests if test.settled.word is SetWord.UNRESOLVED]
+        for number, test in enumerate(unresolved, 1):
+            names = sorted(test.units)
+            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            reason = f"{shown}: {test.settled.reason}"
+            record.checks.append(Check(f"{_UNRESOLVED}{number}", Verdict.SKIPPED, reason, test.seconds))
+        record.provenance |= self._facts(len(unresolved))
         record.seconds = seconds
         record.verdict = overall(check.verdict for check in record.checks)
 
-    def _of_ends(self) -> Verdict:
-        if self.symptom:
-            return Verdict.PASSED
-        return _VERDICTS[self.word]
-
-    def _unresolved(self) -> list[Check]:
-        lost = [one for one in self.tests if one.settled.word is SetWord.UNRESOLVED]
-        return [
-            Check(
-                f"bisect/unresolved::{number}",
-                Verdict.SKIPPED,
-                f"{_shown(one.units)}: {one.settled.reason}",
-                one.seconds,
-            )
-            for number, one in enumerate(lost, 1)
-        ]
-
-    def _facts(self) -> dict[str, Figure]:
+    def _facts(self, unresolved: int) -> dict[str, Figure]:
+        inside = sum(culprit.guilty.launches for culprit in self.culprits if culprit.guilty)
         facts: dict[str, Figure] = {
-            "bisect": self.word.value,
-            "changes": "\n".join(self.changes),
-            "tests": len(self.tests),
-            "launches": sum(one.settled.runs for one in self.tests)
-            + sum(one.guilty.launches for one in self.culprits if one.guilty),
-            "unresolved": sum(one.settled.word is SetWord.UNRESOLVED for one in self.tests),
-            "journal": self.journal,
-            "subject": self.subject,
-        }
-        facts |= {"held": "; ".join(self.held)} if self.held else {}
-        facts |= {"notes": "; ".join(self.notes)} if self.notes else {}
-        facts |= {"remedy": "; ".join(one.remedy for one in self.culprits)} if self.culprits else {}
-        facts |= {"go on": self.go_on} if self.go_on else {}
-        return facts | ({"repeat": self.culprits[0].command} if self.culprits else {})
-
-
-_VERDICTS = {
-    BisectWord.FOUND: Verdict.PASSED,
-    BisectWord.UNPROVED: Verdict.INCONCLUSIVE,
-    BisectWord.NOT_REPRODUCED: Verdict.INCONCLUSIVE,
-    BisectWord.CANNOT_SAY: Verdict.INCONCLUSIVE,
-    BisectWord.GOOD_TURNED_BAD: Verdict.INCONCLUSIVE,
-    BisectWord.INTERRUPTED: Verdict.INTERRUPTED,
-}
-
-
-def _shown(units: frozenset[str]) -> str:
-    names = sorted(units)
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            "bisect": self.word.value, "changes": "\n".join(self.changes), "tests": len(self.tests),
+            "launches": sum(test.settled.runs for test in self.tests) + inside, "unresolved": unresolved,
+            "journal": self.journal, "subject": self.subject,
+        }  # fmt: skip
+        said = {
+            "held": "; ".join(self.held), "notes": "; ".join(self.notes), "go on": self.go_on,
+            "remedy": "; ".join(culprit.remedy for culprit in self.culprits),
+            "repeat": self.culprits[0].command if self.culprits else "",
+        }  # fmt: skip
+        return facts | {name: text for name, text in said.items() if text}
 
 
 def headline(record: Record) -> str:
     """Return the one line that decides."""
     names = " and ".join(check.subject for check in culprits(record))
     word = str(record.provenance.get("bisect", record.verdict.value))
-    ends = next((check.reason for check in record.checks if check.id == "bisect/run::ends"), "")
+    ends = next((check.reason for check in record.checks if check.id == _ENDS), "")
     return f"{word}: {names}" if names else f"{word}: {ends}"
 
 
@@ -241,41 +216,34 @@ def lines(record: Record) -> Iterator[tuple[str, str]]:
     """Yield what there is to say, each with its title."""
     facts = record.provenance
     if culprits(record):
-        yield "what is worse", next(check.reason for check in record.checks if check.id == "bisect/run::ends")
+        yield "what is worse", next(check.reason for check in record.checks if check.id == _ENDS)
     for check in culprits(record):
         yield check.subject, check.reason
     for check in record.checks:
-        if check.id == "bisect/run::search" and check.verdict is not Verdict.PASSED:
+        if check.id == _SEARCH and check.verdict is not Verdict.PASSED:
             yield "search", check.reason
         if check.id.startswith(_UNRESOLVED):
             yield "unresolved", check.reason
-    for name in ("held", "notes"):
-        if name in facts:
-            yield {"held": "cannot be moved here"}.get(name, name), str(facts[name])
-    yield (
-        "tests",
-        f"{facts.get('tests', 0)} of sets, {facts.get('launches', 0)} launches after the confirmation, {record.seconds / 60:.1f} min",
-    )
-    for name, title in (("remedy", "what to do"), ("repeat", "to see it again"), ("go on", "to go on")):
-        if name in facts:
-            yield title, str(facts[name])
+    tests = f"{facts.get('tests', 0)} of sets, {facts.get('launches', 0)} launches after the confirmation"
+    for title, text in (
+        ("cannot be moved here", facts.get("held")), ("notes", facts.get("notes")),
+        ("tests", f"{tests}, {record.seconds / 60:.1f} min"), ("what to do", facts.get("remedy")),
+        ("to see it again", facts.get("repeat")), ("to go on", facts.get("go on")),
+    ):  # fmt: skip
+        if text is not None:
+            yield title, str(text)
 
 
 def show(record: Record, console: Console) -> None:
     """Print it."""
     style = "bold green" if record.verdict is Verdict.PASSED else "bold yellow"
-    console.print(Text(plain(headline(record)), style=style), soft_wrap=True)
-    for title, text in lines(record):
-        console.print(Text(f"  {plain(title)}: {plain(text)}"), soft_wrap=True)
+    rows = [TextLine(f"{title}: {text}", 1) for title, text in lines(record)]
+    outline.show([TextLine(Span(headline(record), style)), *rows], console)
 
 
 def markdown(record: Record) -> str:
     """Return it for a pull request."""
-    parts = [f"### stackproof bisect: {in_markdown(headline(record))}", ""]
-    parts += [f"- **{in_markdown(title)}**: {in_markdown(text)}" for title, text in lines(record)]
-    changes = str(record.provenance.get("changes", ""))
-    if changes:
-        parts += ["", "<details><summary>all changes between the ends</summary>", ""]
-        parts += [f"- {in_markdown(one)}" for one in changes.split("\n")]
-        parts += ["", "</details>"]
-    return "\n".join([*parts, ""])
+    rows = [TextLine((Span(title, strong=True), f": {text}"), 1) for title, text in lines(record)]
+    changes = [TextLine(change, 1) for change in str(record.provenance.get("changes", "")).split("\n") if change]
+    folded = [Fold("all changes between the ends", changes)] if changes else []
+    return outline.markdown([Heading(f"stackproof bisect: {headline(record)}", 3), *rows, *folded])

@@ -54,25 +54,15 @@ class FailureRules:
 
 
 @dataclass(frozen=True)
-class RoomRules:
-    """How much disk the environments of tests may take."""
+class LimitRules:
+    """Disk for the environments of tests, when a side hangs, and the variables that name folders of compilers."""
 
     gib: float
-
-
-@dataclass(frozen=True)
-class HangRules:
-    """When a side hangs: times what the good side took, and seconds."""
-
-    times: float
-    least: float
-
-
-@dataclass(frozen=True)
-class CacheRules:
-    """The variables that name folders of compilers."""
-
-    variables: tuple[str, ...]
+    hang_times: float
+    """How many times what the good side took."""
+    hang_least: float
+    """Seconds."""
+    caches: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -82,9 +72,7 @@ class BisectPlan:
     confirm: ConfirmRules
     search: SearchRules
     failure: FailureRules
-    room: RoomRules
-    hang: HangRules
-    caches: CacheRules
+    limits: LimitRules
 
 
 @cache

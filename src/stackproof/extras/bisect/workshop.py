@@ -90,14 +90,14 @@ class Workshop:
         if self.unpinned:
             side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
             return replace(side, folder=folder)
-        make_room(int(plan.load().room.gib * _GIB), {side.source for side in self._built.values()}, self.say)
+        make_room(int(plan.load().limits.gib * _GIB), {side.source for side in self._built.values()}, self.say)
         return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
 
     def _lock(self, wanted: Mixture) -> Path | None:
         """Return the file of the lock, or none where it is the checkout's own and nothing else would be laid in its place."""
         if self.unpinned:
             return None
-        if _same(wanted.pins, lockfile.read(self.stack.lock).pins):
+        if sorted(map(_key, wanted.pins)) == sorted(map(_key, lockfile.read(self.stack.lock).pins)):
             return self.stack.lock if wanted.commit and self.checkouts.repository.ours else None
         path = LOCKS / _digest(wanted.pins)[:16] / self.stack.lock.name
         if not path.exists():
@@ -109,9 +109,7 @@ class Workshop:
         """Return the side with empty folders for whatever its compilers keep; a variable that the side names itself stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(prefix="caches-", dir=self.folder))
-        empty = {
-            name: str(home / name.lower()) for name in plan.load().caches.variables if name not in side.environment
-        }
+        empty = {name: str(home / name.lower()) for name in plan.load().limits.caches if name not in side.environment}
         for place in empty.values():
             Path(place).mkdir()
         return replace(side, environment={**side.environment, **empty})
@@ -128,10 +126,6 @@ def _digest(pins: Collection[Pin]) -> str:
 
 def _key(pin: Pin) -> tuple[str, str, str, tuple[str, ...]]:
     return pin.name, pin.version, pin.marker, pin.hashes
-
-
-def _same(one: Collection[Pin], other: Collection[Pin]) -> bool:
-    return sorted(map(_key, one)) == sorted(map(_key, other))
 
 
 def make_room(limit: int, kept: Collection[Path], say: environments.Say, home: Path = variants.HOME) -> None:

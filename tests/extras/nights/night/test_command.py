@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
+from stackproof.base import git
 from stackproof.cli import main
 from stackproof.extras.nights.drift.nights import Measured, nights
 from stackproof.extras.nights.night import anchors, ledger, night
 from stackproof.extras.nights.night import command as verb
-from stackproof.gate import commits, variants
+from stackproof.gate import variants
 from stackproof.record import reading, store
 from stackproof.record.records import Check, Figure, Verdict
 from stackproof.record.writer import Outputs
@@ -58,7 +59,7 @@ def test_without_numpy_it_says_what_to_install(
 
 
 def test_every_stack_s_anchor_is_what_was_frozen() -> None:
-    if commits.git("rev-parse", "--is-shallow-repository").strip() == "true":
+    if git.output(ROOT, "rev-parse", "--is-shallow-repository").strip() == "true":
         pytest.skip("this clone is shallow, so that the anchor's commit is not here")
     held = [name for name in stacks.names() if anchors.load(stacks.load(name)).anchor.commit]
     assert held == list(stacks.names())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from stackproof.api.base import ROOT, GitMissingError, Refusal, Table, write_atomically
+from stackproof.api.base import ROOT, GitMissingError, Refusal, Table, git, write_atomically
 from stackproof.api.gate import commits, plan
 from stackproof.api.stack import Stack, projects
 from stackproof.extras.nights.drift import rules
@@ -111,13 +111,13 @@ def freeze(stack: Stack, commit: str, since: date, root: Path = ROOT) -> FrozenS
     revision = commits.resolved(commit, root)
     lock = str(stack.lock.relative_to(ROOT))
     try:
-        data = commits.git_bytes("show", f"{revision}:{lock}", folder=root)
+        data = git.output_bytes(root, "show", f"{revision}:{lock}")
     except GitMissingError:
         raise
     except Refusal:
         raise Refusal(f"commit {revision[:12]} has no {lock}; choose one that knows the stack") from None
     paths = [path for path in plan.load().compared.paths if path != _STACKS]
-    listed = commits.git_bytes("ls-tree", "-r", revision, "--", *paths, folder=root)
+    listed = git.output_bytes(root, "ls-tree", "-r", revision, "--", *paths)
     return FrozenSide(since, revision, hashlib.sha256(data).hexdigest(), hashlib.sha256(listed).hexdigest())
 
 

@@ -12,7 +12,7 @@ from stackproof.api.stack import hosts, stacks
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
-    from stackproof.api.record import Outputs, reading
+    from stackproof.api.record import Outputs
     from stackproof.extras.nights.night.ledger import Ledger
     from stackproof.extras.nights.night.night import NightRequest
 
@@ -120,7 +120,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _recall(options: argparse.Namespace) -> None:
     """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
-    from stackproof.api.record import LOCAL
+    from stackproof.api.record import LOCAL, reading
     from stackproof.extras.nights.night import ledger
 
     if (found := ledger.last((options.results or LOCAL).absolute(), options.stack)) is None:
