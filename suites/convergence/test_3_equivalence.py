@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from stackproof.base.statistics import tost
-from stackproof.ddp.course import plan
-from stackproof.ddp.seeds import EXCHANGES, pictures, single
+from stackproof.ddp.course import EXCHANGES, pictures, plan, single
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
@@ -26,7 +25,7 @@ SEEDS = list(range(1, TRIAL.seeds + 1))
 @pytest.fixture
 def group(stack: Stack, launches: Launches) -> Group:
     """All seeds and both ways of exchange, in one launch."""
-    return common.launched(launches, stack, "stackproof.ddp.seeds:run", {"seeds": SEEDS})
+    return common.launched(launches, stack, "stackproof.ddp.course:run_seeds", {"seeds": SEEDS})
 
 
 @pytest.fixture(scope="module")

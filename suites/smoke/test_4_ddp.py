@@ -36,7 +36,7 @@ def _run(launches: Launches, arrangement: Arrangement) -> Group:
         "steps": _STEPS,
         "all_reduce_bytes": _BYTES,
     }
-    return launches("stackproof.ddp.smoke:train", arrangement, arguments, _DEADLINE_S)
+    return launches("stackproof.ddp.course:run_smoke", arrangement, arguments, _DEADLINE_S)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ What every rank does stands beside what one process computes for it to agree wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
@@ -15,17 +15,21 @@ from typing import Annotated, Any, Literal
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DistributedSampler
 
 from stackproof import DATA
 from stackproof.base.text import error_line
 from stackproof.base.toml import Key, Table, Wrong
+from stackproof.collectives.timing import one_size
 from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, shortened
-from stackproof.ranks.exact import digest, mean_loss
+from stackproof.ranks.exact import digest, mean_loss, require_exact
 from stackproof.ranks.rank import Rank
-from stackproof.workloads.base import Job, StepResult, Workload
+from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get, theirs
 
 
@@ -59,19 +63,16 @@ def _shard(rank: Rank, job: Job) -> float:
 
     total = sum(parameter.numel() for parameter in job.model.parameters())
     mesh = init_device_mesh(rank.device.kind, (rank.world_size,))
-    for module in _blocks(job.model):
-        fully_shard(module, mesh=mesh)
+    # What a list of layers holds, or else the model's own layers.
+    owner = next((module for module in job.model.modules() if isinstance(module, nn.ModuleList)), job.model)
+    for module in owner.children():
+        if any(True for _ in module.parameters()):
+            fully_shard(module, mesh=mesh)
     fully_shard(job.model, mesh=mesh)
     # Sharding replaces parameters; the optimiser has no state yet.
     job.optimiser.param_groups[0]["params"] = list(_trainable(job).values())
     kept: list[Any] = list(job.model.parameters())
     return float(sum(parameter.to_local().numel() for parameter in kept) / total)
-
-
-def _blocks(model: nn.Module) -> list[nn.Module]:
-    """Return what a list of layers holds, or else the model's own layers."""
-    owner = next((module for module in model.modules() if isinstance(module, nn.ModuleList)), model)
-    return [module for module in owner.children() if any(True for _ in module.parameters())]
 
 
 def _trainable(job: Job) -> dict[str, nn.Parameter]:
@@ -175,10 +176,6 @@ def whole(course: Course, device: torch.device, dtype: torch.dtype, seed: int, w
     workload = get(course.workload)
     if course.whole_batch:
         return workload.build(device, PRESET, seed, dtype, scale=scale_of(world))
-    return _in_turn(workload, device, dtype, seed, world)
-
-
-def _in_turn(workload: Workload, device: torch.device, dtype: torch.dtype, seed: int, world: int) -> Job:
     jobs = [shard(workload.name, device, dtype, seed, rank, world) for rank in range(world)]
     jobs[0].batches.extend(batch for job in jobs[1:] for batch in job.batches)
     return jobs[0]
@@ -311,3 +308,130 @@ def _train_course(rank: Rank, name: str) -> dict[str, Any]:
     losses = [mean_loss(rank, job.step()) for _ in range(steps_of(name))]
     ended = digest(dict(job.model.named_parameters()))
     return {"losses": losses, "gradients": digest(gradients), "parameters": ended}
+
+
+# Trainings from many seeds for the equivalence test: over ranks with torch's sampler, and the same pictures in one process.
+Wrapper = Callable[[nn.Module], nn.Module]
+Order = Iterable[list[int]]
+
+
+def compressed(model: nn.Module) -> nn.Module:
+    """Wrap for gradients that travel as bfloat16."""
+    wrapped = DistributedDataParallel(model)
+    wrapped.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    return wrapped
+
+
+EXCHANGES: Mapping[str, Wrapper] = {"float32": DistributedDataParallel, "bfloat16": compressed}
+"""How gradients travel, by the dtype that they travel in."""
+
+
+def run_seeds(rank: Rank) -> dict[str, Any]:
+    """Return final losses by seed for each way of exchange, and the samples that this rank draws in two epochs.
+
+    Arguments (of the specification): seeds.
+    """
+    cases = {name: partial(_trainings, wrapper=wrapper) for name, wrapper in EXCHANGES.items()}
+    return conduct(rank, {"sampler": _drawn, **cases})
+
+
+def _drawn(rank: Rank) -> dict[str, Any]:
+    sampler = _sampler(pictures(rank.world_size), rank.rank, rank.world_size, seed=0)
+    return {"epochs": [_epoch(sampler, epoch) for epoch in range(2)]}
+
+
+def _trainings(rank: Rank, wrapper: Wrapper) -> dict[str, Any]:
+    losses, ends = [], []
+    for seed in rank.arguments["seeds"]:
+        job = _pool(rank.device.torch, seed, rank.world_size)
+        model = job.model
+        job.wrap(wrapper)
+        losses.append(trained(job, of_rank(rank.rank, rank.world_size, seed)))
+        ends.append(digest(dict(model.named_parameters())))
+    return {"losses": losses, "parameters": ends}
+
+
+def single(device: Device, seed: int, world: int) -> float:
+    """Return the final loss of one process that takes what the ranks together take, step by step."""
+    with shortened(False):
+        return trained(_pool(device.torch, seed, world), of_one(world, seed))
+
+
+def trained(job: Job, order: Order) -> float:
+    """Train over the pictures in the order given, and return the loss of all of them."""
+    pool = job.batches[0]
+    for chosen in order:
+        job.batches = [{name: tensor[chosen] for name, tensor in pool.items()}]
+        job.step()
+    job.batches = [pool]
+    job.wrap(lambda model: model)
+    with torch.no_grad():
+        return float(job.forward()[1])
+
+
+def of_rank(rank: int, world: int, seed: int) -> Iterator[list[int]]:
+    """Yield one rank's part of each step, as torch's sampler deals it."""
+    trial, total = plan().trial, pictures(world)
+    sampler, share = _sampler(total, rank, world, seed), total // trial.scale // world
+    for epoch in range(trial.epochs):
+        mine = _epoch(sampler, epoch)
+        yield from (mine[start : start + share] for start in range(0, len(mine), share))
+
+
+def of_one(world: int, seed: int) -> Iterator[list[int]]:
+    """Yield each step's global batch: the permutation that the sampler documents, cut into batches without it."""
+    trial, total = plan().trial, pictures(world)
+    size = total // trial.scale
+    for epoch in range(trial.epochs):
+        order = torch.randperm(total, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
+        yield from (order[start : start + size] for start in range(0, total, size))
+
+
+@cache
+def pictures(world: int) -> int:
+    """Return how many pictures the pool has."""
+    return len(_pool(HOST.torch, 0, world).batches[0]["labels"])
+
+
+def _pool(device: torch.device, seed: int, world: int) -> Job:
+    """Build the whole pool as one batch."""
+    trial = plan().trial
+    return get(trial.workload).build(device, PRESET, seed, torch.float32, scale=trial.scale * scale_of(world))
+
+
+def _sampler(total: int, rank: int, world: int, seed: int) -> DistributedSampler[Any]:
+    return DistributedSampler(range(total), num_replicas=world, rank=rank, shuffle=True, seed=seed)  # type: ignore[arg-type]
+
+
+def _epoch(sampler: DistributedSampler[Any], epoch: int) -> list[int]:
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def run_smoke(rank: Rank) -> dict[str, Any]:
+    """Return this rank's evidence; its gradients after the first backward go to `rankN.pt` as float64 on the CPU.
+
+    Arguments (of the specification): workload, preset, seed, steps, all_reduce_bytes.
+    """
+    wanted = rank.arguments
+    evidence: dict[str, Any] = {"rank": rank.rank, "backend": rank.backend, "formed_s": rank.formed_s}
+    evidence |= {"device": str(rank.device), "name": rank.device.name()}
+    require_exact(rank)
+    rank.phase("building the workload")
+    job = get(wanted["workload"]).build(
+        rank.device.torch, wanted["preset"], wanted["seed"], torch.float32, shard=(rank.rank, rank.world_size)
+    )
+    job.wrap(DistributedDataParallel)
+    rank.phase("first backward")
+    with shortened(False):  # gradients are compared as float32, not as tf32
+        outcome = job.observe()
+    torch.save(
+        {name: gradient.double() for name, gradient in outcome.gradients.items()}, rank.folder / f"rank{rank.rank}.pt"
+    )
+    evidence["losses"] = []
+    for number in range(wanted["steps"]):
+        rank.phase(f"step {number + 1}")
+        evidence["losses"].append(mean_loss(rank, job.step()))
+    evidence["digest"] = digest(dict(job.model.named_parameters()))
+    evidence["all_reduce"] = one_size(rank, "all_reduce", wanted["all_reduce_bytes"])
+    return evidence

@@ -70,7 +70,9 @@ def load(where: Path, wanted: Mapping[str, str], remedy: str) -> Golden:
     try:
         golden = _parsed(where, lines)
         _require_curve(where, golden.losses, golden.setting)
-        _require_same(where, golden.setting, wanted)
+        for key, value in wanted.items():
+            if golden.setting[key] != value:
+                raise Refusal(f"{where}: was made with {key} = {golden.setting[key]}, and the run has {value}")
     except Refusal as refusal:
         raise Refusal(f"{refusal}; {remedy}") from None
     return golden
@@ -121,9 +123,3 @@ def _require_curve(where: Path, losses: Sequence[float], made: Mapping[str, str]
         raise Refusal(f"{where}: holds {len(losses)} losses and says steps = {made['steps']}")
     if not all(math.isfinite(loss) and loss > 0 for loss in losses) or len(set(losses)) < 2:
         raise Refusal(f"{where}: its losses are placeholders: {', '.join(f'{loss:g}' for loss in losses[:3])} ...")
-
-
-def _require_same(where: Path, made: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    for key, value in wanted.items():
-        if made[key] != value:
-            raise Refusal(f"{where}: was made with {key} = {made[key]}, and the run has {value}")
