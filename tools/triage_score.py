@@ -21,6 +21,7 @@ from typing import Annotated
 
 from stackproof import ROOT
 from stackproof.base import git
+from stackproof.base.statistics import share_interval
 from stackproof.base.toml import OneOf, Table
 from stackproof.triage import logs, reports
 from stackproof.triage.reports import Report
@@ -33,7 +34,6 @@ FAILING, CLEAN = KINDS = ("failing", "clean")
 WORK, HELD_OUT = HALVES = ("work", "held-out")
 _BEGIN, _END = "<!-- score: begin -->\n", "<!-- score: end -->\n"
 _TIMES = re.compile(r"scored (\d+) times")
-_Z = 1.96  # 95 %
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,6 @@ def fits(expect: Sequence[str], report: Report) -> bool:
     return any(word in said for word in words) or bool({"failed", "consequence"} & set(expect))
 
 
-def interval(hits: int, of: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share, 95 %."""
-    if not of:
-        return 0.0, 1.0
-    share, square = hits / of, _Z * _Z
-    centre = (share + square / (2 * of)) / (1 + square / of)
-    half = _Z * ((share * (1 - share) + square / (4 * of)) / of) ** 0.5 / (1 + square / of)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def rows(counts: dict[str, Counter[Outcome]]) -> list[tuple[str, int, int]]:
     """Return the figures of a half: what, how many, of how many."""
     failing, clean = counts[FAILING], counts[CLEAN]
@@ -166,7 +156,7 @@ def table(halves: dict[str, list[tuple[str, int, int]]]) -> list[str]:
 
 def _cell(row: tuple[str, int, int]) -> str:
     _, hits, of = row
-    low, high = interval(hits, of)
+    low, high = share_interval(hits, of)
     return f"{hits} of {of}: {100 * hits / max(of, 1):.1f} % ({100 * low:.1f} - {100 * high:.1f})"
 
 

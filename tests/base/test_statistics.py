@@ -14,6 +14,8 @@ from stackproof.base.statistics import (
     incomplete_beta,
     median_interval,
     rhythm,
+    robust_sigma,
+    share_interval,
     sign_autocorrelation,
     student_quantile,
     student_tail,
@@ -214,3 +216,16 @@ def test_a_test_that_cannot_conclude_is_refused(count: int, margin: float, alpha
 def test_values_without_a_partner_are_refused() -> None:
     with pytest.raises(Refusal, match="there are 3 and 4 values"):
         tost([1.0] * 3, [1.0] * 4, 0.1, 0.05)
+
+
+def test_a_share_lies_in_wilsons_interval() -> None:
+    assert share_interval(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
+    assert share_interval(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3)
+    assert share_interval(0, 0) == (0.0, 1.0)
+
+
+def test_few_outliers_do_not_move_the_robust_spread() -> None:
+    draw = random.Random(1)
+    values = [draw.gauss(5.0, 2.0) for _ in range(2001)]
+    assert robust_sigma(values) == pytest.approx(2.0, rel=0.06)
+    assert robust_sigma([*values, *[1e9] * 200]) == pytest.approx(2.0, rel=0.25)

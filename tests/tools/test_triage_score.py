@@ -68,11 +68,6 @@ def test_half_to_work_with_keeps_what_was_reached() -> None:
     assert counts[FAILING][Outcome.RIGHT] >= 0.9 * counts[FAILING].total()
 
 
-def test_interval_is_wilsons() -> None:
-    assert triage_score.interval(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
-    assert triage_score.interval(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3)
-
-
 def test_page_says_how_often(tmp_path: Path) -> None:
     text = "a\n<!-- score: begin -->\n<!-- score: end -->\nb\n"
     once = triage_score.document(text, ["| x |"], "abc")

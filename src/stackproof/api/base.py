@@ -8,7 +8,16 @@ from stackproof.base.git import GitMissingError
 from stackproof.base.places import DATA, PACKAGE, RESULTS, ROOT
 from stackproof.base.processes import HostLoad
 from stackproof.base.redact import Redactor
-from stackproof.base.statistics import Interval, median_interval, percent, student_quantile
+from stackproof.base.statistics import (
+    MAD_SIGMA,
+    MEDIAN_ERROR,
+    Z_95,
+    Interval,
+    median_interval,
+    percent,
+    robust_sigma,
+    student_quantile,
+)
 from stackproof.base.text import (
     RATES,
     counted,

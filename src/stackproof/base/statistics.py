@@ -12,7 +12,12 @@ from statistics import median, stdev
 
 from stackproof.base.errors import Refusal
 
-_Z = 1.959964
+Z_95 = 1.959964
+"""A normal number lies within so many standard deviations of its mean with 95 %."""
+MAD_SIGMA = 1.482602
+"""Times this the median absolute deviation of normal numbers is their standard deviation."""
+MEDIAN_ERROR = 1.253314
+"""The standard error of a median of normal numbers over that of their mean."""
 _EXACT = 60
 """Up to so many samples the binomial distribution is summed; beyond, the normal approximation is within one rank of it."""
 _MOST_PERSISTENCE = 0.95
@@ -56,10 +61,26 @@ def median_interval(samples: Sequence[float]) -> Interval:
     return Interval(middle, min(low, max(middle - half, 0.0)), max(high, middle + half))
 
 
+def robust_sigma(values: Sequence[float]) -> float:
+    """Return the standard deviation of normal numbers of which less than half may be anything (Huber and Ronchetti, section 5.2)."""
+    middle = median(values)
+    return MAD_SIGMA * median([abs(value - middle) for value in values])
+
+
+def share_interval(hits: int, of: int) -> tuple[float, float]:
+    """Return the share of `hits` that is true with 95 % (Wilson, J. Am. Stat. Assoc. 22, 1927); of nothing it may be anything."""
+    if not of:
+        return 0.0, 1.0
+    share, square = hits / of, Z_95 * Z_95
+    middle = (share + square / (2 * of)) / (1 + square / of)
+    half = Z_95 * math.sqrt((share * (1 - share) + square / (4 * of)) / of) / (1 + square / of)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
 def _rank(count: int) -> int:
     """Return how many of the smallest (and largest) samples lie outside the interval of independent samples."""
     if count > _EXACT:
-        return max(0, math.floor((count - _Z * math.sqrt(count)) / 2) - 1)
+        return max(0, math.floor((count - Z_95 * math.sqrt(count)) / 2) - 1)
     total, rank = 0.0, 0
     while rank < count // 2 and (total := total + math.comb(count, rank) / 2**count) <= 0.025:
         rank += 1

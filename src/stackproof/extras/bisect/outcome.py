@@ -9,7 +9,7 @@ from enum import Enum
 
 from rich.console import Console
 
-from stackproof.api.base import counted
+from stackproof.api.base import Z_95, counted
 from stackproof.api.comparison import percent
 from stackproof.api.record import Check, Figure, Fold, Heading, Record, Span, TextLine, Verdict, outline, overall
 from stackproof.extras.bisect.commits import LOCAL
@@ -19,7 +19,7 @@ from stackproof.extras.bisect.splits import Blame
 
 NOT_REPRODUCED = 7
 """The exit code of an answer of its own: both ends are alike, so there is nothing to search for."""
-_REACH = 1.96
+
 _CULPRIT, _UNRESOLVED = "bisect/culprit::", "bisect/unresolved::"
 _ENDS, _SEARCH = "bisect/run::ends", "bisect/run::search"
 
@@ -117,7 +117,7 @@ class Culprit:
         """Return the effect between its bounds, as logarithms, where it has a size."""
         if not self.noise or not self.ratios:
             return None
-        centre, reach = sum(self.ratios) / len(self.ratios), _REACH * self.noise / math.sqrt(len(self.ratios))
+        centre, reach = sum(self.ratios) / len(self.ratios), Z_95 * self.noise / math.sqrt(len(self.ratios))
         return centre - reach, centre, centre + reach
 
     def _effect(self) -> str:

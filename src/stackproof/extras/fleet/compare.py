@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, median, quantiles
 
+from stackproof.api.base import robust_sigma
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.answers import CardAnswer
 
-_CONSISTENT = 1.4826022
-"""Times this the median absolute deviation of normal numbers is their standard deviation."""
 _QUARTILES = 1.3489795
 """The distance of the quartiles of normal numbers over their standard deviation."""
 _CUTS = 16
@@ -46,7 +45,7 @@ def spread(seconds: Sequence[float], floor: float) -> RobustSpread:
     """
     logs = [math.log(one) for one in seconds]
     centre = median(logs)
-    return RobustSpread(centre, max(_CONSISTENT * median([abs(one - centre) for one in logs]), floor))
+    return RobustSpread(centre, max(robust_sigma(logs), floor))
 
 
 def limit(family: float, comparisons: int) -> float:

@@ -14,16 +14,14 @@ from statistics import fmean, median, stdev
 
 import numpy as np
 
-from stackproof.api.base import percent, student_quantile
+from stackproof.api.base import MEDIAN_ERROR, Z_95, percent, robust_sigma, student_quantile
 from stackproof.api.record import Place
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night
 from stackproof.extras.nights.drift.rules import SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Values
 
 _FEWEST_PAIRS = 2
-Z = 1.959964
 """Standard errors of a 95 % interval of normal numbers."""
-_MAD, _OF_MEDIANS = 1.4826, 1.2533
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,7 @@ def long_term(trend: Trend) -> LongTerm | None:
         kind: part for kind in (SeriesKind.RATIO, SeriesKind.ANCHOR)
         if (part := _moved_by(trend.values[kind], there[0], fewest)) is not None
     }  # fmt: skip
-    return LongTerm(trend.figure, since.day, len(there), size, size - Z * error, size + Z * error, parts)
+    return LongTerm(trend.figure, since.day, len(there), size, size - Z_95 * error, size + Z_95 * error, parts)
 
 
 def _first_anchor(trend: Trend, fewest: int) -> list[float]:
@@ -195,9 +193,7 @@ def _anchor(night: Night, key: FigureKey) -> tuple[float, ...]:
 
 def _error(values: list[float]) -> float:
     """Return the standard error of the median of these nights, from how far they lie from it."""
-    middle = median(values)
-    spread = max(_MAD * median(abs(one - middle) for one in values), rules().scan.floor)
-    return _OF_MEDIANS * spread / math.sqrt(len(values))
+    return MEDIAN_ERROR * max(robust_sigma(values), rules().scan.floor) / math.sqrt(len(values))
 
 
 def _moved_by(values: Values, begin: int, fewest: int) -> float | None:

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from stackproof.api.base import advice, git
+from stackproof.api.base import Z_95, advice, git
 from stackproof.api.record import Check, Kind, Place, Record, distinct, place, run_of
 from stackproof.extras.nights.drift.nights import FigureKey, Night
 from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan
-from stackproof.extras.nights.drift.series import Trend, Z
+from stackproof.extras.nights.drift.series import Trend
 
 GATE, TIME = "gate", "time"
 _COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
@@ -170,7 +170,7 @@ def _described(
     row = rules().blame(moved, changed)
     asks, interleaved = _confirming(trend, kind, row.causes, before, after)
     return Suspicion(
-        trend.place, trend.figure, kind, size, size - Z * error, size + Z * error, score, before, after,
+        trend.place, trend.figure, kind, size, size - Z_95 * error, size + Z_95 * error, score, before, after,
         (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
     )  # fmt: skip
 
