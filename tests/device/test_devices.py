@@ -13,7 +13,6 @@ from stackproof.device import devices
 
 @pytest.fixture
 def cards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two stand-in cards of any type."""
     monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(device_count=lambda: 2))
 
 

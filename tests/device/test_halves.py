@@ -12,7 +12,6 @@ NAME = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.default.weight"
 
 
 def gradients(factor: float = 1.0, rounded: torch.dtype = torch.bfloat16) -> dict[str, torch.Tensor]:
-    """Return one parameter's gradient, rounded, times a factor."""
     exact = torch.linspace(-1, 1, 4001, dtype=torch.float64)
     return {NAME: exact.to(rounded).double() * factor}
 

@@ -52,7 +52,6 @@ class FakeModule:
 
 @pytest.fixture
 def cards(monkeypatch: pytest.MonkeyPatch) -> FakeModule:
-    """Two stand-in cards of type xpu."""
     module = FakeModule()
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
     return module

@@ -21,7 +21,6 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 def listing(monkeypatch: pytest.MonkeyPatch, *pids: int) -> None:
-    """Let the card's tool list these processes."""
     monkeypatch.setattr(telemetry, "tool_for", lambda _: telemetry.tools()[0])
     monkeypatch.setattr(telemetry, "answer", lambda *_: "".join(f"{pid}, somebody\n" for pid in pids))
 

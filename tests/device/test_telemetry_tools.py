@@ -13,7 +13,6 @@ from ..bench.tools_data import HYGON_STATE, NVIDIA_PROCESSES, NVIDIA_STATE, XPU_
 
 
 def tool(name: str) -> TelemetryTool:
-    """Return a tool of the file."""
     return next(one for one in telemetry.tools() if one.name == name)
 
 

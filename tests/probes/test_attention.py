@@ -13,7 +13,6 @@ BY_NAME = {case.name: case for case in attention.cases()}
 
 
 def witnessed(*operators: str) -> attention.Witness:
-    """A witness that has seen these."""
     witness = attention.Witness()
     witness.seen = list(operators)
     return witness

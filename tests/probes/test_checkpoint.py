@@ -17,7 +17,6 @@ STATE: dict[str, Any] = {"model": {"w": torch.tensor([1.0, float("nan"), -0.0])}
 
 
 def other(**change: Any) -> dict[str, Any]:
-    """The state with a change."""
     return {**STATE, **change}
 
 

@@ -79,7 +79,6 @@ class Sleep:
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, *, waits: bool = True, factor: float = 1.0, grows: bool = True) -> Spans:
-    """Measure the double, misbehaving as told, in one round of three."""
     monkeypatch.setattr(Queue, "waits", waits)
     monkeypatch.setattr(Queue, "factor", factor)
     monkeypatch.setattr(clock, "time", Virtual)

@@ -14,7 +14,6 @@ from stackproof.probes.datasets import DataSample, Defect, records
 
 
 def read(raw: bytes) -> list[DataSample | Defect]:
-    """Read bytes as a file."""
     return list(records(io.BytesIO(raw)))
 
 

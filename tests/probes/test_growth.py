@@ -13,12 +13,10 @@ from stackproof.record.checks import CheckFailed, CheckInconclusive
 
 
 def counter(book: dict[str, int]) -> growth.Read:
-    """Count what the book says."""
     return lambda: dict(book)
 
 
 def hold(read: growth.Read, step: Callable[[], object], allowed: int = 0) -> growth.Counts:
-    """Hold ten steps a round against one limit for all counters."""
     return growth.steady("work", read, dict.fromkeys(read(), allowed), step, 10, lambda: "somebody (1)")
 
 

@@ -95,13 +95,10 @@ CARDS = (Ledger("xpu", 0), Ledger("xpu", 1))
 
 
 def use(monkeypatch: pytest.MonkeyPatch, module: Module) -> None:
-    """Let torch give this module for every type."""
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
 
 
 def made(says: int, counted: int, total: float = 1 << 20) -> dict[str, Any]:
-    """One spelling, whose tensor says one card and takes memory of another."""
-
     def make() -> Claim:
         COUNTED[counted] = COUNTED.get(counted, 0) + SIZE
         return Claim(says, total)

@@ -34,7 +34,6 @@ CARDS = (Accelerator("xpu", 0), Accelerator("xpu", 1))
 
 
 def twins(monkeypatch: pytest.MonkeyPatch, **faults: object) -> Twins:
-    """Let draws come from the double."""
     made = Twins(**faults)  # type: ignore[arg-type]
     monkeypatch.setattr(randomness, "uniform", made.draw)
     return made

@@ -23,7 +23,6 @@ def scene(tmp_path: Path) -> proving.Scene:
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """The only place that uv may take packages from."""
     return tmp_path / "wheels"
 
 

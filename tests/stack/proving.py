@@ -78,6 +78,5 @@ def make(tmp_path: Path) -> Scene:
 
 
 def install(scene: Scene, wheel: Path) -> None:
-    """Install a wheel over what is there."""
     command = [str(environments.find_uv()), "pip", "install", "--quiet", "--no-index", "--no-deps"]
     fakes.run([*command, "--reinstall", "--python", str(scene.python), str(wheel)])

@@ -14,8 +14,6 @@ CASE = Case("Adagrad", "fused", CPU, torch.float32)
 
 
 def refusing(error: Exception) -> Any:
-    """Return a method that raises the error."""
-
     def method(self: Any, *arguments: Any, **keywords: Any) -> None:
         raise error
 

@@ -27,22 +27,18 @@ def test_environment_that_is_its_lock_is_proved(scene: Scene) -> None:
 
 
 def add_extra(scene: Scene) -> None:
-    """Install a package that the lock does not name."""
     install(scene, fakes.wheel(scene.root / "more", "sneaky", "0.1"))
 
 
 def drop(scene: Scene) -> None:
-    """Remove a package that the lock names."""
     fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "numpy"])
 
 
 def other_version(scene: Scene) -> None:
-    """Have a dependency change a package, which is the commonest way."""
     install(scene, fakes.wheel(scene.root / "more", "numpy", "2.1"))
 
 
 def swap_torch(scene: Scene) -> None:
-    """Replace torch by another build."""
     install(scene, fakes.wheel(scene.root / "more", "torch", "9.1.0+cu1", fakes.TORCH))
 
 
@@ -53,28 +49,23 @@ def tamper_lock(scene: Scene) -> None:
 
 
 def tamper_digest(scene: Scene) -> None:
-    """Change the digest that the environment carries."""
     scene.stamp(lock_digest="0" * 64)
 
 
 def wrong_stack(scene: Scene) -> None:
-    """Run in the environment of another stack."""
     scene.stamp(stack="other")
 
 
 def wrong_lock(scene: Scene) -> None:
-    """Run in the environment of the rehearsal."""
     scene.stamp(lock="rehearsal.lock")
 
 
 def overwrite_version(scene: Scene) -> None:
-    """Let version.py say a toolkit that the stack does not have."""
     text = fakes.TORCH["torch/version.py"].replace("hip = None", "hip = '6.1'")
     (scene.site / "torch" / "version.py").write_text(text, encoding="utf-8")
 
 
 def overwrite_torch(scene: Scene) -> None:
-    """Patch a file of torch by hand."""
     with (scene.site / "torch" / "__init__.py").open("a", encoding="utf-8") as stream:
         stream.write("# patched\n")
 
@@ -87,24 +78,20 @@ def delete_file(scene: Scene) -> None:
 
 
 def delete_version(scene: Scene) -> None:
-    """Lose the file that says what torch is."""
     (scene.site / "torch" / "version.py").unlink()
 
 
 def break_version(scene: Scene) -> None:
-    """Damage the file that says what torch is."""
     (scene.site / "torch" / "version.py").write_text("__version__ = (", encoding="utf-8")
 
 
 def disown(scene: Scene) -> None:
-    """Leave torch's files and remove the claim to them."""
     for path in (scene.site / "torch-9.1.0.dist-info").iterdir():
         path.unlink()
     (scene.site / "torch-9.1.0.dist-info").rmdir()
 
 
 def twice(scene: Scene) -> None:
-    """Leave two claims to torch, as an interrupted replacement does."""
     (scene.site / "torch-9.0.0.dist-info").mkdir()
     text = "Metadata-Version: 2.1\nName: torch\nVersion: 9.0.0\n"
     (scene.site / "torch-9.0.0.dist-info" / "METADATA").write_text(text, encoding="utf-8")

@@ -19,7 +19,6 @@ GOOD, BAD = "def bound():\n    return 1\n", "def bound():\n    return 9\n"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A module with its compiled file."""
     path = tmp_path / "module.py"
     path.write_text(GOOD, encoding="utf-8")
     py_compile.compile(str(path), doraise=True)
@@ -37,7 +36,6 @@ def poisoned(source: Path, flags: int = 0, header: bytes | None = None, text: st
 
 
 def said(source: Path, deep: bool = False) -> list[str]:
-    """Return what is told of the folder of a source."""
     return environment_proof.compiled_complaints([source.parent], source.parent / "cache.json", deep)
 
 

@@ -15,7 +15,6 @@ from .proving import Scene
 
 
 def edit_same_size(scene: Scene) -> None:
-    """Change a character of a package and put its old date back."""
     path = scene.site / "numpy.py"
     before = path.stat()
     path.write_text(path.read_text(encoding="utf-8").replace("2.0", "2.1"), encoding="utf-8")
@@ -23,7 +22,6 @@ def edit_same_size(scene: Scene) -> None:
 
 
 def edit_record_too(scene: Scene) -> None:
-    """Change a package and what its RECORD says of it."""
     path, record = scene.site / "numpy.py", scene.site / "numpy-2.0.dist-info" / "RECORD"
     old = installed_files.hash_of(path, "sha256")
     path.write_text("version = '2.2'\n", encoding="utf-8")
@@ -32,8 +30,6 @@ def edit_record_too(scene: Scene) -> None:
 
 
 def stray(name: str, text: str = "x = 1\n") -> Callable[[Scene], None]:
-    """Return what puts a file beside the lock's."""
-
     def put(scene: Scene) -> None:
         path = scene.site / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +51,6 @@ def damaged_stamp(scene: Scene) -> None:
 
 
 def deep_stamp(scene: Scene) -> None:
-    """Nest what the build noted deeper than Python reads."""
     (scene.site.parents[2] / environments.STAMP).write_text("[" * 100_000, encoding="utf-8")
 
 

@@ -8,7 +8,6 @@ from stackproof.stack import environment_proof, stacks
 
 
 def flavour(contains: str = "", **toolkits: str) -> stacks.Flavour:
-    """Return what a stack asks of torch."""
     return stacks.Flavour(contains, **toolkits)  # type: ignore[arg-type]
 
 

@@ -24,22 +24,18 @@ from .. import fakes
 from .conftest import Sandbox
 
 
-def silent(line: str) -> None:
-    """Hear what a builder says and keep it to oneself."""
+def silent(line: str) -> None: ...
 
 
 def unasked(line: str) -> None:
-    """Hear nothing."""
     raise AssertionError(line)
 
 
 def never(*arguments: object) -> Path:
-    """Stand in for something that must not be called."""
     raise AssertionError("this must not be called")
 
 
 def installed(python: Path) -> list[str]:
-    """Return the distributions of an environment."""
     code = "from importlib import metadata as m; print(*sorted(d.name for d in m.distributions()))"
     return fakes.run([str(python), "-c", code]).stdout.split()
 
@@ -150,7 +146,6 @@ environments.prepare(stacks.load("tiny", Path(sys.argv[1]) / "stacks"))
 
 
 def builder(root: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start another process that wants the same environment."""
     source = {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", BUILD, str(root), *arguments]
     return subprocess.Popen(command, env={**os.environ, **source}, stdout=subprocess.PIPE, text=True)

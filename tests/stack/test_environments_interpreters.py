@@ -15,7 +15,6 @@ from .conftest import Sandbox
 
 
 def script(path: Path, text: str) -> Path:
-    """Write an executable."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
@@ -23,7 +22,6 @@ def script(path: Path, text: str) -> Path:
 
 
 def says(version: str) -> str:
-    """Return a script that claims to be a Python of that version."""
     return f"#!/bin/sh\necho {version}\n"
 
 

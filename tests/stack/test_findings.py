@@ -14,14 +14,12 @@ from stackproof.stack.variables import Level
 
 
 def one(environ: dict[str, str], *families: str) -> EnvFinding:
-    """Return the only slip."""
     found = findings.examine(environ, families or None)
     assert len(found) == 1, [slip.sentence for slip in found]
     return found[0]
 
 
 def quiet(environ: dict[str, str], *families: str) -> bool:
-    """Whether nothing worse than a note is said."""
     return all(slip.level is Level.NOTE for slip in findings.examine(environ, families or None))
 
 

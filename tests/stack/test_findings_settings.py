@@ -43,7 +43,6 @@ class Setting:
 
 
 def listed(name: str, key: str) -> tuple[Setting, ...]:
-    """Return the rows of one of the lists."""
     with Table.load(SETTINGS / name) as table:
         return table.rows(key, Setting)
 
@@ -56,7 +55,6 @@ SLIPS, HELD, CORRECT = (
 
 
 def flagged(row: Setting) -> bool:
-    """Whether something above a note is said of it, with the remedy."""
     found = findings.examine(row.set, host=HOST)
     return any(slip.level not in (Level.OK, Level.NOTE) and row.remedy in slip.remedy for slip in found)
 

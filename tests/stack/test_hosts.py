@@ -51,7 +51,6 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """A bare Linux host with nothing but its CPU."""
     made = Host(tmp_path).add("/proc/cpuinfo")
     monkeypatch.setattr(hosts, "PCI_DEVICES", tmp_path / "pci")
     monkeypatch.setattr(hosts.glob, "glob", made.glob)
@@ -60,12 +59,10 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def present() -> set[str]:
-    """Return the names of the stacks that the host has."""
     return {stack.name for stack in stacks.load_all() if hosts.inspect(stack).present}
 
 
 def xpu(host: Host) -> Host:
-    """Add what an Arc card brings, without the card itself."""
     return host.add("/dev/dri/renderD128", "/sys/module/xe/version")
 
 

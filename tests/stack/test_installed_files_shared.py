@@ -15,7 +15,6 @@ from stackproof.stack.installed_files import SHARED, SharedHashes, shared_store
 
 @pytest.fixture
 def linked(tmp_path: Path) -> tuple[Path, Path]:
-    """One file in two environments."""
     first, second = tmp_path / "one" / "code.py", tmp_path / "two" / "code.py"
     for path in (first, second):
         path.parent.mkdir()
@@ -37,7 +36,6 @@ class Reader:
 
 
 def proved(path: Path, store: Path, reader: Reader) -> str:
-    """Hash a file as one proof does."""
     shared = SharedHashes(store)
     found = shared.of(path, "sha256", reader)
     shared.keep()

@@ -30,25 +30,21 @@ FAILED = Check("operators/sweep::agrees[foo-float32]", Verdict.FAILED, "error 2"
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Stack:
-    """The xpu stack with a folder of its own."""
     folder = tmp_path / "xpu"
     folder.mkdir()
     return replace(stacks.load("xpu"), folder=folder)
 
 
 def rows(stack: Stack, text: str = ROW) -> tuple[KnownIssue, ...]:
-    """Write and load rows."""
     (stack.folder / "known_issues.toml").write_text(text)
     return known_issues.load(stack)
 
 
 def made(*checks: Check, torch: str = "2.8.0+xpu") -> Record:
-    """Return a record of a run with that torch."""
     return Record("verify", "xpu", "2026-01-01T00:00:00+00:00", provenance={"torch": torch}, checks=list(checks))
 
 
 def complaints(found: tuple[KnownIssue, ...], record: Record, partial: bool = False) -> list[str]:
-    """Return what the rows have to say at the end."""
     return [check.reason for check in known_issues.verdicts(found, record, ("operators",), partial)]
 
 

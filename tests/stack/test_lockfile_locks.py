@@ -37,7 +37,6 @@ LOCK_NAMES = [f"{path.parent.name}/{path.name}" for path in EVERY_LOCK]
 
 
 def written(folder: Path, body: str = BODY, **header: str) -> Path:
-    """Write a lock whose header fits its body, unless told otherwise."""
     fields = {**HEADER, "content": lockfile.content_digest(body), **header}
     path = folder / "s" / "requirements.lock"
     path.parent.mkdir(exist_ok=True)
@@ -46,7 +45,6 @@ def written(folder: Path, body: str = BODY, **header: str) -> Path:
 
 
 def refusal(path: Path) -> str:
-    """Return the sentence that reading the file ends with."""
     with pytest.raises(Refusal) as caught:
         lockfile.read(path)
     sentence = str(caught.value)

@@ -20,17 +20,14 @@ STATES = ("serialisation/state::tensors", "serialisation/state::optimiser")
 
 
 def ended(names: Iterable[str], verdict: Verdict = Verdict.PASSED, reason: str = "fine") -> list[Check]:
-    """Return checks that ended so."""
     return [Check(name, verdict, reason, 0.0) for name in names]
 
 
 def of(names: Iterable[str], without: dict[str, str] | None = None, because: str = "") -> Manifest:
-    """Return the manifest that counting these checks gives."""
     return Manifest(Path("stacks/cpu/expected.toml"), manifest.rows_of(names, without or {}, because))
 
 
 def said(found: Manifest, run: Selection, cpu: Stack) -> dict[str, str]:
-    """Return what is wrong, by file."""
     return dict(manifest.complaints(found, run, cpu))
 
 

@@ -76,7 +76,6 @@ class Indexes:
 
 
 def wheel(folder: Path, name: str, version: str, *requires: str) -> Path:
-    """Write the smallest wheel that installs: one module of that name."""
     stem = f"{name}-{version}"
     lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
     files = {
@@ -102,7 +101,6 @@ def uv() -> Path:
 
 @pytest.fixture
 def indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Indexes]:
-    """Serve two indexes on 127.0.0.1 and make uv know no other."""
     (tmp_path / "served").mkdir()
     handler = partial(Quiet, directory=str(tmp_path / "served"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -130,7 +128,6 @@ def stack_of(
     substitutes: str = "",
     pythons: str = "",
 ) -> stacks.Stack:
-    """Write a stack's folder and load it."""
     text = DEFINITION.format(pythons=pythons or f'"{LOWEST}"', source=source, substitutes=substitutes)
     (folder / "s").mkdir(parents=True, exist_ok=True)
     (folder / "s" / "stack.toml").write_text(text, encoding="utf-8")
@@ -138,12 +135,10 @@ def stack_of(
     return stacks.load("s", folder)
 
 
-def nothing(_: str) -> None:
-    """Say nothing."""
+def nothing(_: str) -> None: ...
 
 
 def made(stack: stacks.Stack, uv: Path, *, upgrade: bool = False) -> lockfile.Lock:
-    """Make the lock and read it back."""
     written = relock.lock(stack, uv, upgrade=upgrade, say=nothing)
     assert written[0] == stack.folder / "requirements.lock"
     return lockfile.read(written[0])

@@ -19,13 +19,11 @@ SHIPPED = ("cpu", "cpu-ipex", "cuda", "dcu", "xpu", "xpu-native")
 
 
 def load(root: Path, definition: str) -> stacks.Stack:
-    """Write a definition as a stack named 'tiny' and load it."""
     fakes.stack(root, "tiny", definition)
     return stacks.load("tiny", root / "stacks")
 
 
 def changed(old: str, new: str) -> str:
-    """Return the tiny definition with one line replaced."""
     assert fakes.TINY.count(old) >= 1
     return fakes.TINY.replace(old, new, 1)
 
