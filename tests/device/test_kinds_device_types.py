@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof.device.kinds import Accelerator, Host, Memory
+from stackproof.device.kinds import Accelerator, EventStopwatch, Host, HostStopwatch, Memory
 
 
 class FakeModule:
@@ -101,3 +102,47 @@ def test_host_memory_follows_an_allocation() -> None:
     block = torch.ones(16 << 20)
     grown = host.memory().allocated - before
     assert block.numel() * 4 <= grown + (4 << 20)
+
+
+class Event:
+    """A test double of `torch.cuda.Event` that says a quarter of a second passed."""
+
+    log: list[str] = []  # noqa: RUF012 - shared on purpose, emptied by the test
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        """Note that it was recorded."""
+        self.log.append("record")
+
+    def synchronize(self) -> None:
+        """Note that it was waited for."""
+        self.log.append("wait")
+
+    def elapsed_time(self, other: Event) -> float:
+        """Milliseconds, as torch's events tell."""
+        return 250.0
+
+
+def test_the_host_stopwatch_measures_wall_time() -> None:
+    watch, began = HostStopwatch(), time.perf_counter()
+    watch.start()
+    watch.stop()
+    assert 0 <= watch.seconds() <= time.perf_counter() - began
+
+
+def test_event_time_is_in_seconds_on_its_own_card() -> None:
+    Event.log = log = []
+
+    @contextmanager
+    def current() -> Iterator[None]:
+        log.append("enter")
+        yield
+        log.append("leave")
+
+    watch = EventStopwatch(Event, current)
+    watch.start()
+    watch.stop()
+    assert watch.seconds() == 0.25
+    assert log == ["enter", "leave", "enter", "record", "leave", "enter", "record", "leave", "wait"]

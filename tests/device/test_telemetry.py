@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stackproof.base import processes
 from stackproof.device import telemetry
 from stackproof.device.kinds import Host
-from stackproof.device.telemetry import Query, Telemetry, physical_index
+from stackproof.device.telemetry import (
+    Query,
+    Telemetry,
+    TelemetryTool,
+    family,
+    others_on_card,
+    physical_index,
+    require_alone,
+)
+from stackproof.record.checks import CheckInconclusive
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
-from ..bench.tools_data import NVIDIA_STATE
+from ..bench.tools_data import HYGON_STATE, NVIDIA_PROCESSES, NVIDIA_STATE, XPU_PROCESSES, XPU_STATE
 
 
 class Card(Host):
@@ -164,3 +176,138 @@ def test_a_tool_that_counts_no_energy_gives_none(tool: Path, cpu: Stack, monkeyp
     assert found.tool is not None
     found.tool = replace(found.tool, energy=None)
     assert found.joules(meter.run, 0.01) == 0.0 and meter.used == 0.0
+
+
+SPIN = "import time; began = time.time()\nwhile time.time() < began + 30: pass"
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def listing(monkeypatch: pytest.MonkeyPatch, *pids: int) -> None:
+    monkeypatch.setattr(telemetry, "tool_for", lambda _: telemetry.tools()[0])
+    monkeypatch.setattr(telemetry, "answer", lambda *_: "".join(f"{pid}, somebody\n" for pid in pids))
+
+
+def test_our_own_processes_are_no_neighbours(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = subprocess.Popen(SLEEP)
+    try:
+        listing(monkeypatch, os.getpid(), os.getppid(), child.pid)
+        assert {os.getpid(), os.getppid(), child.pid} <= family()
+        assert others_on_card(CARD, cpu) == ()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_processes_of_this_run_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = processes.new_mark()
+    monkeypatch.setenv(processes.MARK, mark)
+    rank = subprocess.Popen(SLEEP, start_new_session=True)
+    try:
+        assert rank.pid in family()
+    finally:
+        rank.kill()
+        rank.wait()
+
+
+def test_a_stranger_is_named_and_ends_the_measurement(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing(monkeypatch, os.getpid(), 1)
+    assert others_on_card(CARD, cpu) == ("somebody (1)",)
+    with pytest.raises(CheckInconclusive, match=r"1 other process\(es\) on cuda: somebody \(1\); end them"):
+        require_alone(CARD, cpu, allowed=False)
+    assert require_alone(CARD, cpu, allowed=True) == ("1 other process(es) on cuda: somebody (1)",)
+
+
+def test_ids_of_another_namespace_say_nothing(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing(monkeypatch, 99_999_999)
+    assert others_on_card(CARD, cpu) is None
+    assert require_alone(CARD, cpu, allowed=False) == ()
+
+
+def test_a_process_that_has_ended_since_counts_beside_our_own(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing(monkeypatch, os.getpid(), 99_999_999)
+    assert others_on_card(CARD, cpu) == ("somebody (99999999)",)
+
+
+def vendor(name: str) -> TelemetryTool:
+    return next(one for one in telemetry.tools() if one.name == name)
+
+
+def test_every_vendor_has_a_tool() -> None:
+    assert {one.name: one.device for one in telemetry.tools()} == {
+        "nvidia-smi": "cuda", "hy-smi": "cuda", "xpu-smi": "xpu", "/proc/cpuinfo": "cpu", "torch_sim.tool": "sim",
+    }  # fmt: skip
+
+
+def test_reads_nvidia() -> None:
+    assert vendor("nvidia-smi").state.facts(NVIDIA_STATE, "GPU-1") == {
+        "sm_mhz": 1980.0, "memory_mhz": 3201.0, "celsius": 43.0, "watts": 512.3, "watts_allowed": 700.0,
+        "utilisation_percent": 100.0, "throttle_mask": 4,
+    }  # fmt: skip
+
+
+def test_reads_hygon() -> None:
+    assert vendor("hy-smi").state.facts(HYGON_STATE, "0") == {
+        "celsius": 40.0, "memory_celsius": 30.0, "utilisation_percent": 10.0, "millivolts": 800.0,
+    }  # fmt: skip
+    assert vendor("hy-smi").state.facts(HYGON_STATE, "1") == {}
+
+
+def test_reads_intel() -> None:
+    found = vendor("xpu-smi").state.facts(XPU_STATE, "0")
+    assert (found["sm_mhz"], found["watts"], found["throttle_words"]) == (2400.0, 118.5, "None")
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "found"),
+    [
+        ("nvidia-smi", "734512345\n", {"millijoules": 734512345.0}),
+        ("hy-smi", '{"card0": {"Energy counter": "7", "Accumulated Energy (uJ)": "1234.5"}}', {"microjoules": 1234.5}),
+        (
+            "xpu-smi",
+            "Timestamp, DeviceId, GPU Energy Consumed (J)\n06:14:46.000,    0, 40211.25\n",
+            {"joules": 40211.25},
+        ),
+        ("torch_sim.tool", "100.5", {"joules": 100.5}),
+    ],
+)
+def test_reads_energy(name: str, said: str, found: dict[str, float]) -> None:
+    query = vendor(name).energy
+    assert query is not None and query.facts(said, "0") == found
+
+
+def test_reads_the_host() -> None:
+    said = "cpu MHz\t\t: 2000.0\nflags: x\ncpu MHz\t\t: 3000.0\ncpu MHz\t\t: 2500.0\n"
+    assert vendor("/proc/cpuinfo").state.facts(said, "") == {"mhz": 2500.0}
+
+
+@pytest.mark.parametrize("word", ["[N/A]", "N/A", "", "[Not Supported]", "[Unknown Error]"])
+def test_what_a_tool_does_not_know_is_left_out(word: str) -> None:
+    assert Query((), "csv", ("celsius", "watts")).facts(f"{word}, 20", "") == {"watts": 20.0}
+
+
+@pytest.mark.parametrize(
+    "said", ["", "Failed to initialize NVML: Driver/library version mismatch\n", "1, 2\n", "{not json"]
+)
+def test_other_output_gives_no_facts(said: str) -> None:
+    assert vendor("nvidia-smi").state.facts(said, "GPU-1") == {}
+    assert vendor("hy-smi").state.facts(said, "0") == {}
+
+
+def test_reads_processes() -> None:
+    listed, nested = vendor("nvidia-smi").processes, vendor("xpu-smi").processes
+    assert listed is not None
+    assert listed.rows(NVIDIA_PROCESSES) == [(4711, "/usr/bin/miner --fast"), (815, "python")]
+    assert listed.rows("No running processes found\n") == []
+    assert nested is not None
+    assert nested.rows(XPU_PROCESSES) == [(4711, "miner")]
+    assert nested.rows("No process found") == []
+
+
+def test_the_first_tool_that_is_there_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert telemetry.tool_for("cuda") is None
+    (tmp_path / "hy-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "hy-smi").chmod(0o755)
+    found = telemetry.tool_for("cuda")
+    assert found is not None
+    assert found.name == "hy-smi"

@@ -18,7 +18,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import environments, lockfile
+from stackproof.stack import environments, lockfile, stacks
 
 from .. import fakes
 from .conftest import Sandbox
@@ -300,3 +300,148 @@ def test_missing_or_damaged_lock_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(Refusal, match="No such file"):
         environments.prepare(stack, silent)
     assert not environments.location(stack).exists()
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def says(version: str) -> str:
+    return f"#!/bin/sh\necho {version}\n"
+
+
+SHIM = "#!/bin/sh\necho 'pyenv: python3.98: command not found' >&2\nexit 127\n"
+
+
+@pytest.fixture
+def pythons(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> stacks.Stack:
+    """A stack on Python 3.98 or 3.97, and a host that has neither yet."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{tmp_path / 'bin'}")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "uv"))
+    return sandbox("", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.98", "3.97"]'))
+
+
+@pytest.mark.parametrize(
+    "shim",
+    [SHIM, "#!/nonexistent/interpreter\n", says("3.11"), "#!/bin/sh\nprintf '\\377\\376'\n", ""],
+    ids=["inactive shim", "no such loader", "another version", "rubbish", "empty"],
+)
+@pytest.mark.parametrize(
+    "place",
+    ["bin/python3.98", "pyenv/versions/3.98.1/bin/python3.98", "uv/cpython-3.98.0-linux/bin/python3.98"],
+)
+def test_interpreter_that_does_not_run_is_passed_over(
+    pythons: stacks.Stack, tmp_path: Path, shim: str, place: str
+) -> None:
+    script(tmp_path / "shims" / "python3.98", shim)
+    real = script(tmp_path / place, says("3.98"))
+    assert environments.find_interpreter(pythons) == real
+
+
+def test_preferred_version_comes_first(pythons: stacks.Stack, tmp_path: Path) -> None:
+    second = script(tmp_path / "shims" / "python3.97", says("3.97"))
+    assert environments.find_interpreter(pythons) == second
+    first = script(tmp_path / "uv/cpython-3.98.0-linux/bin/python3.98", says("3.98"))
+    assert environments.find_interpreter(pythons) == first
+
+
+def test_uv_that_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(tmp_path / "shims" / "uv", SHIM)
+    own = script(tmp_path / "tools" / "bin" / "uv", "#!/bin/sh\necho uv 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{os.environ['PATH']}")
+    monkeypatch.setattr(environments, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(environments.sys, "executable", str(tmp_path / "nowhere" / "python"))
+    assert environments.find_uv(print) == own
+
+
+def test_uv_that_cannot_be_installed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(environments, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(environments.sys, "executable", str(script(tmp_path / "python", SHIM)))
+    with pytest.raises(Refusal, match="cannot make an environment for uv: pyenv"):
+        environments.find_uv(print)
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let it be made in a temporary checkout, from a folder with one wheel."""
+    wheels = tmp_path / "wheels"
+    fakes.wheel(wheels, "asv", "99.1.0")
+    for name, value in fakes.offline(wheels).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "requirements.in").write_text("asv==99.1.0\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "p"\nversion = "1"\ndependencies = []\n', encoding="utf-8"
+    )
+    (tmp_path / "src").mkdir()
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "ASV_HOME", tmp_path / ".nox" / "tools" / "asv")
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path / "requirements.in")
+    monkeypatch.setattr(environments, "PROJECT", tmp_path / "pyproject.toml")
+    return tmp_path
+
+
+def test_it_is_made_once(offline: Path) -> None:
+    said: list[str] = []
+    python = environments.prepare_asv(said.append)
+    assert python.exists()
+    assert len(list(offline.glob(".nox/tools/asv/lib/*/site-packages/asv.py"))) == 1
+    (linked,) = offline.glob(".nox/tools/asv/lib/*/site-packages/stackproof.pth")
+    assert linked.read_text(encoding="utf-8").strip() == str(ROOT / "src")
+    assert environments.prepare_asv(said.append) == python
+    assert len([line for line in said if "building" in line]) == 1
+    (offline / "requirements.in").write_text("asv>=99\n", encoding="utf-8")
+    environments.prepare_asv(said.append)
+    assert len([line for line in said if "building" in line]) == 2
+
+
+def test_the_judges_are_made_once_for_all_stacks(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "JUDGES_HOME", offline / "judges")
+    said: list[str] = []
+    project = offline / "pyproject.toml"
+    text = project.read_text(encoding="utf-8")
+    project.write_text(f'{text}[dependency-groups]\njudges = ["asv==99.1.0"]\n', encoding="utf-8")
+    python = environments.prepare_judges(said.append)
+    assert python.exists() and environments.prepare_judges(said.append) == python
+    assert len([line for line in said if "building" in line]) == 1
+    project.write_text(f'{text}[dependency-groups]\njudges = ["asv>=99"]\n', encoding="utf-8")
+    environments.prepare_judges(said.append)
+    assert len([line for line in said if "building" in line]) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "hinted"),
+    [
+        ("error sending request for url (https://index.example/simple/torch/)", True),
+        ("dns error: failed to lookup address information: Temporary failure in name resolution", True),
+        ("Caused by: tcp connect error: Connection refused (os error 111)", True),
+        ("invalid peer certificate: UnknownIssuer", True),
+        ("because torch==9 was not found in the package registry", False),
+        ("error: Failed to build `x`", False),
+    ],
+)
+def test_an_index_out_of_reach_is_told_with_the_variables_of_a_mirror(said: str, hinted: bool) -> None:
+    assert ("UV_DEFAULT_INDEX" in environments.mirror_hint(said)) is hinted
+
+
+def test_what_cannot_be_had_is_one_sentence(offline: Path) -> None:
+    (offline / "requirements.in").write_text("asv==99.9.9\n", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(Refusal, match="asv's environment cannot be made: .*asv==99.9.9"):
+            environments.prepare_asv(lambda _: None)
+
+
+def test_asv_is_in_no_stack() -> None:
+    for name in stacks.names():
+        for file in (ROOT / "stacks" / name).glob("*.lock"):
+            assert "\nasv==" not in file.read_text(encoding="utf-8"), file
+
+
+def test_asv_is_pinned_exactly() -> None:
+    text = environments.REQUIREMENTS.read_text(encoding="utf-8")
+    assert "\nasv==0.6.6\n" in text
