@@ -14,7 +14,7 @@ from stackproof import __version__
 from stackproof.base import advice, files, processes
 from stackproof.base.errors import Refusal, distance, suggestion
 from stackproof.base.outlet import ended, outlets
-from stackproof.base.text import plain, set_in
+from stackproof.base.text import indented, plain
 from stackproof.commands import (
     arguments,
     constraints,
@@ -69,7 +69,7 @@ def _call(given: Sequence[str]) -> int:
         with advice.typing(given):
             code: int = options.run(options)
     except Refusal as refusal:
-        print(f"stackproof: {set_in(str(refusal))}", file=sys.stderr)  # noqa: T201
+        print(f"stackproof: {indented(str(refusal))}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code
     except ModuleNotFoundError as missing:
         if missing.name not in _NEEDED:
@@ -78,9 +78,9 @@ def _call(given: Sequence[str]) -> int:
         print(f"stackproof: the Python package '{missing.name}' is not installed here; {remedy}", file=sys.stderr)  # noqa: T201
         return Refusal.exit_code
     except OSError as error:
-        if (refused := files.said_no(error)) is None:
+        if (refused := files.disk_refusal(error)) is None:
             raise
-        print(f"stackproof: {set_in(str(refused))}", file=sys.stderr)  # noqa: T201
+        print(f"stackproof: {indented(str(refused))}", file=sys.stderr)  # noqa: T201
         return refused.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201

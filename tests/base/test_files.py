@@ -116,15 +116,15 @@ def test_a_disk_without_room_is_full_and_a_closed_one_is_not(tmp_path: Path, mon
 def test_what_may_not_be_looked_at_is_not_there(tmp_path: Path) -> None:
     closed = tmp_path / ("x" * 300)
     assert not files.exists(closed) and files.exists(tmp_path)
-    assert files.matching(closed, "*/a") == []
+    assert files.sorted_matches(closed, "*/a") == []
     for name in "ba":
         (tmp_path / name).touch()
-    assert files.matching(tmp_path, "*") == [tmp_path / "a", tmp_path / "b"]
+    assert files.sorted_matches(tmp_path, "*") == [tmp_path / "a", tmp_path / "b"]
 
 
 def test_a_home_that_nobody_has_stays_as_typed() -> None:
-    assert files.expanded("~nobody-is-called-so/a") == Path("~nobody-is-called-so/a")
-    assert files.expanded("~/a") == Path.home() / "a"
+    assert files.expand_user("~nobody-is-called-so/a") == Path("~nobody-is-called-so/a")
+    assert files.expand_user("~/a") == Path.home() / "a"
 
 
 def test_a_lock_is_held_by_one_until_it_is_closed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base import processes
-from stackproof.base.processes import HostLoad, cores, descendants, everyone
+from stackproof.base.processes import HostLoad, cores, descendants, process_table
 
 ENDED, EXECS, RUNS = "ended", "is in execve", "runs without variables"
 
@@ -66,7 +66,7 @@ def test_a_process_that_is_in_execve_is_not_missed(tmp_path: Path) -> None:
     text = f"A=1\0{processes.MARK}={mark}\0".encode()
     later = threading.Timer(0.2, (folder / "environ").write_bytes, [text])
     later.start()
-    assert processes.marked(mark, tmp_path) == [4242]
+    assert processes.with_mark(mark, tmp_path) == [4242]
     later.join()
 
 
@@ -75,16 +75,16 @@ def test_a_process_that_will_never_show_an_environment_is_not_waited_for(kind: s
     folder = process(tmp_path, kind)
     later = threading.Timer(1.0, (folder / "environ").write_bytes, [f"{processes.MARK}=mine\0".encode()])
     later.start()
-    assert processes.marked("mine", tmp_path) == []
+    assert processes.with_mark("mine", tmp_path) == []
     later.cancel()
 
 
 def test_end_tree_also_ends_what_left_the_session(start: Start) -> None:
     mark = processes.new_mark()
     child = start(GRANDCHILDREN, mark)
-    assert len(processes.marked(mark)) >= 2
+    assert len(processes.with_mark(mark)) >= 2
     processes.end_tree(mark, child)
-    assert processes.marked(mark) == []
+    assert processes.with_mark(mark) == []
     assert child.returncode == -signal.SIGKILL
 
 
@@ -105,9 +105,9 @@ def test_a_child_dies_with_its_parent(start: Start) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     until = time.monotonic() + 60
-    while processes.marked(mark) and time.monotonic() < until:
+    while processes.with_mark(mark) and time.monotonic() < until:
         time.sleep(0.02)
-    assert processes.marked(mark) == []
+    assert processes.with_mark(mark) == []
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_a_run_inside_a_run_is_found_by_both_marks(start: Start, monkeypatch: py
     outer, inner = processes.new_mark(), processes.new_mark()
     monkeypatch.setenv(processes.MARK, outer)
     child = start("import time; print('ready', flush=True); time.sleep(600)", inner)
-    assert [child.pid] == processes.marked(inner)
-    assert child.pid in processes.marked(outer)
+    assert [child.pid] == processes.with_mark(inner)
+    assert child.pid in processes.with_mark(outer)
     processes.end_tree(outer, child)
-    assert processes.marked(inner) == []
+    assert processes.with_mark(inner) == []
 
 
 def test_the_mark_is_inherited(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_mark_is_inherited(tmp_path: Path) -> None:
 
 
 def test_what_must_be_finished_is_not_disturbed() -> None:
-    with processes.undisturbed():
+    with processes.signals_ignored():
         os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
 
@@ -159,7 +159,7 @@ def test_the_last_words_of_a_crash_say_what_it_was_and_where(tmp_path: Path) -> 
         processes.start(command, output, {"PYTHONPATH": str(tmp_path)}, processes.new_mark()).wait()
     said = processes.last_words(tmp_path / "log")
     assert said.startswith("begun / Fatal Python error: Aborted / File ") and said.endswith('mine.py", line 4 in inner')
-    assert processes.innermost(['File "/usr/lib/python3/dist-packages/a.py", line 1 in b']) == []
+    assert processes.own_frame(['File "/usr/lib/python3/dist-packages/a.py", line 1 in b']) == []
 
 
 def test_the_last_words_of_others_are_their_last_lines(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ print(subprocess.Popen([sys.executable, "-c", {SPIN!r}], stdout=subprocess.DEVNU
 
 
 def test_what_an_ended_child_used_is_ours() -> None:
-    ours = everyone()[os.getpid()].ticks
+    ours = process_table()[os.getpid()].ticks
     code = "import time; began = time.process_time()\nwhile time.process_time() < began + 0.5: pass"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-    assert everyone()[os.getpid()].ticks - ours >= 0.4 * os.sysconf("SC_CLK_TCK")
+    assert process_table()[os.getpid()].ticks - ours >= 0.4 * os.sysconf("SC_CLK_TCK")
 
 
 def test_descendants_are_found_at_any_depth() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from stackproof.base import text
-from stackproof.base.text import MOST, as_typed, in_shell, plain, seen, set_in
+from stackproof.base.text import MOST, as_typed, in_shell, indented, is_visible, plain
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_words_for_a_shell_are_one_line_that_shows_what_it_is() -> None:
 
 
 def test_no_further_line_passes_for_one_of_ours() -> None:
-    assert set_in("wrong\nPASSED  cpu: 20 passed\n  ! torch\n") == "wrong\n    PASSED  cpu: 20 passed\n  ! torch\n"
-    assert set_in("wrong\r\u2028\nPASSED\x1b[2J") == "wrong\\x0d\\u2028\n    PASSED\\x1b[2J"
+    assert indented("wrong\nPASSED  cpu: 20 passed\n  ! torch\n") == "wrong\n    PASSED  cpu: 20 passed\n  ! torch\n"
+    assert indented("wrong\r\u2028\nPASSED\x1b[2J") == "wrong\\x0d\\u2028\n    PASSED\\x1b[2J"
 
 
 @pytest.mark.parametrize("text", ["e" + "\u0301" * 8000, "\x1b" * 8000, "\U000e0041" * 8000])
@@ -94,8 +94,8 @@ def test_what_is_written_out_does_not_grow_beyond_the_limit(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "  \n\t", "\u200b\u2060", "\u3164 \u2800", "\u0301", "\x1b\x00", "\u202e"])
 def test_what_does_not_show_says_nothing(text: str) -> None:
-    assert not seen(text)
-    assert seen(f"{text}\u4e2d")
+    assert not is_visible(text)
+    assert is_visible(f"{text}\u4e2d")
 
 
 @pytest.mark.parametrize(

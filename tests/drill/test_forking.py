@@ -99,9 +99,9 @@ def test_another_interpreter_starts_afresh(server: Path, tmp_path: Path) -> None
 def test_a_forked_process_is_found_and_ended_by_its_mark(server: Path, tmp_path: Path) -> None:
     mark = processes.new_mark()
     child = start(tmp_path, code="import time; time.sleep(600)", mark=mark)
-    assert isinstance(child, forking.Forked) and processes.marked(mark) == [child.pid]
+    assert isinstance(child, forking.Forked) and processes.with_mark(mark) == [child.pid]
     processes.end_tree(mark)
-    assert child.wait(20) == -9 and not processes.marked(mark)
+    assert child.wait(20) == -9 and not processes.with_mark(mark)
 
 
 def test_a_forked_process_ends_with_the_one_that_asked_for_it(server: Path, tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_a_forked_process_ends_with_the_one_that_asked_for_it(server: Path, tmp_
     assert isinstance(child, forking.Forked)
     child._connection.close()
     until = time.monotonic() + 20
-    while processes.marked(mark) and time.monotonic() < until:
+    while processes.with_mark(mark) and time.monotonic() < until:
         time.sleep(0.01)
-    assert not processes.marked(mark)
+    assert not processes.with_mark(mark)
 
 
 def test_an_error_of_a_forked_process_is_printed(server: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_side_answers_until_it_is_let_go(tmp_path: Path) -> None:
         assert side.hello()["facts"]["torch"] == "2.15.0"
         assert side.ask("open", 60, subject="one", preset="tiny")["proved"] == "sound"
         mark = side._mark
-    assert processes.marked(mark) == []
+    assert processes.with_mark(mark) == []
     assert "noise" in (tmp_path / "head.log").read_text()
 
 
@@ -59,7 +59,7 @@ def test_a_hang_ends_at_its_deadline(tmp_path: Path) -> None:
         with pytest.raises(SideEndedError, match=r"hung in 'block' for 1 s") as ended:
             side.ask("block", 10, runs=1)
         assert ended.value.verdict is Verdict.HUNG
-        assert processes.marked(side._mark) == []
+        assert processes.with_mark(side._mark) == []
 
 
 def test_both_sides_carry_the_mark_of_the_gate(tmp_path: Path) -> None:
@@ -70,4 +70,4 @@ def test_both_sides_carry_the_mark_of_the_gate(tmp_path: Path) -> None:
     ):
         base.hello()
         head.hello()
-        assert len(processes.marked(run)) == 2
+        assert len(processes.with_mark(run)) == 2

@@ -50,7 +50,7 @@ def test_output_input_and_exit_code_are_the_jobs(tmp_path: Path) -> None:
 def test_a_copy_of_the_record_is_one(tmp_path: Path) -> None:
     copy = tmp_path / "copy" / "record.json"
     assert _watch(tmp_path, "print('fine')", "--json", str(copy)).returncode == 0
-    assert reading.whole(copy) == _record(tmp_path)
+    assert reading.read_verified(copy) == _record(tmp_path)
 
 
 def test_a_job_that_ends_well_passes_and_a_log_that_denies_it_is_heard(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_cut_link_ends_in_time(nodes: Nodes) -> None:
     assert re.match(
         r"rank \d( and rank 1)? hung in 'step \d+'.*; all ranks were ended after 90 s", record.checks[-1].reason
     )
-    left = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes.marked(nodes.mark)]
+    left = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes.with_mark(nodes.mark)]
     assert all(b"torch.distributed.run" in command for command in left), left
 
 

@@ -222,12 +222,12 @@ def test_a_digest_of_a_log_cannot_be_exchanged(tmp_path: Path) -> None:
 
 def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
     path = kept(tmp_path)
-    assert reading.whole(path).verdict is Verdict.PASSED
+    assert reading.read_verified(path).verdict is Verdict.PASSED
     (tmp_path / "suite-0.log").write_text("2 passed", encoding="utf-8")
     with pytest.raises(Refusal, match="suite-0.log was edited after the run"):
-        reading.whole(path)
+        reading.read_verified(path)
     (tmp_path / "suite-0.log").unlink()
-    assert reading.whole(path).verdict is Verdict.PASSED
+    assert reading.read_verified(path).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize("name", ["../other.log", "a/../../other.log", "link.log", "a\0b"])

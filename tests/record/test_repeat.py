@@ -35,7 +35,7 @@ def told(verb: str, words: str, **facts: Figure) -> Record:
 )  # fmt: skip
 def test_a_record_is_made_again_with_its_flags(record: Record, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "INSTALLED", False)
-    assert repeat.whole(record) == command
+    assert repeat.command_of_record(record) == command
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_the_record_says_whether_there_were_sessions(
     record: Record, command: str, package: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "INSTALLED", package)
-    assert repeat.whole(record) == command
+    assert repeat.command_of_record(record) == command
 
 
 def test_what_is_installed_to_be_edited_has_no_sessions_elsewhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert repeat.whole(told("verify", "verify --stack cuda")) == "stackproof verify --stack cuda --locked"
+    assert repeat.command_of_record(told("verify", "verify --stack cuda")) == "stackproof verify --stack cuda --locked"
 
 
 def test_a_record_keeps_the_words_of_its_call() -> None:

@@ -63,7 +63,7 @@ def _kind(path: Path) -> str:
     return next((said for holds, said in _KINDS if holds(mode)), "")
 
 
-def said_no(error: OSError) -> Refusal | None:
+def disk_refusal(error: OSError) -> Refusal | None:
     """Return the refusal of a file system that is full, read-only or closed to us; None for any other error, which is a bug."""
     if error.errno not in _NO or not error.filename:
         return None
@@ -80,7 +80,7 @@ def exists(path: Path) -> bool:
         return False
 
 
-def matching(folder: Path, pattern: str) -> list[Path]:
+def sorted_matches(folder: Path, pattern: str) -> list[Path]:
     """Return what matches below a folder, in order; nothing below one that this user may not look into."""
     try:
         return sorted(folder.glob(pattern))
@@ -88,7 +88,7 @@ def matching(folder: Path, pattern: str) -> list[Path]:
         return []
 
 
-def expanded(text: str | Path) -> Path:
+def expand_user(text: str | Path) -> Path:
     """Return a path with its `~` written out; a user whom nobody knows stays as typed, and is no folder."""
     try:
         return Path(text).expanduser()
@@ -96,7 +96,7 @@ def expanded(text: str | Path) -> Path:
         return Path(text)
 
 
-def why_no_such(folder: Path) -> str:
+def why_no_such_folder(folder: Path) -> str:
     """Return what stands where a folder was expected, or why nothing does."""
     try:
         pipe = "is a pipe, and no folder" if stat.S_ISFIFO(folder.stat().st_mode) else ""
@@ -188,7 +188,7 @@ _STRICT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def kernel_says(path: Path) -> str:
+def kernel_value(path: Path) -> str:
     """Return what a small file of the kernel says, without the blanks around it; nothing where it cannot be read."""
     try:
         return path.read_text(encoding="ascii", errors="replace").strip()

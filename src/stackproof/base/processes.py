@@ -149,7 +149,7 @@ def die_with_parent() -> None:
             os._exit(1)
 
 
-def marked(mark: str, table: Path = Path("/proc")) -> list[int]:
+def with_mark(mark: str, table: Path = Path("/proc")) -> list[int]:
     """Return the ids of living processes that carry the mark, this one excepted; `table`: the kernel's, proc(5)."""
     found = []
     for folder in table.glob("[0-9]*"):
@@ -193,7 +193,7 @@ def end_tree(mark: str, root: Process | None = None, within_s: float = 5.0) -> N
     if root is not None and root.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(root.pid, signal.SIGKILL)
-    while (living := marked(mark)) and time.monotonic() < until:
+    while (living := with_mark(mark)) and time.monotonic() < until:
         for process in living:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -206,7 +206,7 @@ def end_tree(mark: str, root: Process | None = None, within_s: float = 5.0) -> N
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def signals_ignored() -> Iterator[None]:
     """Let no SIGTERM, SIGHUP or Ctrl-C break off what must be finished, such as the record of a run that failed.
 
     A launcher that has lost one rank sends SIGTERM to all others, and SIGKILL half a minute later.
@@ -249,14 +249,14 @@ _FATAL = "Fatal Python error"
 def last_words(path: Path, count: int = 3) -> str:
     """Return the end of a log in one line; of a crash that Python wrote down, what it is and where, not its list of modules."""
     lines = last_lines(path, 200, of_bytes=65536)
-    if (trace := traced(lines)) is None:
+    if (trace := crash_trace(lines)) is None:
         return " / ".join(lines[-count:]) or "nothing"
     at, frames = trace
     said = lines[at][lines[at].index(_FATAL) :]  # behind what stood in its line, such as pytest's dots
-    return " / ".join(dict.fromkeys([*lines[max(0, at - 1) : at], said, *frames[:1], *innermost(frames)]))
+    return " / ".join(dict.fromkeys([*lines[max(0, at - 1) : at], said, *frames[:1], *own_frame(frames)]))
 
 
-def traced(lines: Sequence[str]) -> tuple[int, list[str]] | None:
+def crash_trace(lines: Sequence[str]) -> tuple[int, list[str]] | None:
     """Return at which line Python begins to tell of its own crash, and the frames of the thread, the innermost first."""
     lines = [line.strip() for line in lines]
     at = next((number for number, line in enumerate(lines) if _FATAL in line), None)
@@ -266,7 +266,7 @@ def traced(lines: Sequence[str]) -> tuple[int, list[str]] | None:
     return at, [line for line in lines[here:] if line.startswith("File ")]
 
 
-def innermost(frames: Sequence[str]) -> list[str]:
+def own_frame(frames: Sequence[str]) -> list[str]:
     """Return the first frame that is neither Python's nor a package's own, if there is one."""
     libraries = ("site-packages", "dist-packages", f"{sys.base_prefix}/lib", "/lib/python3")
     return [frame for frame in frames if not any(one in frame for one in libraries)][:1]
@@ -284,7 +284,7 @@ class _Row:
     ticks: int
 
 
-def everyone() -> dict[int, _Row]:
+def process_table() -> dict[int, _Row]:
     """Return parent and processor time of every process, from proc(5); what its ended children used is its own."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -353,6 +353,6 @@ def _host_ticks() -> int:
 
 
 def _own_ticks() -> int:
-    rows = everyone()
+    rows = process_table()
     own = {os.getpid()} | descendants(os.getpid(), {pid: row.parent for pid, row in rows.items()})
     return sum(rows[pid].ticks for pid in own if pid in rows)

@@ -81,7 +81,7 @@ class Channel:
         return found
 
 
-def say(stream: IO[str], message: Message, default: Callable[[Any], Any] | None = None) -> None:
+def write(stream: IO[str], message: Message, default: Callable[[Any], Any] | None = None) -> None:
     """Write one message and see it off; `default` makes what JSON can say of what it cannot."""
     stream.write(json.dumps(message, default=default) + "\n")
     stream.flush()
@@ -113,4 +113,4 @@ def serve(
                 answer: Message = getattr(target, ask)(**request)
             except Exception as error:
                 answer = failed(error)
-        say(answers, {**answer, **turn})
+        write(answers, {**answer, **turn})

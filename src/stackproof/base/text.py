@@ -35,14 +35,14 @@ def plain(text: str, most: int = MOST, lines: bool = True) -> str:
     return f"{shown} [cut: {left} more characters]" if left else shown
 
 
-def seen(text: str) -> bool:
+def is_visible(text: str) -> bool:
     """Whether a text has a character that shows: blanks, marks without a letter and what only formats say nothing."""
     return any(
         not (character.isspace() or unicodedata.combining(character) or _hidden(character)) for character in text
     )
 
 
-def set_in(text: str) -> str:
+def indented(text: str) -> str:
     """Return plain text of which each further line is set in: none of them can pass for a line of ours, such as a verdict."""
     return re.sub(r"\n(?=\S)", "\n    ", plain(text))
 

@@ -303,11 +303,11 @@ def check(rank: Rank) -> dict[str, Any]:
     """
     groups: Groups = {(tuple(range(rank.world_size)), False, False): None}
     with (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.outcomes").open("a", encoding="utf-8") as stream:
-        rpc.say(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
+        rpc.write(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
         for name in rank.arguments["rows"]:
             rank.phase(name)
             with deadline(rank, name, rank.arguments["row_s"]):
-                rpc.say(stream, {"row": name, **examine(rank, Row.of(name), groups)})
+                rpc.write(stream, {"row": name, **examine(rank, Row.of(name), groups)})
                 agree(rank, name, rank.arguments["row_s"])
     return {"rank": rank.rank}
 

@@ -85,7 +85,7 @@ def _earlier(path: Path | None) -> Record | None:
     """Read the record to go on from; another verb's is refused."""
     from stackproof.record import reading
 
-    found = reading.whole(path) if path else None
+    found = reading.read_verified(path) if path else None
     if found is not None and found.verb != "drill":
         raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
     return found

@@ -95,7 +95,7 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
         require_named(options.only)
     planted.read(options.head_drill)
     if options.base_record and base == variants.Variant("base"):
-        reading.whole(options.base_record)
+        reading.read_verified(options.base_record)
     return GateRequest(
         **both, base=replace(base, record=options.base_record), head=replace(head, drill=options.head_drill), unlike=options.unlike,
         same=options.same, accept_changed=options.accept_changed, allow_inconclusive=options.allow_inconclusive,

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.base.text import set_in
+from stackproof.base.text import indented
 from stackproof.commands import arguments
 from stackproof.stack import stacks
 
@@ -76,5 +76,5 @@ def _run(options: argparse.Namespace) -> int:
     if outcome.refused:
         raise Refusal(outcome.reason)
     if outcome.reason and not outcome.record:
-        print(f"stackproof: {set_in(outcome.reason)}", file=sys.stderr)  # noqa: T201
+        print(f"stackproof: {indented(outcome.reason)}", file=sys.stderr)  # noqa: T201
     return outcome.verdict.exit_code

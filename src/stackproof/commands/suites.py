@@ -43,7 +43,7 @@ def _replay(options: argparse.Namespace) -> int:
     from stackproof.record import console, reading, writer
 
     path: Path = options.replay
-    record = reading.whole(path)
+    record = reading.read_verified(path)
     if options.verb not in (record.verb, READER):
         raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{options.verb}`; `{READER} --replay` shows any")
     if options.stack not in (None, record.stack):

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 from stackproof import DATA
 from stackproof.base import processes
 from stackproof.base.files import try_parse_json
-from stackproof.base.processes import descendants, everyone
+from stackproof.base.processes import descendants, process_table
 from stackproof.base.toml import Key, OneOf, Table
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckFailed, CheckInconclusive
@@ -209,12 +209,12 @@ def unless_shared(device: Device, stack: Stack) -> Iterator[None]:
 
 def family() -> set[int]:
     """Return the ids of this process, its ancestors and descendants, and of all that carry its run's mark."""
-    parents = {pid: row.parent for pid, row in everyone().items()}
+    parents = {pid: row.parent for pid, row in process_table().items()}
     own, current = {os.getpid()}, os.getpid()
     while (current := parents.get(current, 0)) > 1:
         own.add(current)
     mark = os.environ.get(processes.MARK, "").split("/")[0]
-    return own | descendants(os.getpid(), parents) | (set(processes.marked(mark)) if mark else set())
+    return own | descendants(os.getpid(), parents) | (set(processes.with_mark(mark)) if mark else set())
 
 
 _JOULES = {"joules": 1.0, "millijoules": 1e-3, "microjoules": 1e-6}

@@ -182,7 +182,9 @@ def _accelerated(stack: Stack) -> bool:
 
 
 def _site_packages(prefix: Path) -> list[Path]:
-    return files.matching(prefix, "lib/python3*/site-packages") + files.matching(prefix, "lib/python3*/dist-packages")
+    return files.sorted_matches(prefix, "lib/python3*/site-packages") + files.sorted_matches(
+        prefix, "lib/python3*/dist-packages"
+    )
 
 
 def _read(label: str, folders: list[Path], version: str) -> Installed:

@@ -290,9 +290,9 @@ def main(arguments: list[str]) -> int:
             side = Side(**told)
             hello = {**side.hello(), "start_up": time.time() - began}
         except Refusal as refusal:
-            rpc.say(answers, {"refused": str(refusal), "exit_code": refusal.exit_code})
+            rpc.write(answers, {"refused": str(refusal), "exit_code": refusal.exit_code})
             return refusal.exit_code
-        rpc.say(answers, hello)
+        rpc.write(answers, hello)
         rpc.serve(side, sys.stdin, answers, failed, side.within)
     return 0
 

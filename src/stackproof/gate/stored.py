@@ -48,7 +48,7 @@ class Stored:
 
 def load(path: Path, preset: str) -> Stored:
     """Read a record of `gate` or `bench`; one without figures of this preset is refused."""
-    record = reading.whole(path)
+    record = reading.read_verified(path)
     if record.verdict.exit_code not in (0, 6) and record.verb not in _BY_ROW:
         raise Refusal(
             f"{path}: that run ended as '{record.verdict.value}'; take a record of a run that passed as the base"

@@ -103,7 +103,7 @@ def sources(words: Sequence[str], flag: str) -> dict[str, Path]:
     """Read `PACKAGE=PATH` words; the path must be a Python project."""
     found = {}
     for package, place in assignments(words, flag, "PACKAGE=PATH", "ultralytics=/src/ultralytics").items():
-        path = files.expanded(place).resolve()
+        path = files.expand_user(place).resolve()
         if not any((path / file).exists() for file in ("pyproject.toml", "setup.py")):
             raise Refusal(f"{flag} {package}={place}: {path} holds no pyproject.toml and no setup.py; name a checkout")
         found[package] = path

@@ -17,7 +17,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.record import store
-from stackproof.record.reading import whole
+from stackproof.record.reading import read_verified
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, rules, state
 
@@ -312,7 +312,7 @@ def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
     Raises:
         Refusal: it is no record, or what keeps it out, with the remedy.
     """
-    record = whole(path)
+    record = read_verified(path)
     if reason := objection(record):
         raise Refusal(f"{path}: is not admitted: {reason}")
     into = store.folder(record, base)

@@ -98,7 +98,7 @@ class Child:
             self._device = devices.parse(asked_for, self._stack.device)
 
     def _tell(self, event: str, **values: Any) -> None:
-        rpc.say(self._events, {"event": event, **values}, default=str)
+        rpc.write(self._events, {"event": event, **values}, default=str)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -336,7 +336,7 @@ class _Worker:
             for line in processes.last_lines(self._traces, 80, of_bytes=65536)
             if line.strip().startswith("File ")
         ]
-        return f"; it was in {(processes.innermost(frames) or frames)[0]}" if frames else ""
+        return f"; it was in {(processes.own_frame(frames) or frames)[0]}" if frames else ""
 
     def __enter__(self) -> _Worker:
         return self

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
-from stackproof.base.processes import undisturbed
+from stackproof.base.processes import signals_ignored
 from stackproof.base.text import plain
 from stackproof.jobs import launch, metrics
 from stackproof.jobs.launch import CommandEnd
@@ -65,7 +65,7 @@ def watch(asked: Watched) -> int:
         _say(f"'{asked.words[0]}' cannot be started ({error.strerror}); name a program of PATH, or by its path")
         return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
     code = 128 - ended.status if ended.status < 0 else ended.status
-    with undisturbed():
+    with signals_ignored():
         try:
             _keep(asked, record, folder, job, ended)
         except Exception as error:  # whatever it is, the job ended as it ended

@@ -104,9 +104,9 @@ def choose(named: str | None) -> Project | None:
     if named == "":
         os.environ[VARIABLE] = ""
     elif named is not None:
-        folder = files.expanded(named)
+        folder = files.expand_user(named)
         if not folder.is_dir():
-            here = files.why_no_such(folder)
+            here = files.why_no_such_folder(folder)
             what = "is a file; name the folder that holds it" if folder.is_file() else f"{here}; name a folder"
             raise Refusal(f"--project {named}: {what}, such as one that `stackproof init` made")
         if _file_in(folder) is None:

@@ -35,7 +35,7 @@ class Traces:
     def left(self) -> list[int]:
         """Return the ids of processes of this launch that still live, however they were started."""
         try:
-            return processes.marked((self.folder / "mark").read_text(encoding="ascii"))
+            return processes.with_mark((self.folder / "mark").read_text(encoding="ascii"))
         except OSError:
             return []
 

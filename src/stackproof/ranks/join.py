@@ -135,7 +135,7 @@ def take_part(wanted: Wanted) -> RankResult:
         ended: Check | None = _supervise(wanted, place, address)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
-    with processes.undisturbed():
+    with processes.signals_ignored():
         record.seconds = time.monotonic() - began
         verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
         refused = ended is not None and ended.id == PREFLIGHT

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
-from stackproof.base.files import kernel_says
+from stackproof.base.files import kernel_value
 from stackproof.base.toml import Key, Table
 from stackproof.device.devices import visible
 from stackproof.device.kinds import Device
@@ -42,7 +42,7 @@ class Interface:
 def interfaces() -> tuple[Interface, ...]:
     """Return this host's interfaces by name; none where there is no sysfs."""
     return tuple(
-        Interface(path.name, kernel_says(path / "operstate") != "down", (path / "bridge").is_dir())
+        Interface(path.name, kernel_value(path / "operstate") != "down", (path / "bridge").is_dir())
         for path in sorted(SYSFS.glob("*"))
         if path.is_dir()
     )

@@ -25,11 +25,11 @@ from rich.progress import (
 from rich.text import Text
 
 from stackproof.base import advice
-from stackproof.base.text import as_typed, plain, set_in, shown
+from stackproof.base.text import as_typed, indented, plain, shown
 from stackproof.record import outline, reference
 from stackproof.record.outline import Cell, Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import Check, Measurement, Record, Verdict
-from stackproof.record.repeat import again
+from stackproof.record.repeat import command_of_check
 
 _LOG_WIDTH = 150
 
@@ -289,14 +289,14 @@ def _failures(record: Record) -> list[list[Check]]:
 
 def _failure(record: Record, checks: list[Check]) -> Group:
     first = checks[0]
-    others = set_in(", ".join(check.id.rsplit("-", 1)[-1].rstrip("]") for check in checks[1:]))
-    text = Text(f"{first.verdict.value}: {set_in(first.id)}{f' (and {others})' if others else ''}: ", style=_BAD)
-    text.append(set_in(first.reason), style="default")
+    others = indented(", ".join(check.id.rsplit("-", 1)[-1].rstrip("]") for check in checks[1:]))
+    text = Text(f"{first.verdict.value}: {indented(first.id)}{f' (and {others})' if others else ''}: ", style=_BAD)
+    text.append(indented(first.reason), style="default")
     lines = [text]
     if repro := str(first.figures.get("repro", "")):
         lines.append(_code(repro))
     if "/" in first.id:
-        lines.append(Text(f"  repeat just this: {again(record, first)}", style="dim"))
+        lines.append(Text(f"  repeat just this: {command_of_check(record, first)}", style="dim"))
     return Group(*lines)
 
 

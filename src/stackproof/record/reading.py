@@ -17,7 +17,7 @@ from typing import Any
 from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.statistics import median_interval
-from stackproof.base.text import plain, seen
+from stackproof.base.text import is_visible, plain
 from stackproof.record.records import (
     FIRST_SCHEMA,
     RECORD,
@@ -66,7 +66,7 @@ def _measurement(row: dict[str, Any]) -> Measurement:
     return Measurement(**{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]})
 
 
-def whole(path: Path) -> Record:
+def read_verified(path: Path) -> Record:
     """Return the record in a file, if it and the logs beside it are what was written.
 
     Raises:
@@ -188,7 +188,7 @@ def _of_suite(check: Check) -> Iterator[str]:
     suite, within, _ = check.id.partition("/")
     if within and check.group not in ("", suite):
         yield f"the check '{check.id}' is in the group '{check.group}'"
-    if not seen(check.reason):
+    if not is_visible(check.reason):
         yield f"the check '{check.id}' says nothing that shows"
     ranks = _number(check.figures.get("world size", _LEAST_RANKS))
     if (

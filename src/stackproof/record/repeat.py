@@ -20,18 +20,18 @@ _WRAPPERS = ("watch",)
 _BEGUN_WITH = ("--stack", "--project")
 
 
-def again(record: Record, check: Check) -> str:
+def command_of_check(record: Record, check: Check) -> str:
     """Return the command that repeats one check; it is never broken into lines, so that it can be copied."""
     if "::" not in check.id or check.id.startswith(("guard: ", "known issue ")):  # of the whole run, not of one check
         suites = [word for suite in str(record.provenance.get("suites", "")).split() for word in ("--suite", suite)]
         whole = suites if record.verb not in ("smoke", "rehearse") else []
-        return begun(record, [*whole, *_flags(record, "")])
+        return command_with(record, [*whole, *_flags(record, "")])
     suite = check.id.split("/", 1)[0]
     chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
-    return begun(record, [*chosen, *_flags(record, suite), "--only", check.id])
+    return command_with(record, [*chosen, *_flags(record, suite), "--only", check.id])
 
 
-def whole(record: Record) -> str:
+def command_of_record(record: Record) -> str:
     """Return the command that makes such a record again, with the flags that it was made with; empty where they are not known."""
     try:
         words = shlex.split(str(record.provenance.get(TYPED, "")))
@@ -43,10 +43,10 @@ def whole(record: Record) -> str:
     rest = words[: words.index(record.verb)] + words[words.index(record.verb) + 1 :]
     if record.verb not in _SESSIONS:
         return _joined([*_called(record), *_plain([*rest, *(["--", *theirs] if theirs else [])])])
-    return begun(record, [*_without_stack(rest)])
+    return command_with(record, [*_without_stack(rest)])
 
 
-def begun(record: Record, flags: Sequence[str]) -> str:
+def command_with(record: Record, flags: Sequence[str]) -> str:
     """Return the command that starts the record's verb for its stack, with these flags."""
     return _joined([*_begin(record), *_plain(flags)])
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from stackproof.base.text import seen
+from stackproof.base.text import is_visible
 from stackproof.record.checks import CheckFailed
 
 
@@ -58,7 +58,7 @@ def missing(item: pytest.Item, summary: str) -> str:
         return f"returned a {kind}, and what runs only when somebody asks for it has shown nothing; let the check return nothing"
     if returned.seconds <= 0:
         return "took no time at all, so that nothing can have run; look for a clock that was replaced"
-    return "" if seen(summary) else 'passed and did not say what it saw; set figures["summary"]'
+    return "" if is_visible(summary) else 'passed and did not say what it saw; set figures["summary"]'
 
 
 def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str]:

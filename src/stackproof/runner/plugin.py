@@ -24,7 +24,7 @@ from stackproof.base import rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import die_with_parent
-from stackproof.base.text import error_line, first_line, matches, seen
+from stackproof.base.text import error_line, first_line, is_visible, matches
 from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device
@@ -77,7 +77,7 @@ class Reporter:
 
     def emit(self, event: str, **values: Any) -> None:
         """Append one event; a line is written at once."""
-        rpc.say(self._events, {"event": event, **values})
+        rpc.write(self._events, {"event": event, **values})
 
     def conclude(
         self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None
@@ -247,7 +247,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _judge(error: BaseException) -> tuple[Verdict, str]:
-    if isinstance(error, CheckEnded) and not seen(str(error)):
+    if isinstance(error, CheckEnded) and not is_visible(str(error)):
         return Verdict.FAILED, f"ended as '{error.verdict.value}' and did not say why; give it a reason"
     if isinstance(error, CheckEnded):
         return error.verdict, first_line(error, _MOST)

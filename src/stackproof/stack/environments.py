@@ -226,7 +226,7 @@ def _candidates(version: str) -> Iterator[Path]:
         (uv_data, f"cpython-{version}*"),
         (Path("/opt/python"), f"cp{version.replace('.', '')}-*"),
     ):
-        yield from reversed(files.matching(place, f"{pattern}/bin/python{version}"))
+        yield from reversed(files.sorted_matches(place, f"{pattern}/bin/python{version}"))
     if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
         yield Path(getattr(sys, "_base_executable", sys.executable))
 

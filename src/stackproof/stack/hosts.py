@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal, StackUnavailableError
-from stackproof.base.files import kernel_says
+from stackproof.base.files import kernel_value
 from stackproof.stack.stacks import HostRequirement, Stack, load_all
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -86,7 +86,7 @@ def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") 
     """Return the makers' cards on the PCI bus that compute: address to vendor; bridges and network cards are none."""
     found = {}
     for card in sorted(Path(f"{root}{PCI_DEVICES}").glob("*")) if vendors else []:
-        vendor, kind = kernel_says(card / "vendor"), kernel_says(card / "class")
+        vendor, kind = kernel_value(card / "vendor"), kernel_value(card / "class")
         if vendor in vendors and kind.startswith(_COMPUTE_CLASSES) and card.name not in skip:
             found[card.name] = vendor
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stackproof import DATA, __version__
 from stackproof.base import git, processes
-from stackproof.base.files import kernel_says
+from stackproof.base.files import kernel_value
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
 from stackproof.base.toml import Table
@@ -72,7 +72,7 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
 
 def _processor_facts(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, Figure]:
     """Return the processor's name and the instruction sets that kernels are chosen by; nothing where the kernel says nothing."""
-    text = kernel_says(cpuinfo).partition("\n\n")[0]
+    text = kernel_value(cpuinfo).partition("\n\n")[0]
     if not text:
         return {}
     rows = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
@@ -102,7 +102,7 @@ def proof_facts(proof: Proof) -> dict[str, Figure]:
 def _driver_facts(stack: Stack) -> dict[str, Figure]:
     facts: dict[str, Figure] = {}
     for path in stack.driver.files:
-        if text := kernel_says(Path(path)).partition("\n")[0]:
+        if text := kernel_value(Path(path)).partition("\n")[0]:
             facts[f"driver.{path}"] = text
     if stack.driver.command and (text := _say(list(stack.driver.command))):
         facts[f"driver.{Path(stack.driver.command[0]).name}"] = text

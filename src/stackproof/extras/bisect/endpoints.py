@@ -58,7 +58,7 @@ def named(side: Variant, stack: Stack, unpinned: bool = False, of: Repository | 
     facts: Mapping[str, Figure] = {}
     commit, lock, environment = side.commit, side.lock, dict(side.environment)
     if is_file(commit):
-        commit, lock, facts = _file(files.expanded(commit), lock, side.name)
+        commit, lock, facts = _file(files.expand_user(commit), lock, side.name)
         commit = commit if of.ours or projects.current() else ""  # a record tells of no other repository
         environment = {**_variables(facts), **environment}
     revision = commits.resolved(commit, of.folder)
@@ -70,14 +70,14 @@ def named(side: Variant, stack: Stack, unpinned: bool = False, of: Repository | 
 
 def is_file(word: str) -> bool:
     """Whether a side is named by a file, a lock or a record, rather than by a commit."""
-    return bool(word) and (files.expanded(word).is_file() or word.endswith((".json", ".lock")))
+    return bool(word) and (files.expand_user(word).is_file() or word.endswith((".json", ".lock")))
 
 
 def check(word: str, name: str, of: Repository | None = None) -> None:
     """Refuse what is neither a file that can be read nor a commit."""
     if not is_file(word):
         commits.resolved(word, (of or repository(own_command=False)).folder)
-    elif why := files.why_unreadable(files.expanded(word)):
+    elif why := files.why_unreadable(files.expand_user(word)):
         raise Refusal(f"--{name} {word}: {why}; name a commit, a lock or a record")
 
 

@@ -241,7 +241,7 @@ def _guarded(searching: Searching) -> None:
         found.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
         found.go_on = again
     except (Refusal, OSError) as error:
-        refusal = error if isinstance(error, Refusal) else files.said_no(error)
+        refusal = error if isinstance(error, Refusal) else files.disk_refusal(error)
         if refusal is None:
             raise
         known = f"; what is known is kept: go on with `{again}`" if searching.journal.known else ""

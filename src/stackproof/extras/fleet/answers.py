@@ -127,7 +127,7 @@ def _listed(folder: Path) -> list[Path]:
         return sorted(path for path in place.iterdir() if path.name.endswith(_ENDED) and not path.name.startswith("."))
     except OSError as error:
         remedy = "name the folder of a sweep, which `stackproof fleet plan` makes"
-        raise Refusal(f"{place}: {files.why_no_such(place) or error.strerror}; {remedy}") from error
+        raise Refusal(f"{place}: {files.why_no_such_folder(place) or error.strerror}; {remedy}") from error
 
 
 def _begun(folder: Path) -> Iterator[str]:

@@ -223,7 +223,7 @@ def _judge(options: argparse.Namespace) -> int:
             "two of --json, --markdown, --prometheus and --picture want the terminal; name a file for one of them"
         )
     if not options.folder.is_dir():
-        why = f"{files.why_no_such(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
+        why = f"{files.why_no_such_folder(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         raise Refusal(f"{options.folder}: {why}")
     _require_stack(options.stack, options.folder)
     _require_apart(options, outputs)

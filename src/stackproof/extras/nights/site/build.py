@@ -71,7 +71,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
             (out / name).unlink(missing_ok=True)
         _keep(out, {"inputs": inputs, "files": made, "problems": found.problems})
     except OSError as error:
-        if (refused := files.said_no(error)) is None:
+        if (refused := files.disk_refusal(error)) is None:
             raise
         raise refused from error
     return SiteBuilt(len(made), written, len(gone), found.sentence, found.problems)

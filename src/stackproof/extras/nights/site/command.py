@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
 
     for folder in options.results or ():
         if not folder.is_dir():
-            raise Refusal(f"--results {folder}: {files.why_no_such(folder)}; name a folder of records")
+            raise Refusal(f"--results {folder}: {files.why_no_such_folder(folder)}; name a folder of records")
     today = options.today or datetime.now(timezone.utc).date()
     folders = build.default(options.results or ())
     order = build.SiteOrder(

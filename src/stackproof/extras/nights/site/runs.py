@@ -75,16 +75,16 @@ def _ways(site: SiteModel, run: ShelvedRun) -> Markup:
 
 def command(record: Record) -> str:
     """Return the command that makes such a record: as it was typed, else as far as the record tells."""
-    if typed := repeat.whole(record):
+    if typed := repeat.command_of_record(record):
         return typed
     if record.verb in SUITE_VERBS:
-        return repeat.again(record, Check("run", record.verdict, "", 0.0))
+        return repeat.command_of_check(record, Check("run", record.verdict, "", 0.0))
     if record.verb == _NIGHT:
-        return repeat.begun(record, [*_night(record)])
+        return repeat.command_with(record, [*_night(record)])
     sides = {name: str(record.provenance.get(name, "")).partition(",")[0] for name in ("base", "head")}
     if record.verb != _GATE or not all(side.isalnum() for side in sides.values()):
         return ""
-    return repeat.begun(record, [word for name, side in sides.items() for word in (f"--{name}", side)])
+    return repeat.command_with(record, [word for name, side in sides.items() for word in (f"--{name}", side)])
 
 
 def _night(record: Record) -> Iterator[str]:
