@@ -17,7 +17,7 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import taking_part
-from stackproof.workloads.vanishing import living
+from stackproof.workloads.gradients import living
 from suites.common import SEED, possible, reference
 
 CPU = HOST.torch

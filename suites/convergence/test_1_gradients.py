@@ -18,7 +18,7 @@ from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.vanishing import on_top
+from stackproof.workloads.gradients import on_top
 from suites.common import SEED, possible
 from suites.convergence import common
 from suites.ranks import Group, Launches

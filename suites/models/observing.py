@@ -15,7 +15,7 @@ from stackproof.device.numerics import Judgement, relative_error, rule
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get
-from stackproof.workloads.vanishing import lifted
+from stackproof.workloads.gradients import lifted
 from suites.common import SEED
 
 # What is compared with float64, whatever the session's preset: `full` would take tens of GiB and minutes on a host.

@@ -14,8 +14,7 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get, taking_part, unanchored
-from stackproof.workloads.condition import conditioned
-from stackproof.workloads.vanishing import living
+from stackproof.workloads.gradients import conditioned, living
 from suites.common import SEED, possible, reference
 from suites.models.observing import (
     PRESET,

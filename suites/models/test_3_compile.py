@@ -30,7 +30,7 @@ from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get, taking_part
-from stackproof.workloads.condition import conditioned
+from stackproof.workloads.gradients import conditioned
 from suites.common import SEED, possible
 from suites.models.observing import PRESET, anchored, compared, exact, observed_once
 

@@ -18,7 +18,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import taking_part
-from stackproof.workloads.vanishing import living
+from stackproof.workloads.gradients import living
 from suites.common import SEED, possible, reference, require_counted, supported, watch_backward, watch_forward
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -12,8 +12,7 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get, taking_part
-from stackproof.workloads.condition import kept
-from stackproof.workloads.vanishing import living
+from stackproof.workloads.gradients import kept, living
 from suites.common import SEED, anchor, possible, reference, supported
 from suites.precision.test_2_casting import DTYPES, NAMES
 

@@ -15,9 +15,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, Preset, StepResult
 from stackproof.workloads.catalogue import get, taking_part
-from stackproof.workloads.condition import conditioned, kept
-from stackproof.workloads.gradients import joined
-from stackproof.workloads.vanishing import lifted, living
+from stackproof.workloads.gradients import conditioned, joined, kept, lifted, living
 from suites.common import SEED, anchor, possible, reference, require_counted, supported, watch_forward
 
 # What is compared with float64; `full` is for rates: its float64 reference would take tens of GiB and minutes on a host.

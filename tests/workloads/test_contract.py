@@ -122,7 +122,7 @@ def test_helpers_beside_a_file_are_found(folder: Path) -> None:
 def test_the_module_prints_what_is_there(folder: Path) -> None:
     (folder / "workloads" / "mine.py").write_text(GOOD, encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "stackproof.workloads.contract"]
+    command = [sys.executable, "-m", "stackproof.workloads.catalogue"]
     good = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert set(json.loads(good.stdout)) == {"gru"}
     (folder / "workloads" / "mine.py").write_text("1 / 0\n", encoding="utf-8")

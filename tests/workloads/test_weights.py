@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from stackproof.workloads import weights
+from stackproof.workloads.weights import widened
 
 from .comparing import CPU
 
@@ -63,3 +64,33 @@ def test_a_skeleton_gets_storage_and_tied_weights_stay_tied() -> None:
     assert (model[0].weight.dtype, model[3].weight.dtype) == (torch.bfloat16, torch.float32)
     assert {name: value.tolist() for name, value in model[1].named_parameters()} == {"weight": [1] * 4, "bias": [0] * 4}
     assert model.float()(torch.zeros(1, dtype=torch.int64)).shape == (1, 2)
+
+
+def test_every_way_to_ask_for_float32_gives_float64() -> None:
+    whole = torch.arange(3)
+    with widened():
+        made = [
+            whole.float(),
+            whole.to(torch.float32),
+            whole.to(dtype=torch.float32),
+            whole.type(torch.float32),
+            torch.softmax(whole.double(), 0, dtype=torch.float32),
+            torch.arange(3, dtype=torch.float),
+            torch.zeros(3),
+        ]
+
+    assert {tensor.dtype for tensor in made} == {torch.float64}
+
+
+def test_other_dtypes_stay() -> None:
+    with widened():
+        made = [torch.zeros(1, dtype=dtype).dtype for dtype in (torch.float16, torch.int32, torch.bool)]
+
+    assert made == [torch.float16, torch.int32, torch.bool]
+
+
+def test_the_default_dtype_is_restored_after_an_error() -> None:
+    with pytest.raises(RuntimeError, match="stop"), widened():
+        raise RuntimeError("stop")
+
+    assert torch.zeros(1).dtype == torch.float32

@@ -75,7 +75,7 @@ def vet(
         return None
     if project is not None and not project.workloads and not projects.packaged():
         return Vetted(project, {})
-    command = [str(python), "-m", "stackproof.workloads.contract"]
+    command = [str(python), "-m", "stackproof.workloads.catalogue"]
     variables = {**os.environ, projects.VARIABLE: str(project.folder) if project else "", **(environment or {})}
     try:
         ended = subprocess.run(

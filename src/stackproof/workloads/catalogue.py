@@ -4,6 +4,7 @@ A workload is a file: every module in this package that has a tuple `WORKLOADS` 
 mapping `KINDS` adds to the kinds of work that `data/benchmarks.toml` can name. A project's files add theirs, and packages that
 announce a module as an entry point of `stackproof.workloads`. Modules are imported when somebody asks for names, and ours import
 ultralytics (AGPL-3.0) or transformers only inside the functions that need them, so that a listing is cheap.
+`python -m stackproof.workloads.catalogue` builds every workload of the project once, tiny and on the CPU, and prints what they are.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
+import json
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -53,16 +55,13 @@ def _modules() -> list[ModuleType]:
     ]
 
 
-def _own() -> Iterator[KnownWorkload]:
-    for module in _modules():
-        for workload in getattr(module, "WORKLOADS", ()):
-            yield KnownWorkload(workload, str(module.__file__))
-
-
 @cache
 def _known() -> dict[str, KnownWorkload]:
     known: dict[str, KnownWorkload] = {}
-    for entry in (*_own(), *_of_project(projects.current()), *_of_packages()):
+    own = [
+        KnownWorkload(one, str(module.__file__)) for module in _modules() for one in getattr(module, "WORKLOADS", ())
+    ]
+    for entry in (*own, *_of_project(projects.current()), *_of_packages()):
         name = entry.workload.name
         if name in known:
             raise Refusal(
@@ -161,3 +160,21 @@ def get(name: str) -> Workload:
     if name not in _known():
         raise Refusal(f"no workload '{name}'{suggestion(name, names())}; there are: {', '.join(names())}")
     return _known()[name].workload
+
+
+def main() -> int:
+    """Hold every workload that is not ours to the contract, and print what each is as JSON; a refusal is one line on stderr."""
+    try:
+        found = {
+            name: {"file": entry.file, "digest": entry.digest, "seen": contract.hold(entry.workload)}
+            for name, entry in theirs().items()
+        }
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    print(json.dumps(found))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,14 +1,9 @@
-"""What a workload must offer, checked when it is loaded and before anything runs: one sentence names the file and what lacks.
-
-`python -m stackproof.workloads.contract` builds every workload of the project once, tiny and on the CPU, and prints as JSON what they are.
-"""
+"""What a workload must offer, checked when it is loaded and before anything runs: one sentence names the file and what lacks."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
@@ -91,9 +86,13 @@ class _Held:
         self._built(wide, torch.float64)
         self._same_start(job, wide)
         self._computes(job, wide)
-        self._units(job)
+        units = self._try("units", lambda: job.units)
+        if not isinstance(units, Units) or units.samples < 1 or units.flops < 1 or units.tokens < 0:
+            raise self._lacks(f"units are {units!r}; they must be Units(samples, tokens, flops) of one step, counted")
         self._parts(job)
-        self._steps(job)
+        loss = float(self._try("step()", job.step))
+        if not math.isfinite(loss):
+            raise self._lacks(f"the loss of the first step is {loss}")
         trainable = sum(one.numel() for one in job.model.parameters() if one.requires_grad)
         shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in job.batches[0].items())
         return f"{trainable} trainable numbers, {type(job.optimiser).__name__}, {shapes}"
@@ -204,11 +203,6 @@ class _Held:
             raise self._lacks(f"the loss is {float(loss.detach())} at the start")
         return output, loss
 
-    def _units(self, job: Job) -> None:
-        units = self._try("units", lambda: job.units)
-        if not isinstance(units, Units) or units.samples < 1 or units.flops < 1 or units.tokens < 0:
-            raise self._lacks(f"units are {units!r}; they must be Units(samples, tokens, flops) of one step, counted")
-
     def _parts(self, job: Job) -> None:
         """What it says that it takes part in is there."""
         parts = self.workload.offer.parts
@@ -233,11 +227,6 @@ class _Held:
                     "two shards do not hold what one process has; take recipe.share(...) of the whole batch"
                 )
 
-    def _steps(self, job: Job) -> None:
-        loss = self._try("step()", job.step)
-        if not math.isfinite(float(loss)):
-            raise self._lacks(f"the loss of the first step is {float(loss)}")
-
 
 def _everything(job: Job) -> Mapping[str, torch.Tensor]:
     state = {f"parameter '{name}'": one.detach() for name, one in job.model.named_parameters()}
@@ -254,23 +243,3 @@ def line_of(error: BaseException, file: str) -> str:
         found = f" (line {trace.tb_lineno})" if trace.tb_frame.f_code.co_filename == file else found
         trace = trace.tb_next
     return found
-
-
-def main() -> int:
-    """Hold every workload that is not ours, and print what each is; a refusal is its exit code and one line on stderr."""
-    from stackproof.workloads import catalogue
-
-    try:
-        found = {
-            name: {"file": entry.file, "digest": entry.digest, "seen": hold(entry.workload)}
-            for name, entry in catalogue.theirs().items()
-        }
-    except Refusal as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    print(json.dumps(found))  # noqa: T201
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,9 @@
-"""Gradients of a job, held against float64, against finite differences at sizes that are too large for it, or against what they were."""
+"""Gradients of a job, held against float64, against finite differences at sizes that are too large for it, or against what they were.
+
+Some are zero in exact arithmetic (a bias before a normalisation, or of attention's keys): what a computer finds there is rounding, which
+has no relative error, and may be a share of the other gradients. A network with kinks (ReLU, maxima) amplifies rounding: how far the
+float64 reference itself moves, when its weights do by some units in the last place of float32, is allowed to every device.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,145 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
-from stackproof.device.numerics import Judgement, judge_mixed, relative_error, rule, shortened
+from stackproof.device.numerics import MIXED, Judgement, judge_mixed, relative_error, rule, shortened
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job, StepResult, Workload
-from stackproof.workloads.condition import conditioned
-from stackproof.workloads.vanishing import Lift
+
+_NOTHING = 1e-9
+"""Of the size of all gradients: in float64 rounding leaves less, and no gradient that trains anything is as small."""
+
+
+def vanishing(exact: StepResult) -> frozenset[str]:
+    """Return the parameters whose gradient in float64 is rounding."""
+    typical = _typical(exact)
+    return frozenset(name for name, one in exact.gradients.items() if _size(one) <= _NOTHING * typical)
+
+
+def lifted(outcome: StepResult, exact: StepResult) -> StepResult:
+    """Return an outcome in which what vanishes stands on top of a gradient of usual size, so that its errors are relative to that."""
+    return StepResult(outcome.output, outcome.loss, on_top(outcome.gradients, exact))
+
+
+def on_top(gradients: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
+    """Return gradients of which those that vanish in `exact` stand on top of the usual size of its gradients."""
+    return Lift.of(exact).on_top(gradients)
+
+
+@dataclass(frozen=True)
+class Lift:
+    """Which gradients vanish, and the usual size of the others: found once, for all that is held against the same reference."""
+
+    gone: frozenset[str]
+    typical: float
+
+    @classmethod
+    def of(cls, exact: StepResult) -> Lift:
+        """Look through the gradients in float64."""
+        gone = vanishing(exact)
+        return cls(gone, _typical(exact) if gone else 0.0)
+
+    def on_top(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the gradients, with those that vanish on top of the usual size."""
+        return {name: one.double() + self.typical if name in self.gone else one for name, one in gradients.items()}
+
+
+def _typical(exact: StepResult) -> float:
+    """Return the root mean square of all gradients."""
+    count = sum(one.numel() for one in exact.gradients.values())
+    return math.sqrt(sum(float(one.double().square().sum()) for one in exact.gradients.values()) / max(1, count))
+
+
+def _size(gradient: torch.Tensor) -> float:
+    return float(gradient.double().square().mean().sqrt())
+
+
+def living(found: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
+    """Return what stands by name without the parameters whose gradient vanishes: those need not move."""
+    gone = vanishing(exact)
+    return {name: one for name, one in found.items() if name not in gone}
+
+
+_ULPS = 64.0
+"""By so many units in the last place weights are moved: several times what rounding inside a network amounts to, so that the steps show
+which one device takes and another does not. Where nothing steps, what this moves stays below what the rule allows in any case."""
+_RUNS = 6
+_STEP = 1e-3
+"""What moves a model by more is a step over a kink; what moves it less is what the rule allows for."""
+MOST = 0.02
+"""The largest spread that excuses: a model that moves further cannot be held in float32 at all."""
+_SEED = 7
+_SINGLE = "gradient of "
+
+
+def conditioned(found: Mapping[str, Judgement], workload: Workload) -> dict[str, Judgement]:
+    """Return judgements in float32 as they are, or where one is out of bounds with bounds that allow for the model's own condition."""
+    if all(one.ok for one in found.values()):
+        return dict(found)
+    moved = spread(workload)
+    if moved <= _STEP:
+        return dict(found)
+    again = {}
+    for what, one in found.items():
+        bound = max(one.bound, rule().bound(one.anchor, torch.float32, spread=min(moved, MOST)))
+        again[what] = Judgement(one.error <= bound, one.error, bound, one.anchor)
+    return again
+
+
+def kept(found: Mapping[str, Judgement], workload: Workload, dtype: torch.dtype) -> dict[str, Judgement]:
+    """Return judgements of single gradients in half precision, without those that are out of bounds because nothing is left of them.
+
+    Eight numbers behind kinks and a normalisation may be all rounding in bfloat16. The float64 reference tells which: moved by one unit in
+    the last place of the dtype, their gradient changes by a large share of itself. For these the whole gradient speaks.
+    """
+    bad = [what for what, one in found.items() if not one.ok and what.startswith(_SINGLE)]
+    gone = lost(workload, dtype) if bad else frozenset()
+    return {what: one for what, one in found.items() if not (what in bad and what.removeprefix(_SINGLE) in gone)}
+
+
+@cache
+def lost(workload: Workload, dtype: torch.dtype) -> frozenset[str]:
+    """Return the parameters whose gradient one unit in the last place of `dtype` in the weights moves by more than a sixth."""
+
+    def build() -> Job:
+        return workload.build(HOST.torch, "tiny", _SEED, torch.float64)
+
+    exact = build().observe().gradients
+    moved = [_moved(build(), number, torch.finfo(dtype).eps).gradients for number in range(_RUNS)]
+    worst = {name: max(relative_error(one[name], exact[name]) for one in moved) for name in exact}
+    return frozenset(name for name, far in worst.items() if rule().multiplier * far > MIXED)
+
+
+@cache
+def spread(workload: Workload) -> float:
+    """Return the largest relative change of any result of a workload's tiny job when its weights move; computed once."""
+
+    def build() -> Job:
+        return workload.build(HOST.torch, "tiny", _SEED, torch.float64)
+
+    exact = build().observe()
+    step = _ULPS * torch.finfo(torch.float32).eps
+    return max(_change(_moved(build(), number, step), exact) for number in range(_RUNS))
+
+
+def _moved(job: Job, number: int, step: float) -> StepResult:
+    dice = torch.Generator().manual_seed(number)
+    with torch.no_grad():
+        for one in job.model.parameters():
+            one.mul_(1 + step * (2 * torch.rand(one.shape, generator=dice, dtype=one.dtype) - 1))
+    return job.observe()
+
+
+def _change(moved: StepResult, exact: StepResult) -> float:
+    one, other = lifted(moved, exact), lifted(exact, exact)
+    changes = [relative_error(one.gradients[name], other.gradients[name]) for name in other.gradients]
+    return max([*changes, relative_error(one.output, other.output), relative_error(one.loss, other.loss)])
+
 
 SHARE, SHARE_NARROW = 0.003, 0.03
 """The probed scalar is moved by this share of its size: far above the rounding of float32, or of half precision, and little enough for
@@ -248,7 +381,7 @@ def _differences(job: Job, wide: Job, share: float, gone: frozenset[str]) -> dic
         before = {
             name: parameter.detach().clone() for name, parameter in wide.model.named_parameters() if name in along
         }
-        there, back = (_moved(wide, before, along, factor * step) for factor in (1, -1))
+        there, back = (_change_of_loss(wide, before, along, factor * step) for factor in (1, -1))
         _put(wide, before)
         found[kind] = (there - back) / (2 * step * len(names))
     return found
@@ -276,7 +409,7 @@ def _gradients(job: Job) -> tuple[float, dict[str, torch.Tensor]]:
     return size, found
 
 
-def _moved(job: Job, before: dict[str, torch.Tensor], along: dict[str, torch.Tensor], step: float) -> float:
+def _change_of_loss(job: Job, before: dict[str, torch.Tensor], along: dict[str, torch.Tensor], step: float) -> float:
     _put(job, {name: before[name] + step * direction.to(before[name]) for name, direction in along.items()})
     with torch.no_grad():
         return float(job.probe()[0])

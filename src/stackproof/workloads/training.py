@@ -29,6 +29,7 @@ from stackproof.workloads.gradients import (
     against_itself,
     apart,
     kind_of,
+    vanishing,
     widened_twin,
 )
 
@@ -37,7 +38,6 @@ from stackproof.workloads.gradients import Proved as Proved
 from stackproof.workloads.gradients import as_before as as_before
 from stackproof.workloads.gradients import judged as judged
 from stackproof.workloads.updates import PIECE, Update, against, on_host, pieces, unanchored, written
-from stackproof.workloads.vanishing import vanishing
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
 

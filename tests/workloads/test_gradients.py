@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from stackproof.device.numerics import Judgement
-from stackproof.workloads import condition
-from stackproof.workloads.base import Batch, Evaluation, Job, Recipe, Units, Workload
-from stackproof.workloads.condition import conditioned, kept, lost, spread
+from stackproof.device.numerics import Judgement, relative_error
+from stackproof.workloads import gradients
+from stackproof.workloads.base import Batch, Evaluation, Job, Recipe, StepResult, Units, Workload
+from stackproof.workloads.gradients import conditioned, kept, lifted, living, lost, spread, vanishing
 
 OUT = Judgement(False, 4e-3, 1e-4, 4e-3)
 
@@ -57,7 +57,7 @@ def test_a_step_is_excused_and_no_more_than_that() -> None:
 
 
 def test_what_is_within_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(condition, "spread", lambda _: 1 / 0)
+    monkeypatch.setattr(gradients, "spread", lambda _: 1 / 0)
     good = {"gradient": Judgement(True, 1e-6, 1e-5, 1e-6)}
     assert conditioned(good, Layers(nn.Tanh)) == good
 
@@ -70,3 +70,29 @@ def test_what_half_precision_loses_is_left_to_the_whole_gradient() -> None:
     assert f"gradient of {gone[0]}" not in kept(found, kinked, torch.bfloat16)
     assert kept(found, smooth, torch.float16)["gradient of 9.bias"] == OUT
     assert kept(found, kinked, torch.bfloat16)["whole"] == OUT
+
+
+def observed(dtype: torch.dtype) -> StepResult:
+    """Return the gradients of a linear layer, whose bias a normalisation takes away, and of one after it."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).to(dtype)
+    given = torch.randn(16, 5).to(dtype)
+    loss = model(given).square().mean()
+    loss.backward()
+    gradients = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+    return StepResult(given, loss.detach(), gradients)
+
+
+def test_a_bias_before_a_normalisation_vanishes() -> None:
+    exact = observed(torch.float64)
+    assert vanishing(exact) == {"0.bias"}
+    assert "0.bias" not in living(exact.gradients, exact) and "0.weight" in living(exact.gradients, exact)
+
+
+def test_its_rounding_is_no_error_and_a_real_gradient_in_its_place_is() -> None:
+    exact, narrow = observed(torch.float64), observed(torch.float32)
+    assert relative_error(narrow.gradients["0.bias"], exact.gradients["0.bias"]) > 1
+    whole, seen = (lifted(one, exact).gradients["0.bias"] for one in (exact, narrow))
+    assert relative_error(seen, whole) < 1e-6
+    narrow.gradients["0.bias"].add_(1e-3)
+    assert relative_error(lifted(narrow, exact).gradients["0.bias"], whole) > 1e-4
