@@ -103,14 +103,14 @@ def markdown(parts: Iterable[Part]) -> str:
     return "\n".join([*lines, ""])
 
 
-def html(parts: Iterable[Part]) -> str:
-    """Return the body of a page of HTML."""
+def html(parts: Iterable[Part], below: int = 0) -> str:
+    """Return the body of a page of HTML, whose headings lie below one of that level."""
     out, depth = list[str](), 0
     for part in parts:
         wanted = part.depth if isinstance(part, TextLine) else 0
         out.append("<ul>" * (wanted - depth) + "</ul>" * (depth - wanted))
         depth = wanted
-        out += _html(part)
+        out += _html(part, below)
     return "\n".join(filter(None, [*out, "</ul>" * depth, ""]))
 
 
@@ -212,13 +212,13 @@ def _safe(address: str) -> bool:
     return address.startswith(("https://", "http://"))
 
 
-def _html(part: Part) -> list[str]:
+def _html(part: Part, below: int) -> list[str]:
     if isinstance(part, Heading):
-        return [f"<h{part.level}>{_in_html(part.text)}</h{part.level}>"]
+        return [f"<h{part.level + below}>{_in_html(part.text)}</h{part.level + below}>"]
     if isinstance(part, TextLine):
         return [f"<{'li' if part.depth else 'p'}>{_in_html(part.text)}"]
     if isinstance(part, Fold):
-        return [f"<details><summary>{in_html(part.title)}</summary>", html(part.parts), "</details>"]
+        return [f"<details><summary>{in_html(part.title)}</summary>", html(part.parts, below), "</details>"]
     rows = ["".join(f"<td>{_in_html(cell)}" for cell in row) for row in part.shown]
     head = "".join(f'<th scope="col">{in_html(one)}' for one in part.heads)
     return [

@@ -31,15 +31,16 @@ _HELP = {
 
 def terminal(found: FleetJudgement, folder: str = "FOLDER") -> str:
     """Return the lines of a terminal, the gravest first."""
-    return outline.text(_parts(found, folder))
+    return outline.text(parts(found, folder))
 
 
 def markdown(found: FleetJudgement, folder: str = "FOLDER") -> str:
     """Return the same as a page."""
-    return outline.markdown(_parts(found, folder))
+    return outline.markdown(parts(found, folder))
 
 
-def _parts(found: FleetJudgement, folder: str) -> Iterator[Part]:
+def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[Part]:
+    """Yield what there is to say, the gravest first."""
     yield Heading(found.headline)
     cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
     yield from _section("the sweep", [[one] for one in (*([cost] if found.longest else []), *found.notes)])

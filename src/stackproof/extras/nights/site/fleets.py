@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stackproof.api.base import Refusal, advice
-from stackproof.api.record import Markup, el, joined
-from stackproof.extras.fleet import judgement, picture
-from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedHost
-from stackproof.extras.nights.site.html import page, table
+from stackproof.api.record import Markup, el, outline
+from stackproof.extras.fleet import judgement, picture, report
+from stackproof.extras.fleet.judgement import FleetJudgement
+from stackproof.extras.nights.site.html import page
 
 NAME = "fleets.html"
 _MOST = 12
 """Sweeps that are shown, the newest first."""
-_MOST_HOSTS = 500
-_CLASSES = {HostVerdict.PROVED: "passed", HostVerdict.WRONG: "failed", HostVerdict.SLOW: "failed"}
 
 
 def files(folders: Sequence[Path]) -> list[Path]:
@@ -47,41 +45,16 @@ def render(found: Sequence[FleetJudgement], problems: Sequence[str]) -> str:
             class_="dim",
         )
         return page("Fleets", told, name=NAME)
-    parts = [_fleet(one) for one in found[:_MOST]]
+    parts = [part for one in found[:_MOST] for part in _parts(one)]
     skipped = [el("p", f"skipped: {one}", class_="dim small") for one in problems]
     return page("Fleets: the odd one out", *parts, *skipped, name=NAME)
 
 
-def _fleet(one: FleetJudgement) -> Markup:
-    return joined(_parts(one))
-
-
 def _parts(one: FleetJudgement) -> Iterator[Markup]:
-    """Yield the sentence, the picture, what is to be done, and the hosts that are not proved."""
-    yield el("h2", one.headline)
-    yield el(
-        "p", f"Judged {one.judged}; a host took {one.minutes:.1f} minutes, the longest {one.longest:.1f}.", class_="dim"
-    )
-    yield el(
-        "div",
-        Markup(picture.svg(one)),
-        class_="wide",
-        tabindex=0,
-        role="region",
-        aria_label=f"{one.fleet}: hosts by subject",
-    )
-    yield from (el("p", note) for note in one.notes)
-    if lines := list(one.drains()):
-        yield el("p", "To take out of service, where a second sweep says the same:")
-        yield el("pre", "\n".join(lines))
-    odd = [host for host in one.hosts if host.standing is not HostVerdict.PROVED]
-    yield table(
-        f"{one.fleet}: hosts that are not proved",
-        ("host", "standing", "why"),
-        map(_row, odd[:_MOST_HOSTS]),
-    )
-
-
-def _row(host: JudgedHost) -> list[object]:
-    word = el("span", host.standing.value, class_=f"word {_CLASSES.get(host.standing, '')}".strip())
-    return [host.host, word, host.reason]
+    """Yield the picture, and what a terminal says of the same."""
+    drawn, what = Markup(picture.svg(one)), f"{one.fleet}: hosts by subject"
+    told = list(report.parts(one))
+    yield Markup(outline.html(told[:1], below=1))
+    yield el("p", f"Judged {one.judged}.", class_="dim")
+    yield el("div", drawn, class_="wide", tabindex=0, role="region", aria_label=what)
+    yield Markup(outline.html(told[1:], below=1))
