@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
 
 from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
@@ -94,14 +93,6 @@ class ComparedCells(dict[str, Cell]):
         return [cell for cell in self.values() if not (cell.decided or cell.aside or cell.underpowered)]
 
 
-class Missing(NamedTuple):
-    """A figure that the base has and the head has not."""
-
-    subject: str
-    what: str
-    reason: str
-
-
 @dataclass
 class Results:
     """All cells, what was lost, and what was counted exactly."""
@@ -113,8 +104,8 @@ class Results:
     """What a record knows of the base, by subject; blocks are seconds per run, one a launch. Empty where both sides are live."""
     cells: ComparedCells = field(default_factory=ComparedCells)
     lost: dict[str, Lost] = field(default_factory=dict)
-    missing: dict[str, Missing] = field(default_factory=dict)
-    """Figures that the base has and the head has not, by the name of the check."""
+    missing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    """Figures that the base has and the head has not, by the name of the check: subject, figure, reason."""
     counted: dict[str, list[tuple[dict[str, int], dict[str, int]]]] = field(default_factory=dict)
     proved: dict[str, str] = field(default_factory=dict)
     launches: list[Launch] = field(default_factory=list)
@@ -161,9 +152,8 @@ class Results:
             if before > 0 and after > 0:
                 self.cells.add(cell, math.log(after / before))
             elif before > 0:
-                self.missing[cell.name] = Missing(
-                    subject, name, f"the base gives {before:g} {row.unit}, the head nothing"
-                )
+                reason = f"the base gives {before:g} {row.unit}, the head nothing"
+                self.missing[cell.name] = (subject, name, reason)
 
     def _add_work(self, subject: str, base: Observed, head: Observed) -> None:
         """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
@@ -178,7 +168,7 @@ class Results:
         for name in self.plan.counters:
             if name in base.counters and name not in head.counters:
                 reason = f"the base counts {base.counters[name]}, the head nothing"
-                self.missing[f"gate/{subject}::{name}"] = Missing(subject, name, reason)
+                self.missing[f"gate/{subject}::{name}"] = (subject, name, reason)
 
     def seen(self) -> set[str]:
         """Return the subjects whose time was measured and that are not lost."""

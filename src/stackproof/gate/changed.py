@@ -29,6 +29,10 @@ _LOOSEST = 3e-2
 _SIZES = 0.1
 """What the size of a whole update may differ by there."""
 _SHOWN = 3
+_CAUSES = {
+    "settings": "the settings are not the same", "worth": "a run is not worth the same", "data": "the data are not the same",
+    "initial weights": "training does not start from the same weights", TIMED: "the timed runs from the same seeds differ",
+}  # fmt: skip
 Series = Sequence[Sequence[float]]
 """One sequence of values for each launch of a side."""
 _ENOUGH = 5
@@ -64,28 +68,17 @@ class Sameness:
     def sentence(self) -> str:
         """Return the word first, then what was seen."""
         if not self.changed:
-            how = (
-                f"within rounding, {self.unequal} of them differ by at most {self.worst:.1e}"
-                if self.unequal
-                else "to the bit"
-            )
+            near = f"within rounding, {self.unequal} of them differ by at most {self.worst:.1e}"
+            how = near if self.unequal else "to the bit"
             return f"SAME {how}: {self.compared} losses, outputs, gradients, updates and settings from equal seeds"
         first = self.differences[0].group
-        shown = [one.words for one in self.differences if one.group == first][:_SHOWN]
-        also = [group for group in dict.fromkeys(one.group for one in self.differences) if group != first]
-        tail = f"; so do: {', '.join(also)}" if also else ""
-        return f"{WORD} {_cause(first)}: {'; '.join(shown)} ({len(self.differences)} of {self.compared} differ){tail}"
-
-
-def _cause(group: str) -> str:
-    inputs = {
-        "settings": "the settings are not the same",
-        "worth": "a run is not worth the same",
-        "data": "the data are not the same",
-        "initial weights": "training does not start from the same weights",
-        TIMED: "the timed runs from the same seeds differ",
-    }
-    return inputs.get(group, f"from the same seeds the {group} differs")
+        shown = [each.words for each in self.differences if each.group == first][:_SHOWN]
+        also = [group for group in dict.fromkeys(each.group for each in self.differences) if group != first]
+        cause, tail = (
+            _CAUSES.get(first, f"from the same seeds the {first} differs"),
+            f"; so do: {', '.join(also)}" if also else "",
+        )
+        return f"{WORD} {cause}: {'; '.join(shown)} ({len(self.differences)} of {self.compared} differ){tail}"
 
 
 def compare(base: Message, head: Message) -> Sameness:

@@ -134,11 +134,8 @@ class CommandRun:
 
     def _count(self) -> None:
         """Run both sides inside our wrapper, twice, because a second launch shows what varies by itself; a third sees what is compiled."""
-        python, launches = (
-            launch.python_call(self.request.words) if self.request.counters else None,
-            self.plan.count.launches,
-        )
-        if python is None:
+        launches, python = self.plan.count.launches, launch.python_call(self.request.words)
+        if not self.request.counters or python is None:
             reason = "the command is not Python running a file or a module, so nothing inside it was counted"
             self.uncounted = reason if self.request.counters else "--no-counters leaves them out"
             return

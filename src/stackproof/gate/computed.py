@@ -42,25 +42,17 @@ def fingerprint(work: Work) -> Message:
 
     Groups of a training job are those of its tiny twin in float64 on the CPU; `timed` are of the work itself, in its own precision.
     """
-    job: Job | None = getattr(work, "job", None)
-    found: Message = {
-        "settings": settings(job) if job is not None else {},
-        "worth": dict(work.worth),
-        "dtype": work.dtype,
-    }
-    workload = getattr(work, "workload", None)
+    job, workload = getattr(work, "job", None), getattr(work, "workload", None)
     groups = in_float64(workload.build(HOST.torch, "tiny", _SEED, torch.float64)) if workload is not None else {}
-    return {**found, "groups": {**groups, **_timed(work)}}
+    told = settings(job) if job is not None else {}
+    return {"settings": told, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **_timed(work)}}
 
 
 def settings(job: Job) -> dict[str, Any]:
     """Return what the optimiser was told, by group and name, and the precision of the job."""
     recipe = job.recipe
-    told: dict[str, Any] = {
-        "dtype": str(recipe.dtype),
-        "autocast": str(recipe.autocast),
-        "optimiser": type(job.optimiser).__name__,
-    }
+    names = {"dtype": recipe.dtype, "autocast": recipe.autocast, "optimiser": type(job.optimiser).__name__}
+    told: dict[str, Any] = {name: str(value) for name, value in names.items()}
     for number, group in enumerate(job.optimiser.param_groups):
         told |= {f"{name} of group {number}": _plain(value) for name, value in group.items() if name not in _HOW}
     return told
@@ -79,11 +71,7 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
         seen = job.observe()
     groups = {
         "data": _sketches(
-            {
-                f"{name} of batch {number}": one
-                for number, batch in enumerate(job.batches)
-                for name, one in batch.items()
-            }
+            {f"{name} of batch {at}": one for at, batch in enumerate(job.batches) for name, one in batch.items()}
         ),
         "initial weights": _sketches(named),
         "output": _sketches({"output": seen.output}),
@@ -183,9 +171,8 @@ class UnitsDone:
         self._hooks: list[Any] = []
         if job is None:
             return
-        self.counts = dict.fromkeys(
-            ("forward passes", "numbers in", "numbers out", "backward passes", "optimiser steps"), 0
-        )
+        names = "forward passes", "numbers in", "numbers out", "backward passes", "optimiser steps"
+        self.counts = dict.fromkeys(names, 0)
         first = next(one for one in job.model.parameters() if one.requires_grad)
         self._hooks = [
             job.model.register_forward_hook(self._forward, with_kwargs=True),

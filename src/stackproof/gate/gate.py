@@ -228,15 +228,14 @@ def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple
 def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = False) -> None:
     """Add checks, measurements and facts to the record, and give it its verdict; `accepted`: sides may compute different things."""
     results = outcome.results
-    record.checks += [compared(one.subject, "runs", one.verdict, one.reason) for one in results.lost.values()]
-    record.checks += [
-        compared(one.subject, one.what, Verdict.FAILED, f"is missing: {one.reason}") for one in results.missing.values()
-    ]
+    record.checks += [compared(lost.subject, "runs", lost.verdict, lost.reason) for lost in results.lost.values()]
+    for subject, figure, reason in results.missing.values():
+        record.checks.append(compared(subject, figure, Verdict.FAILED, f"is missing: {reason}"))
     judged = [cell for cell in results.cells.values() if cell.subject not in results.lost]
     record.checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
-    for subject, pairs in results.counted.items():
-        names = [] if subject in results.lost else counters_of(pairs, results.plan.counters)
-        record.checks += [_counted(subject, counter, pairs, results.same_torch) for counter in names]
+    for name, pairs in results.counted.items():
+        counters = [] if name in results.lost else counters_of(pairs, results.plan.counters)
+        record.checks += [_counted(name, counter, pairs, results.same_torch) for counter in counters]
     record.checks += _same_work(results, accepted)
     if outcome.interrupted:
         record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
@@ -244,7 +243,9 @@ def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = Fal
     record.verdict = overall(check.verdict for check in record.checks)
     record.checks.append(conditions_check(outcome.conditions))
     stored.store(record, results.launches, outcome.subjects, preset)
-    _add_facts(outcome, record)
+    base, head = outcome.facts[BASE], outcome.facts[HEAD]
+    record.provenance |= head  # under their own names, so that this record can be a base
+    record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}
 
 
 def _same_work(results: Results, accepted: bool) -> list[Check]:
@@ -264,13 +265,8 @@ def _same_work(results: Results, accepted: bool) -> list[Check]:
 
 
 def compared(
-    subject: str,
-    aspect: str,
-    verdict: Verdict,
-    reason: str,
-    outcome: CellWord | None = None,
-    figures: dict[str, Figure] | None = None,
-) -> Check:
+    subject: str, aspect: str, verdict: Verdict, reason: str, outcome: CellWord | None = None, figures: dict[str, Figure] | None = None
+) -> Check:  # fmt: skip
     """Return the check of one cell; what could not be judged says so in a word, whatever the reason."""
     if outcome is None and verdict in NOT_EXECUTED:
         outcome = CellWord.NOT_JUDGED
@@ -320,32 +316,16 @@ def _unjudged(results: Results, record: Record) -> list[Check]:
     exact = any(check.outcome is CellWord.SAME and "ratio" not in check.figures for check in record.checks)
     if red or any(cell.what == TIME and cell.decided for cell in results.cells.values()):
         return []
-    looked = len(results.launches) >= results.plan.design.looks[0]
-    if (
-        results.seen() and exact and looked
-    ):  # blind cells do not gate, and what is exact was judged; the first line says so
-        return []
-    if results.seen():
-        return [compared("run", "judged", Verdict.INCONCLUSIVE, "no time could be judged; allow more --minutes")]
-    return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
+    if not results.seen():
+        return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
+    if exact and len(results.launches) >= results.plan.design.looks[0]:
+        return []  # blind cells do not gate, and what is exact was judged; the first line says so
+    return [compared("run", "judged", Verdict.INCONCLUSIVE, "no time could be judged; allow more --minutes")]
 
 
 def conditions_check(conditions: Conditions) -> Check:
     """Return what disturbed the run, which is no verdict."""
-    said = conditions.said()
-    reason = (
-        "; ".join(said)
-        or "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
-    )
-    loads = conditions.loads
-    figures: dict[str, Figure] = {
-        f"launch {number}, others' share of the cores": load for number, load in enumerate(loads)
-    }
+    nothing = "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
+    reason, loads = "; ".join(conditions.said()) or nothing, enumerate(conditions.loads)
+    figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
     return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS)
-
-
-def _add_facts(outcome: GateRun, record: Record) -> None:
-    """Keep the head's facts under their own names, so that this record can be a base, and the base's where they differ."""
-    base, head = outcome.facts[BASE], outcome.facts[HEAD]
-    record.provenance |= head
-    record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}

@@ -42,11 +42,8 @@ class RankServer:
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self._work: Work = (
-            TimedCollective(setting_of(rank))
-            if rank.arguments["kind"] == "collective"
-            else Parallel(setting_of(rank), rank)
-        )
+        collective, setting = rank.arguments["kind"] == "collective", setting_of(rank)
+        self._work: Work = TimedCollective(setting) if collective else Parallel(setting, rank)
 
     def prove(self) -> Answer:
         """Verify the work together with the other ranks."""
@@ -125,21 +122,16 @@ _LAST_S = 30.0
 
 
 def arranged(subject: Subject, preset: str, device: Device, backend: str) -> Arrangement:
-    """Return a rank on each card, over the stack's backend or the one that is asked for.
+    """Return a rank on each card, over the stack's backend or the one that is asked for, with tensors that the backend takes.
 
     Raises:
         CapabilityMissing: there are fewer cards than ranks.
         Refusal: nobody knows the backend.
     """
-    ranks = int(subject.parameters[preset]["ranks"])
-    return _over(alone(subject, device, ranks), subject.stack, backend)
-
-
-def _over(found: Arrangement, stack: Stack, backend: str) -> Arrangement:
-    """A backend that takes no tensors of the card gets the host's."""
+    found = alone(subject, device, int(subject.parameters[preset]["ranks"]))
     if not backend or backend == found.backend:
         return found
-    return replace(found, backend=backend, on_host=stack.device not in serving(backend).devices)
+    return replace(found, backend=backend, on_host=subject.stack.device not in serving(backend).devices)
 
 
 class RankGroup:
@@ -151,49 +143,41 @@ class RankGroup:
         self._failure: Exception | None = None
         self._lines: list[socket.socket] = []
         self._channels: list[rpc.Channel] = []
-        where, folder = Path(self._home.name) / "s", Path(self._home.name) / "ranks"
-        self._folder = folder
-        arguments = {
-            "address": str(where), "kind": subject.kind, "preset": preset,
-            "parameters": dict(subject.parameters[preset]),
-        }  # fmt: skip
-        self._thread = threading.Thread(
-            target=self._launch, args=(subject.stack, arrangement, arguments, folder), daemon=True
-        )
+        where, self._folder = Path(self._home.name) / "s", Path(self._home.name) / "ranks"
+        parameters = dict(subject.parameters[preset])
+        arguments = {"address": str(where), "kind": subject.kind, "preset": preset, "parameters": parameters}
+        self._thread = threading.Thread(target=self._launch, args=(subject.stack, arrangement, arguments), daemon=True)
         try:
-            self._begin(where, len(arrangement.cards))
+            self._accept(where, len(arrangement.cards))
             opened = self._ask("prove")
         except BaseException:
             self.close()
             raise
         self.proved, self.worth = str(opened[0]["proved"]), {"iteration": 1.0, **opened[0]["worth"]}
 
-    def _begin(self, where: Path, ranks: int) -> None:
+    def _launch(self, stack: Stack, arrangement: Arrangement, arguments: Answer) -> None:
+        try:
+            launch(_PROGRAM, stack, arrangement, arguments, self._folder, _WHOLE_S)
+        except Exception as ended:  # whoever asks next is told
+            self._failure = ended
+
+    def _accept(self, where: Path, ranks: int) -> None:
+        """Start the ranks, and wait for every one to come, or for the launch to fail."""
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(where))
             server.listen(ranks)
             self._thread.start()
-            self._accept(server, ranks)
-
-    def _launch(self, stack: Stack, arrangement: Arrangement, arguments: Answer, folder: Path) -> None:
-        try:
-            launch(_PROGRAM, stack, arrangement, arguments, folder, _WHOLE_S)
-        except Exception as ended:  # whoever asks next is told
-            self._failure = ended
-
-    def _accept(self, server: socket.socket, ranks: int) -> None:
-        """Wait for every rank to come, or for the launch to fail."""
-        server.settimeout(_POLL_S)
-        while len(self._lines) < ranks:
-            try:
-                connection, _ = server.accept()
-            except TimeoutError:
-                if not self._thread.is_alive():
-                    raise self._lost() from None
-                continue
-            connection.setblocking(True)
-            self._lines.append(connection)
-            self._channels.append(rpc.Channel(connection.fileno(), connection.fileno()))
+            server.settimeout(_POLL_S)
+            while len(self._lines) < ranks:
+                try:
+                    connection, _ = server.accept()
+                except TimeoutError:
+                    if not self._thread.is_alive():
+                        raise self._lost() from None
+                    continue
+                connection.setblocking(True)
+                self._lines.append(connection)
+                self._channels.append(rpc.Channel(connection.fileno(), connection.fileno()))
 
     def _ask(self, request: str, **arguments: Any) -> list[Answer]:
         """Return the answer of every rank; the first that is bad is raised."""
@@ -225,11 +209,8 @@ class RankGroup:
 
     def warm(self, seconds: float) -> Answer:
         """Warm all ranks together; the slowest rank's seconds and the largest peak count."""
-        told = self._ask("warm", seconds=seconds)
-        return {
-            "settled": all(one["settled"] for one in told),
-            "seconds": max(one["seconds"] for one in told),
-        }
+        ranks = self._ask("warm", seconds=seconds)
+        return {"settled": all(rank["settled"] for rank in ranks), "seconds": max(rank["seconds"] for rank in ranks)}
 
     def block(self, runs: int) -> Answer:
         """Return the slowest rank's mean seconds of a run."""

@@ -203,7 +203,8 @@ def _interleaved(
     took = max(one["seconds"] for one in warm.values())
     deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    took = _alone(order, max(1, round(plan.design.block_seconds / took)), deadline, number)
+    few = max(1, round(plan.design.block_seconds / took))  # the device alone; no samples, some follow a pause
+    took = max(float(side.ask("block", deadline, runs=few, core=number)["seconds"]) for side in order)
     runs = max(1, round(plan.design.block_seconds / took))
     rounds = max(_FEWEST_ROUNDS, min(plan.design.rounds, int(plan.design.subject_seconds / (4 * runs * took))))
     blocks = _blocks(order, rounds, runs, deadline, number)
@@ -217,7 +218,12 @@ def _interleaved(
             blocks=[float(one["seconds"]) for one in blocks[side]],
             worth=opened[side]["worth"],
             each=(each := [float(seconds) for one in blocks[side] for seconds in one.get("each", ())]),
-            quantities=_quantities(plan, warm[side], done[side], counted[side], unevenness(each)),
+            quantities={
+                name: float(answer[name])
+                for answer in (warm[side], done[side], counted[side], unevenness(each))
+                for name in plan.quantities
+                if name in answer
+            },
             units=done[side].get("units", {}),
             computed=computed[side] if "groups" in computed[side] else {},
             counters=counted[side]["counters"],
@@ -230,10 +236,6 @@ def _interleaved(
 
 def _energy(side: LiveSide, seconds: float) -> float:
     return float(side.ask("energy", _OPEN_S, seconds=seconds).get("joules", 0.0)) if seconds else 0.0
-
-
-def _quantities(plan: GatePlan, *told: Answer) -> dict[str, float]:
-    return {name: float(one[name]) for one in told for name in plan.quantities if name in one}
 
 
 def unevenness(each: Sequence[float]) -> Answer:
@@ -249,11 +251,6 @@ def _warm(sides: Sequence[LiveSide], ranks: bool) -> dict[LiveSide, Answer]:
     if ranks or any(side.spec.drill for side in sides):
         return {side: side.ask("warm", _OPEN_S, seconds=_WARM_S) for side in sides}
     return ask_all(sides, "warm", _OPEN_S, seconds=_WARM_S)
-
-
-def _alone(sides: Sequence[LiveSide], runs: int, deadline: float, core: int) -> float:
-    """Return the seconds of a run that has the device alone, of the slowest side; these blocks are no samples, some follow a pause."""
-    return max(float(side.ask("block", deadline, runs=runs, core=core)["seconds"]) for side in sides)
 
 
 def turns(sides: Sequence[SideOf], number: int) -> Sequence[SideOf]:

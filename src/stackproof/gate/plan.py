@@ -105,7 +105,9 @@ class GateDesign(Design):
 
 
 @dataclass(frozen=True)
-class _Compared:
+class ComparedPaths:
+    """Paths of the repository that a commit brings along as a side."""
+
     paths: tuple[str, ...]
 
 
@@ -127,8 +129,7 @@ class GatePlan:
     """Everything that is declared before the first launch."""
 
     design: GateDesign
-    compared: _Compared
-    """Paths of the repository that a commit brings along as a side."""
+    compared: ComparedPaths
     effects: Annotated[ByDevice, Key("effect")]
     """Minimum effect by device type; `other` for those that are not listed."""
     profiles: Annotated[Mapping[str, str], Key("profile")]

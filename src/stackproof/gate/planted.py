@@ -6,13 +6,14 @@ its first line, and can never be mistaken for a verdict on a change.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal, suggestion
 
@@ -105,28 +106,17 @@ def _keeping(run: Callable[[], object], device: Device, share: float) -> Callabl
     import torch
 
     kept = torch.ones(int(share * device.memory().peak), dtype=torch.uint8, device=device.torch)
-
-    def holding() -> object:
-        assert kept.numel()
-        return run()
-
-    return holding
+    return lambda: run() if kept.numel() else None
 
 
 def _worse(run: Callable[[], object], every: int) -> Callable[[], object]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    turn = 0
-
-    def chosen() -> AbstractContextManager[Any]:
-        return sdpa_kernel(SDPBackend.MATH) if turn % every == 0 else nullcontext()
+    turns = itertools.count()
 
     def running() -> object:
-        nonlocal turn
-        with chosen():
-            found = run()
-        turn += 1
-        return found
+        with sdpa_kernel(SDPBackend.MATH) if next(turns) % every == 0 else nullcontext():
+            return run()
 
     return running
 

@@ -69,12 +69,10 @@ class Ruling:
 
 
 def paired(base: Sequence[float], head: Sequence[float]) -> float:
-    """Return a launch's estimate of log(head / base) from its rounds.
-
-    Two live processes alternate blocks of steps A B B A, so that drift and neighbours cancel in the median over the rounds.
+    """Return a launch's estimate of log(head / base) from its rounds A B B A, over whose median drift and neighbours cancel.
 
     Args:
-        base: seconds per unit of the base's blocks, two a round, in the order they ran (A B B A).
+        base: seconds per unit of the base's blocks, two a round, in the order they ran.
         head: the head's blocks alike.
 
     Raises:
@@ -166,12 +164,12 @@ def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: De
 
     False discoveries are controlled across cells (Benjamini and Hochberg 1995), for worse and for better.
     """
-    worse = _controlled({name: one.p_worse for name, one in found.items()})
-    better = _controlled({name: one.p_better for name, one in found.items()})
+    worse = stats.false_discovery_control([each.p_worse for each in found.values()], method="bh")
+    better = stats.false_discovery_control([each.p_better for each in found.values()], method="bh")
     limit = design.per_look / 2
     return {
-        name: _ruling(one, math.log1p(effects[name]), worse[name] <= limit, better[name] <= limit)
-        for name, one in found.items()
+        name: _ruling(each, math.log1p(effects[name]), bool(worse[at] <= limit), bool(better[at] <= limit))
+        for at, (name, each) in enumerate(found.items())
     }
 
 
@@ -184,18 +182,10 @@ def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling
         return Ruling(CellWord.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
     if -effect < found.low and found.high < effect:
         return Ruling(CellWord.SAME, found, effect, f"{shown}: surely within {least}")
-    return Ruling(CellWord.INCONCLUSIVE, found, effect, f"{shown}: {_why_not(found, effect)}")
-
-
-def _why_not(found: Estimate, effect: float) -> str:
+    why = f"too near to the minimum effect of {least} to say"
     if found.visible > effect:
-        return f"the noise of {found.launches} launches hides less than {percent(found.visible).lstrip('+')}"
-    return f"too near to the minimum effect of {percent(effect).lstrip('+')} to say"
-
-
-def _controlled(values: dict[str, float]) -> dict[str, float]:
-    adjusted = stats.false_discovery_control(list(values.values()), method="bh")
-    return dict(zip(values, map(float, adjusted), strict=True))
+        why = f"the noise of {found.launches} launches hides less than {percent(found.visible).lstrip('+')}"
+    return Ruling(CellWord.INCONCLUSIVE, found, effect, f"{shown}: {why}")
 
 
 def _spread(ordered: Sequence[float], cut: int) -> float:

@@ -42,8 +42,12 @@ class Stored:
             for name, value in row.figures.items()
             if name.startswith(COUNTER) and isinstance(value, (int, float))
         }
-        blocks = [seconds * amount for seconds in launches]
-        return Observed(blocks, dict(worth), quantities=_quantities(row), counters=counters)
+        # the memory of a benchmark's process, which measures many subjects, is another thing
+        peak = row.figures.get("peak-memory") if row.metric == METRIC else None
+        quantities = {"peak-memory": float(peak)} if isinstance(peak, (int, float)) and peak > 0 else {}
+        return Observed(
+            [seconds * amount for seconds in launches], dict(worth), quantities=quantities, counters=counters
+        )
 
 
 def load(path: Path, preset: str) -> Stored:
@@ -71,14 +75,6 @@ def _usable(row: Measurement) -> bool:
 
 def _version(row: Measurement) -> str:
     return str(row.figures.get("subject version", "")) if row.metric == METRIC else row.version
-
-
-def _quantities(row: Measurement) -> dict[str, float]:
-    """Return what else a gate stored of a side; the memory of a benchmark's process, which measures many subjects, is another thing."""
-    if row.metric != METRIC:
-        return {}
-    value = row.figures.get("peak-memory")
-    return {"peak-memory": float(value)} if isinstance(value, (int, float)) and value > 0 else {}
 
 
 def store(record: Record, launches: list[Launch], subjects: Mapping[str, Mapping[str, str]], preset: str) -> None:

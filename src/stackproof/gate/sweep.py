@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from stackproof.record.outline import Heading, Span, TextLine, TextTable
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 _PROBE_S = 240.0
-"""Kinds of work that take ranks: a gate leaves them out on two sides of a small host, and a sweep is about them."""
 
 
 @dataclass(frozen=True)
@@ -111,23 +109,13 @@ def _effect(comparison: Comparison, spec: SideSpec, asked: Mapping[str, str], fo
     """Ask a side of its own what is in effect, with the library told to talk; what is timed later stays quiet."""
     terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
     folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        side = stack.enter_context(LiveSide(spec, folder / "effect.log", terms.run, comparison.scale))
+    with LiveSide(spec, folder / "effect.log", terms.run, comparison.scale) as side:
         subjects: Mapping[str, Any] = side.hello()["subjects"]
-        ranked = [
-            name
-            for name, one in subjects.items()
-            if one["kind"] in RANKED and (not comparison.only or name in comparison.only)
-        ]
-        if not ranked:
-            return {
-                "facts": {},
-                "denied": [],
-                "warned": [],
-                "echoed": [],
-                "silent": "no subject of this sweep takes ranks",
-            }
-        return side.ask("effect", _PROBE_S, subject=ranked[0], preset=comparison.preset, asked=dict(asked))
+        for name, row in subjects.items():
+            if row["kind"] in RANKED and (not comparison.only or name in comparison.only):
+                return side.ask("effect", _PROBE_S, subject=name, preset=comparison.preset, asked=dict(asked))
+    nothing: Answer = {"facts": {}, "denied": [], "warned": [], "echoed": []}
+    return {**nothing, "silent": "no subject of this sweep takes ranks"}
 
 
 def ignored(result: CombinationResult, defaults: Answer) -> str:
@@ -160,15 +148,14 @@ def conclude(results: Sequence[CombinationResult], defaults: Answer, record: Rec
 
 
 def _effect_check(label: str, result: CombinationResult, defaults: Answer) -> Check:
-    reason = ignored(result, defaults)
     figures: dict[str, Figure] = dict(result.effect.get("facts", {}))
-    told = ", ".join(f"{name} {value}" for name, value in figures.items() if name != "bus id")
-    warned = "; ".join(result.effect.get("warned", ()))
-    if reason:
+    if reason := ignored(result, defaults):
         found = _whole(label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
         return replace(found, outcome=CellWord.IGNORED)
-    said = result.effect.get("silent") or told or "the library's log says nothing of it"
-    return _whole(label, "effect", Verdict.PASSED, f"{said}{'; warns: ' + warned if warned else ''}", figures)
+    in_effect = ", ".join(f"{name} {value}" for name, value in figures.items() if name != "bus id")
+    words = result.effect.get("silent") or in_effect or "the library's log says nothing of it"
+    warned = "; ".join(result.effect.get("warned", ()))
+    return _whole(label, "effect", Verdict.PASSED, f"{words}{'; warns: ' + warned if warned else ''}", figures)
 
 
 def _whole(label: str, aspect: str, verdict: Verdict, reason: str, figures: dict[str, Figure] | None = None) -> Check:
@@ -177,31 +164,25 @@ def _whole(label: str, aspect: str, verdict: Verdict, reason: str, figures: dict
     return Check(name, verdict, reason, 0.0, figures or {}, kind=Kind.SETTING, group=label, aspect=aspect)
 
 
-def _cells(label: str, outcome: GateRun) -> Iterable[Check]:
+def _cells(label: str, outcome: GateRun) -> Iterator[Check]:
+    """Yield the checks of the cells as those of a setting."""
     results = outcome.results
-    for one in results.lost.values():
-        verdict = Verdict.SKIPPED if one.verdict in NOT_EXECUTED else one.verdict
-        yield _of(label, compared(one.subject, "runs", verdict, one.reason))
-    for cell in results.cells.values():
-        if cell.what == TIME and cell.subject not in results.lost:
-            yield _of(label, _cell(cell, outcome))
-
-
-def _of(label: str, check: Check) -> Check:
-    """Return the check of a cell as one of a setting."""
-    return replace(check, id=f"sweep/{label}/{check.subject}::{check.aspect}", group=label)
+    checks = [
+        compared(lost.subject, "runs", Verdict.SKIPPED if lost.verdict in NOT_EXECUTED else lost.verdict, lost.reason)
+        for lost in results.lost.values()
+    ]
+    times = [cell for cell in results.cells.values() if cell.what == TIME and cell.subject not in results.lost]
+    for check in (*checks, *(_cell(cell, outcome) for cell in times)):
+        yield replace(check, id=f"sweep/{label}/{check.subject}::{check.aspect}", group=label)
 
 
 def _cell(cell: Cell, outcome: GateRun) -> Check:
-    figures = {**cell.figures(), **_rates(cell, outcome)}
-    verdict, word = Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE
-    if cell.ruling is None:
-        reason = f"only {len(cell.ratios)} launches; allow more --minutes"
-        return compared(cell.subject, TIME, verdict, reason, word, figures)
-    reason = f"{cell.ruling.outcome.value} {cell.ruling.reason}"
-    if cell.ruling.decided:
-        verdict, word = Verdict.PASSED, CellWord(cell.ruling.outcome.value)
-    return compared(cell.subject, TIME, verdict, reason, word, figures)
+    """Return the check of a time: slower is an answer here, and no failure."""
+    reason, word = f"only {len(cell.ratios)} launches; allow more --minutes", CellWord.INCONCLUSIVE
+    if cell.ruling is not None:
+        word, reason = cell.ruling.outcome, f"{cell.ruling.outcome.value} {cell.ruling.reason}"
+    verdict = Verdict.PASSED if cell.decided else Verdict.INCONCLUSIVE
+    return compared(cell.subject, TIME, verdict, reason, word, {**cell.figures(), **_rates(cell, outcome)})
 
 
 def _rates(cell: Cell, outcome: GateRun) -> dict[str, Figure]:
@@ -264,20 +245,12 @@ def _ignored(record: Record) -> list[Check]:
 
 def _table(record: Record) -> TextTable:
     ignored = {check.group for check in _ignored(record)}
-    rows = [
-        (
-            check.subject, check.group + (" (IGNORED)" if check.group in ignored else ""),
-            f"{word(check)} {_change(check)}".strip(), Span(strip(check), code=True), _rate(check), sees(check),
-        )
-        for check in ranked(record)
-    ]  # fmt: skip
+    rows = []
+    for check in ranked(record):
+        setting, figures = check.group + (" (IGNORED)" if check.group in ignored else ""), check.figures
+        change = f" {100 * (float(figures['ratio']) - 1):+.1f} %" if "ratio" in figures else ""
+        rate = shown(float(figures["seconds"]), str(figures["unit"])) if "seconds" in figures else ""
+        bar = Span(strip(check), code=True)
+        rows.append((check.subject, setting, f"{word(check)}{change}", bar, rate, sees(check)))
     heads = ("subject", "setting", "against the defaults", STRIP, "rate", "sees from")
     return TextTable(heads, rows, right={5}, wide={1})
-
-
-def _change(check: Check) -> str:
-    return f"{100 * (float(check.figures['ratio']) - 1):+.1f} %" if "ratio" in check.figures else ""
-
-
-def _rate(check: Check) -> str:
-    return shown(float(check.figures["seconds"]), str(check.figures["unit"])) if "seconds" in check.figures else ""

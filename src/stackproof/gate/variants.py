@@ -116,11 +116,13 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
     Raises:
         Refusal: the commit, the lock or a source cannot be used; the sentence names it.
     """
-    tree = _tree(variant, stack)
+    tree, instead = (
+        _tree(variant, stack),
+        "to compare commits and variables in an environment that is there, add --unpinned PYTHON",
+    )
     try:
         python = _prepare(tree, variant, stack, say)
     except Refusal as refusal:
-        instead = "to compare commits and variables in an environment that is there, add --unpinned PYTHON"
         raise type(refusal)(f"{refusal}; {instead}") from refusal
     proof = _prove(python, tree, variant, stack, say)
     for package, path in variant.sources.items():
@@ -144,8 +146,11 @@ def unpinned(variant: Variant, stack: stacks.Stack, profile: str, device: str, p
 def require_interpreter(python: Path) -> None:
     """Refuse what is no program at all."""
     try:
-        runs = stat.S_ISREG(python.stat().st_mode) and os.access(python, os.X_OK)
-        why = "" if runs else "is no program that can be run"
+        why = (
+            ""
+            if stat.S_ISREG(python.stat().st_mode) and os.access(python, os.X_OK)
+            else "is no program that can be run"
+        )
     except OSError as error:
         why = f"cannot be run ({error.strerror})"
     if why:
@@ -200,7 +205,9 @@ def _tree(variant: Variant, stack: stacks.Stack) -> Path:
     if commit:
         _overlay(tree, commit)
     if variant.lock:
-        _replace_lock(tree, stack, variant.lock)
+        if why := files.why_unreadable(variant.lock):
+            raise Refusal(f"{variant.lock}: {why}; name a file made by {advice.relock(stack.name, stack.folder)}")
+        shutil.copy2(variant.lock, tree / _lock_in_tree(stack))
     _lend_wheels(tree, stack)
     return tree
 
@@ -229,12 +236,6 @@ def _overlay(tree: Path, commit: str) -> None:
         for name in names:
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             (tree / name).write_bytes(git.output_bytes(ROOT, "show", f"{revision}:{name}"))
-
-
-def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
-    if why := files.why_unreadable(lock):
-        raise Refusal(f"{lock}: {why}; name a file made by {advice.relock(stack.name, stack.folder)}")
-    shutil.copy2(lock, tree / _lock_in_tree(stack))
 
 
 def _lend_wheels(tree: Path, stack: stacks.Stack) -> None:
