@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stackproof.device import devices
+from stackproof.device.kinds import Accelerator, Device
 from stackproof.ranks import preflight
 from stackproof.ranks.preflight import Interface, Node, PlannedGroup, PreflightRefusal, RankPlace
+from stackproof.record.checks import CheckCrashed, CheckFailed
+from stackproof.stack import stacks
+from suites.groups import sharing
 
 ETH0, IB0, DOCKER0, LO = (
     Interface("eth0", True, False),
@@ -188,3 +196,171 @@ def test_every_reason_is_given_at_once() -> None:
     with pytest.raises(PreflightRefusal, match="no backend 'nccl'.* \\| .*above an hour") as refusal:
         preflight.require(replace(group(), available=False, deadline_s=4000.0))
     assert refusal.value.exit_code == 2
+
+
+NAMES = ["docker0", "eth0", "eth1", "lo"]
+
+
+@pytest.mark.parametrize(
+    ("grammar", "value", "left"),
+    [
+        ("prefixes", "eth", ["eth0", "eth1"]),
+        ("prefixes", "=eth0", ["eth0"]),
+        ("prefixes", "=eth", []),
+        ("prefixes", "=eth0,eth1", ["eth0", "eth1"]),
+        ("prefixes", "^docker", ["eth0", "eth1", "lo"]),
+        ("prefixes", "^docker,lo", ["eth0", "eth1"]),
+        ("prefixes", "^=eth0", ["docker0", "eth1", "lo"]),
+        ("prefixes", "ib", []),
+        ("names", "eth0, lo", ["eth0", "lo"]),
+        ("names", "eth", []),
+    ],
+)
+def test_filters_leave_what_their_library_would(grammar: str, value: str, left: list[str]) -> None:
+    assert left == preflight.passed_by(grammar, value, NAMES)
+
+
+def test_interfaces_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, state in (("eth0", "up"), ("ib0", "down"), ("lo", "unknown"), ("docker0", "up")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "operstate").write_text(f"{state}\n")
+    (tmp_path / "docker0" / "bridge").mkdir()
+    monkeypatch.setattr(preflight, "SYSFS", tmp_path)
+    expected = [("docker0", True, True), ("eth0", True, False), ("ib0", False, False), ("lo", True, False)]
+    assert [Interface(*row) for row in expected] == list(preflight.interfaces())
+
+
+def test_bridges_are_known_by_kind_and_by_name() -> None:
+    found = [Interface("br0", True, True), Interface("vethab12", True, False), Interface("eth0", True, False)]
+    assert preflight.bridges(found, ["docker", "veth"]) == ["br0", "vethab12"]
+
+
+def test_providers_are_listed_without_their_layers_and_exclusions_ask_for_none() -> None:
+    assert preflight.providers("tcp;ofi_rxm, verbs") == ["tcp", "ofi_rxm", "verbs"]
+    assert preflight.providers("^shm") == []
+
+
+def test_installed_providers_are_the_files_that_libfabric_loads(tmp_path: Path) -> None:
+    for name in ("libmine-fi.so", "libother-fi.so.1.2", "libfabric.so"):
+        (tmp_path / name).touch()
+    assert (preflight.installed(str(tmp_path)), preflight.installed("")) == (["mine", "other"], [])
+
+
+class Fake(Accelerator):
+    """A card that no driver has to answer for."""
+
+    def name(self) -> str:
+        """Return a name."""
+        return "Some Card"
+
+    def bus_id(self) -> str:
+        """Return an address by index, for cuda only."""
+        return f"0000:0{self.index}:00.0" if self.kind == "cuda" else ""
+
+
+@pytest.fixture
+def one_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with one card of the cuda stack."""
+    monkeypatch.setattr(devices, "visible", lambda kind: (Fake("cuda", 0),))
+    monkeypatch.setattr("stackproof.ranks.preflight.visible", lambda kind: (Fake("cuda", 0),))
+
+
+@pytest.mark.usefixtures("one_card")
+def test_two_ranks_on_a_card_pass_as_refused_and_fail_where_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = sharing.refused_by_preflight(stacks.load("cuda"))
+    assert said.startswith("Duplicate GPU: rank 0 and rank 1 are both on cuda:0 (0000:00:00.0)")
+    monkeypatch.setattr(preflight, "_LOOKS", ())
+    with pytest.raises(CheckFailed, match="two ranks of nccl on cuda:0 were not refused"):
+        sharing.refused_by_preflight(stacks.load("cuda"))
+
+
+@pytest.mark.usefixtures("one_card")
+@pytest.mark.parametrize(
+    ("outcome", "failure"),
+    [
+        (CheckFailed("rank 0 failed: two ranks share one card (Duplicate GPU), which NCCL refuses"), ""),
+        (
+            CheckCrashed("rank 0 ended with signal SIGABRT"),
+            "the refusal was not recognised; add its words to libraries.toml",
+        ),
+        (None, "NCCL let 2 ranks share cuda:0: libraries.toml says that it refuses them"),
+    ],
+)
+def test_a_library_that_shares_or_words_it_otherwise_is_red(outcome: Exception | None, failure: str) -> None:
+    def launches(*arguments: Any, **options: Any) -> None:
+        assert options["checked"] is False
+        if outcome:
+            raise outcome
+
+    if not failure:
+        assert sharing.refused_by_library(stacks.load("cuda"), launches) == str(outcome)
+        return
+    with pytest.raises(CheckFailed) as failed:
+        sharing.refused_by_library(stacks.load("cuda"), launches)
+    assert failure in str(failed.value)
+
+
+def cards(kind: str, count: int) -> tuple[Device, ...]:
+    """Return so many cards."""
+    return tuple(Fake(kind, index) for index in range(count))
+
+
+@pytest.mark.parametrize(
+    ("kind", "environ", "identity"),
+    [
+        ("cuda", {"CUDA_VISIBLE_DEVICES": "5,3"}, "0000:01:00.0"),
+        ("xpu", {}, "xpu 1"),
+        ("xpu", {"ZE_AFFINITY_MASK": "5,3"}, "xpu 3"),
+        ("xpu", {"ZE_AFFINITY_MASK": "5"}, "xpu 1"),
+    ],
+)
+def test_a_card_is_known_by_its_address_or_its_place_among_all(
+    kind: str, environ: dict[str, str], identity: str
+) -> None:
+    stack = stacks.load("cuda" if kind == "cuda" else "xpu")
+    found = preflight.seat_of(0, 1, cards(kind, 2), stack, environ)
+    assert (f"{kind}:1", identity) == (found.card, found.identity)
+
+
+def test_a_card_that_is_not_shown_has_no_identity() -> None:
+    found = preflight.seat_of(2, 2, cards("cuda", 2), stacks.load("cuda"), {})
+    assert ("cuda:2", "") == (found.card, found.identity)
+
+
+def test_what_travels_is_what_libraries_and_launchers_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {
+        "NCCL_DEBUG": "INFO",
+        "NCLL_DEBUG": "INFO",
+        "OMP_NUM_THREADS": "1",
+        "SLURM_PROCID": "0",
+        "HF_TOKEN": "secret",
+        "HOME": "/home/somebody",
+    }
+    seat, node = (
+        preflight.seat_of(0, 0, cards("cuda", 1), stacks.load("cuda"), {}),
+        preflight.this_host(cards("cuda", 1), environ),
+    )
+    told = json.loads(json.dumps(preflight.to_json(seat, node)))
+    back = preflight.from_json(told)
+    assert {"NCCL_DEBUG", "NCLL_DEBUG", "OMP_NUM_THREADS", "SLURM_PROCID"} == set(back[1].environ)
+    assert (seat, replace(node, environ=back[1].environ)) == back
+
+
+def test_a_group_has_a_description_per_host_and_the_backends_own_variables() -> None:
+    stack = stacks.load("cuda")
+    seats = [
+        replace(preflight.seat_of(rank, 0, cards("cuda", 1), stack, {}), host=f"node{rank % 2}") for rank in (2, 0, 1)
+    ]
+    nodes = [replace(preflight.this_host(cards("cuda", 1), {"A": str(seat.rank)}), host=seat.host) for seat in seats]
+    found = preflight.group_of(stack, "gloo", seats, nodes, 60.0)
+    assert [0, 1, 2] == [seat.rank for seat in found.seats]
+    assert [("node0", "2"), ("node1", "1")] == [(node.host, node.environ["A"]) for node in found.nodes]
+    assert "nccl" not in found.families
+    assert "nccl" in preflight.group_of(stack, "nccl", seats, nodes, 60.0).families
+
+
+def test_ranks_share_a_cpu_as_any_processes_do() -> None:
+    found = preflight.local_group(stacks.load("cpu"), "gloo", (0, 0), 60.0)
+    assert found.on_host
+    assert found.available
+    assert preflight.refusals(replace(found, nodes=(replace(found.nodes[0], environ={}),))) == []

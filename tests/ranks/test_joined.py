@@ -55,3 +55,23 @@ def test_a_rank_that_was_started_and_did_not_come_is_said_to_be_there(tmp_path: 
     assert "it was started, and" in joined._absent(1, place, tmp_path)
     (tmp_path / "rank1.phases").write_text("importing\n")
     assert joined._absent(1, place, tmp_path).endswith("it came no further than 'importing'")
+
+
+def test_a_rank_proves_collectives_and_training(alone: Rank) -> None:
+    said = joined.prove(alone)
+    assert ["all-gather", "broadcast", "barrier"] == said["collectives"]
+    assert len(said["own_s"]) == len(said["training"]["losses"]) == 20
+    assert said["training"]["losses"][-1] < 0.9 * said["training"]["losses"][0]
+
+
+@pytest.mark.parametrize(("name", "collective"), [("all-gather", "all_gather"), ("broadcast", "broadcast")])
+def test_a_collective_that_moves_wrong_data_is_not_exact(
+    alone: Rank, monkeypatch: pytest.MonkeyPatch, name: str, collective: str
+) -> None:
+    def wrong(*arguments: Any, **keywords: Any) -> None:
+        target = arguments[0][0] if isinstance(arguments[0], list) else arguments[0]
+        target.zero_()
+
+    monkeypatch.setattr(dist, collective, wrong)
+    with pytest.raises(RuntimeError, match=f"{name} of known whole numbers is wrong"):
+        joined._exact(alone, name)
