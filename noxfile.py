@@ -40,7 +40,7 @@ def _session(name: str, *tags: str, **options: Any) -> Callable[[Callable[[nox.S
             try:
                 action(session)
             except (Refusal, OSError) as error:
-                refusal = files.said_no(error) if isinstance(error, OSError) else error
+                refusal = files.disk_refusal(error) if isinstance(error, OSError) else error
                 if refusal is None:
                     raise
                 session.error(f"{refusal} (exit code {refusal.exit_code})")

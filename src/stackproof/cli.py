@@ -15,23 +15,7 @@ from stackproof.base import advice, files, processes
 from stackproof.base.errors import Refusal, distance, suggestion
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import indented, plain
-from stackproof.commands import (
-    arguments,
-    constraints,
-    doctor,
-    drill,
-    expect,
-    gate,
-    history,
-    init,
-    lock,
-    plugins,
-    ranks,
-    suites,
-    triage,
-    verify_record,
-    watch,
-)
+from stackproof.commands import arguments, doctor, drill, expect, gate, history, init, locks, plugins, ranks, suites
 from stackproof.commands.arguments import EPILOG
 from stackproof.project import projects
 from stackproof.stack import stacks
@@ -133,22 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     arguments.add_project(parser)
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (
-        suites,
-        ranks,
-        doctor,
-        triage,
-        watch,
-        lock,
-        constraints,
-        expect,
-        history,
-        init,
-        verify_record,
-        gate,
-        drill,
-        plugins,
-    ):
+    for module in (suites, ranks, doctor, locks, expect, history, init, gate, drill, plugins):
         module.add(added)
     return parser
 

@@ -36,8 +36,8 @@ def test_what_makes_no_sense_is_refused(
 def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def conducted(loaded: object, chosen: tuple[object, ...], *_: object) -> Record:
-        facts: dict[str, Figure] = {"faults": len(chosen), "of": 100}
+    def conducted(request: drill.DrillRequest, _: object) -> Record:
+        facts: dict[str, Figure] = {"faults": len(request.chosen), "of": 100}
         checks = [Check("records/metric-missing", Verdict.FAILED, "NOT CAUGHT", 1.0)]
         return Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 1.0, Verdict.FAILED, facts, checks)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from stackproof import cli
 from stackproof.base.statistics import median_interval
 from stackproof.commands import suites
 from stackproof.record import reading, records
+from stackproof.runner.request import Request
 
 
 def test_unknown_profile_is_refused_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,12 +63,12 @@ def test_a_replay_is_of_what_it_is_asked_for(
 
 @pytest.mark.parametrize(("given", "meant"), [("gemm*", "*[[]gemm*]"), ("throughput/x::y*", "throughput/x::y*")])
 def test_subjects_are_chosen_by_their_names(given: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen: list[list[str]] = []
+    asked: list[Request] = []
 
-    def run(options: argparse.Namespace, **_: object) -> int:
-        chosen.append(options.only)
+    def conduct(request: Request, *_: object) -> int:
+        asked.append(request)
         return 0
 
-    monkeypatch.setattr(suites, "run", run)
-    cli.main(["bench", "--stack", "cpu", "--only", given])
-    assert chosen == [[meant]]
+    monkeypatch.setattr(suites, "_conduct", conduct)
+    assert cli.main(["bench", "--stack", "cpu", "--only", given]) == 0
+    assert [(one.only, one.preset, one.options) for one in asked] == [((meant,), "tiny", {"profile": "fast"})]

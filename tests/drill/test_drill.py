@@ -42,7 +42,7 @@ def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
 
 def drill(*faults: Fault, told: Callable[[Check], None] = lambda _: None, workers: int = 2) -> Record:
     """Run the drill over these faults."""
-    return conduct.conduct(Faults(faults, ()), faults, workers, 1.0, told)
+    return conduct.conduct(conduct.DrillRequest(Faults(faults, ()), faults, workers), told)
 
 
 def ends(found: Record) -> dict[str, Verdict]:
@@ -66,8 +66,10 @@ def test_what_passed_earlier_is_not_run_again(verbs: Callable[[str], None]) -> N
     heard: list[str] = []
     fault_ = fault(FIRES)
     gone = Record("drill", "cpu", "", checks=[stood, Check("coverage", Verdict.PASSED, "all", 0.0)])
-    assert conduct.standing(gone, [fault_]).keys() == {"compute/some-fault"}
-    found = conduct.conduct(Faults((fault_,), ()), (fault_,), 2, 1.0, lambda check: heard.append(check.id), earlier)
+    assert conduct.passed_earlier(gone, [fault_]).keys() == {"compute/some-fault"}
+    found = conduct.conduct(
+        conduct.DrillRequest(Faults((fault_,), ()), (fault_,), 2, earlier=earlier), lambda check: heard.append(check.id)
+    )
     assert ends(found) == {"compute/some-fault": Verdict.PASSED, "clean/verify cpu rng": Verdict.PASSED}
     assert heard == ["clean/verify cpu rng", "coverage"]
     assert found.checks[0].reason == "was caught then"
@@ -80,7 +82,7 @@ def test_a_row_that_is_run_again_has_its_run_without_the_fault_again(verbs: Call
     green = Check("clean/verify cpu rng", Verdict.PASSED, "nothing was red then", 1.0)
     earlier = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 60.0, checks=[green])
     fault_ = fault(FIRES)
-    found = conduct.conduct(Faults((fault_,), ()), (fault_,), 2, 1.0, lambda _: None, earlier)
+    found = conduct.conduct(conduct.DrillRequest(Faults((fault_,), ()), (fault_,), 2, earlier=earlier), lambda _: None)
     assert [check.reason for check in found.checks if check.id == green.id] != [green.reason]
 
 

@@ -16,8 +16,8 @@ from .making import CAUGHT, ended, fault
 def test_a_line_for_each_fault() -> None:
     out = io.StringIO()
     board = report.LiveTable(Console(file=out, width=200, highlight=False), 2)
-    board.told(compare.judge(fault(), ended()))
-    board.told(compare.judge(fault(id="other"), ended(fired=0)))
+    board.show(compare.judge(fault(), ended()))
+    board.show(compare.judge(fault(id="other"), ended(fired=0)))
     _, caught, failed, why = out.getvalue().splitlines()
     assert caught.split() == ["[1/2]", "caught", "compute/some-fault", CAUGHT, "1", "2"]
     assert failed.split()[:3] == ["[2/2]", "failed", "compute/other"]

@@ -18,17 +18,5 @@ from stackproof.base.statistics import (
     robust_sigma,
     student_quantile,
 )
-from stackproof.base.text import (
-    RATES,
-    counted,
-    first_line,
-    in_html,
-    in_markdown,
-    in_shell,
-    matches,
-    plain,
-    rate,
-    shown,
-    tail,
-)
+from stackproof.base.text import RATES, counted, first_line, in_shell, matches, plain, rate, shown, tail
 from stackproof.base.toml import OneOf, Table, Wrong

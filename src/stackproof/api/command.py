@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from stackproof.commands import arguments, locked
+from stackproof.commands import arguments, locks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs

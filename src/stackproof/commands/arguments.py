@@ -12,6 +12,8 @@ from stackproof.base import files
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
+    from stackproof.record.writer import Outputs
+
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 Verb = Callable[[argparse.Namespace], int]
@@ -23,11 +25,12 @@ EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad fil
 6 inconclusive, 130 interrupted"""
 
 
-def add(verbs: Verbs, name: str, help_: str, run: Verb) -> argparse.ArgumentParser:
-    """Add a verb to the parser of the command line; its `run` returns the exit code."""
+def add(verbs: Verbs, name: str, help_: str, run: Verb, *flags: str) -> argparse.ArgumentParser:
+    """Add a verb to the parser of the command line, with these of the flags that verbs share; its `run` returns the exit code."""
     verb = verbs.add_parser(name, help=help_, description=help_, epilog=EPILOG, allow_abbrev=False)
     verb.set_defaults(run=run)
     add_project(verb)
+    add_shared(verb, *flags)
     return verb
 
 
@@ -37,9 +40,41 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="DIR", default=argparse.SUPPRESS, help=help_)
 
 
-def add_stack(verb: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Add which stack it is about."""
-    verb.add_argument("--stack", metavar="NAME", required=required, help=f"one of: {', '.join(stacks.names())}")
+RECORD = ("--json", "--results")
+"""Flags of where a record goes."""
+REPORTS = ("--markdown", "--json", "--junit", "--results")
+"""And of all that may be made of it."""
+
+
+def add_shared(verb: argparse.ArgumentParser, *flags: str, **changed: Any) -> None:
+    """Add flags that several verbs have, as the table has them; what is `changed` is changed of each."""
+    for flag in flags:
+        verb.add_argument(flag, **{**_shared()[flag], **changed})
+
+
+def _shared() -> dict[str, dict[str, Any]]:
+    one_of = f"one of: {', '.join(stacks.names())}"
+    return {
+        "--stack": {"metavar": "NAME", "help": one_of},
+        "--locked": {"action": "store_true", "help": "build the environment of the stack's lock, and go on in it"},
+        "--rehearsed": {"action": "store_true", "help": "on the CPU, with upstream builds of the stack's versions"},
+        "--unpinned": {
+            "nargs": "?", "type": Path, "const": Path(sys.executable), "metavar": "PYTHON",
+            "help": "in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
+        },
+        "--device": {"default": "", "help": "such as xpu:1 (default: the first)"},
+        "--only": {"action": "append", "default": [], "metavar": "SUBJECT", "help": "only this subject; may be repeated"},
+        "--minutes": {"type": minutes, "default": 10.0, "help": "begin nothing more after so long"},
+        "--deadline-scale": {
+            "type": positive, "default": 1.0, "metavar": "X", "help": "multiply every deadline, for slow hosts",
+        },
+        "--json": {"type": file, "metavar": "FILE", "help": "write the record there too"},
+        "--junit": {"type": file, "metavar": "FILE", "help": "write JUnit XML there"},
+        "--markdown": {
+            "type": file, "metavar": "FILE", "help": "write a comment for a pull request, or a job's summary, there",
+        },
+        "--results": {"type": folder, "metavar": "DIR", "help": "where records are kept (default: results/local)"},
+    }  # fmt: skip
 
 
 def add_named_stacks(verb: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -52,34 +87,17 @@ def add_named_stacks(verb: argparse.ArgumentParser, *, several: bool = False) ->
     )
 
 
-def add_outputs(verb: argparse.ArgumentParser, *, junit: bool = True) -> None:
-    """Add where the record is written to."""
-    verb.add_argument("--json", type=file, metavar="FILE", help="write the record there too")
-    if junit:
-        verb.add_argument("--junit", type=file, metavar="FILE", help="write JUnit XML there")
-    verb.add_argument("--results", type=folder, metavar="DIR", help="where records are kept (default: results/local)")
-
-
-def add_markdown(verb: argparse.ArgumentParser) -> None:
-    """Add where a page for people is written to."""
-    help_ = "write a comment for a pull request, or a job's summary, there"
-    verb.add_argument("--markdown", type=file, metavar="FILE", help=help_)
-
-
-def add_deadline_scale(verb: argparse.ArgumentParser) -> None:
-    """Add how much more time a slow host gets."""
-    help_ = "multiply every deadline, for slow hosts"
-    verb.add_argument("--deadline-scale", type=positive, default=1.0, metavar="X", help=help_)
-
-
-def add_list(verb: argparse.ArgumentParser, flag: str, metavar: str, help_: str) -> None:
+def add_list(verb: argparse._ActionsContainer, flag: str, metavar: str, help_: str) -> None:
     """Add an option that may be repeated."""
-    verb.add_argument(flag, action="append", default=[], metavar=metavar, help=help_)
+    verb.add_argument(flag, action="append", default=[], metavar=metavar, help=help_.replace("%", "%%"))
 
 
-def add_unpinned(verb: argparse.ArgumentParser, help_: str) -> None:
-    """Add the interpreter of an environment that is not ours; without a path it is this one."""
-    verb.add_argument("--unpinned", nargs="?", type=Path, const=Path(sys.executable), metavar="PYTHON", help=help_)
+def outputs(options: argparse.Namespace) -> Outputs:
+    """Return where a record and what is made of it go, of the flags that the verb has."""
+    from stackproof.record.writer import LOCAL, Outputs
+
+    given = (getattr(options, name, None) for name in ("json", "junit", "markdown"))
+    return Outputs(options.results or LOCAL, *given)
 
 
 class Once(argparse.Action):

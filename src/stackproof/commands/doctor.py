@@ -1,9 +1,10 @@
-"""The verb `doctor`: is this box what it claims to be."""
+"""The verbs of what is already there: `doctor` of a box, `triage` of logs, `watch` of somebody's job."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -16,28 +17,43 @@ if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
 
 _STDOUT = Path("-")
+_EXIT_OF_JOB = (
+    "the exit code is the job's own, 128 and the number of a signal that ended it, 127 where there is no such program, "
+    "126 where it cannot be started; only bad flags of ours are 2"
+)
 
 
 def add(verbs: Verbs) -> None:
-    """Add it to the parser of the command line."""
+    """Add them to the parser of the command line."""
     help_ = "is this box what it claims to be: stacks, host, cards, environments, variables; changes nothing"
-    verb = arguments.add(verbs, "doctor", help_, _run)
-    verb.add_argument("--stack", metavar="NAME", help="look at one stack only, and take what it lacks for a problem")
-    verb.add_argument(
-        "--json",
-        nargs="?",
-        const=_STDOUT,
-        type=arguments.file,
-        metavar="FILE",
-        help="write one JSON object there; without FILE, instead of text",
-    )
+    verb = arguments.add(verbs, "doctor", help_, _doctor)
+    arguments.add_shared(verb, "--stack", help="look at one stack only, and take what it lacks for a problem")
+    help_ = "write one JSON object there; without FILE, instead of text"
+    arguments.add_shared(verb, "--json", nargs="?", const=_STDOUT, help=help_)
     verb.add_argument("--all", action="store_true", help="also say of every stack what it needs and what is built")
-    verb.add_argument(
-        "--report", action="store_true", help="print a block for an issue, without names, addresses and home folders"
-    )
+    help_ = "print a block for an issue, without names, addresses and home folders"
+    verb.add_argument("--report", action="store_true", help=help_)
+    _add_triage(verbs)
+    help_ = "run one job as it is, and keep its record: provenance, figures, exit, what its log says"
+    verb = arguments.add(verbs, "watch", help_, _watch, "--stack")
+    verb.epilog, verb.usage = _EXIT_OF_JOB, "stackproof watch [flags] -- python train.py ..."
+    # What cannot be written is said, and the job runs: it is not refused here.
+    arguments.add_shared(verb, "--json", "--junit", "--results", type=Path)
+    help_ = "the job, as you would type it; no shell is used"
+    verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help=help_)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _add_triage(verbs: Verbs) -> None:
+    help_ = "what is wrong with a run, from its logs: root cause first; proves or refutes claims about it"
+    verb = arguments.add(verbs, "triage", help_, _triage, "--json")
+    verb.add_argument("logs", nargs="+", metavar="LOG", help="files (also gzip), folders, or - for standard input")
+    help_ = "prove a claim about the run, such as efa or rdma; may be repeated (an unknown name lists all)"
+    arguments.add_list(verb, "--expect", "NAME", help_)
+    verb.add_argument("--together", action="store_true", help="all logs are of one run, whatever their names")
+    arguments.add_shared(verb, "--stack", default="unknown", help="the stack that the record is filed under")
+
+
+def _doctor(options: argparse.Namespace) -> int:
     from stackproof.doctor import checkup, machine, report
 
     here = machine.Machine()
@@ -62,3 +78,25 @@ def _write(path: Path, text: str) -> None:
         path.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise Refusal(f"{path}: cannot be written ({error.strerror}); name another file") from error
+
+
+def _triage(options: argparse.Namespace) -> int:
+    from stackproof.triage import verb as running
+
+    logs, expected = tuple(options.logs), tuple(options.expect)
+    return running.triage(running.Question(logs, expected, options.together, options.json, options.stack))
+
+
+def _watch(options: argparse.Namespace) -> int:
+    given = list(options.given)
+    line = given[given.index("--") + 1 :] if "--" in given else options.words  # a second one is the job's
+    if "--" not in given and any(word.startswith("-") for word in line):
+        raise Refusal(
+            f"whose is {next(word for word in line if word.startswith('-'))}? write the job behind --, "
+            f"such as: stackproof watch -- {shlex.join(line)}"
+        )
+    if not line:
+        raise Refusal("what is watched? write the job behind --, such as: stackproof watch -- python train.py")
+    from stackproof.jobs.watch import Watched, watch
+
+    return watch(Watched(tuple(line), arguments.outputs(options), options.stack or ""))

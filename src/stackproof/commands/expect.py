@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
-from stackproof.commands import arguments, locked
+from stackproof.commands import arguments, locks
 from stackproof.project import projects
 from stackproof.stack import stacks
 
@@ -22,24 +23,16 @@ _HELP = "write what a stack's runs must execute, file by file (stacks/NAME/expec
 
 def add(verbs: Verbs) -> None:
     """Add it to the parser of the command line."""
-    verb = arguments.add(verbs, "expect", _HELP, _run)
-    verb.add_argument("--stack", metavar="NAME", required=True, help=f"one of: {', '.join(stacks.names())}")
-    verb.add_argument("--rehearsed", action="store_true", help="of the stack's rehearsal, on the CPU")
-    verb.add_argument(locked.FLAG, action="store_true", help="build the environment from its lock, and collect in it")
-    verb.add_argument(
-        "--like",
-        type=Path,
-        metavar="RECORD",
-        help="no card is at hand: leave out what this record of another stack left out on every device, and bound the rest",
+    verb = arguments.add(verbs, "expect", _HELP, _run, "--locked", "--rehearsed")
+    arguments.add_shared(verb, "--stack", required=True)
+    help_ = (
+        "no card is at hand: leave out what this record of another stack left out on every device, and bound the rest"
     )
-    verb.add_argument("--check", action="store_true", help="write nothing; fail where collection is not the manifest")
-    verb.add_argument(
-        "records",
-        nargs="*",
-        type=Path,
-        metavar="RECORD",
-        help="records of whole runs, in which executed checks are counted",
-    )
+    verb.add_argument("--like", type=Path, metavar="RECORD", help=help_)
+    help_ = "write nothing; fail where collection is not the manifest"
+    verb.add_argument("--check", action="store_true", help=help_)
+    help_ = "records of whole runs, in which executed checks are counted"
+    verb.add_argument("records", nargs="*", type=Path, metavar="RECORD", help=help_)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -54,19 +47,19 @@ def _run(options: argparse.Namespace) -> int:
         )
     if options.locked:
         # Collecting needs no card, and vendors' wheels may be out of reach: the rehearsal has the same versions from upstream.
-        return locked.again([stack if stack.rehearsed else stack.rehearse()], options.given)
+        return locks.again([stack if stack.rehearsed else stack.rehearse()], options.given)
     if project is not None:
-        return _write_theirs(project, stack, options)
-    return _check(stack) if options.check else _write(stack, options)
+        if options.records or options.like or options.check:
+            raise Refusal("of a project, checks are collected; leave out records, --like and --check")
+        return _write_theirs(project, stack)
+    return _check(stack) if options.check else _write(stack, options.records, options.like)
 
 
-def _write_theirs(project: Project, stack: Stack, options: argparse.Namespace) -> int:
+def _write_theirs(project: Project, stack: Stack) -> int:
     """Write how many checks there are of the project's workloads and suites: its own manifest, beside its own file."""
     from stackproof.runner import expect
     from stackproof.stack import manifest
 
-    if options.records or options.like or options.check:
-        raise Refusal("of a project, checks are collected; leave out records, --like and --check")
     rows = manifest.rows_of(expect.collected(stack, theirs=True), {})
     path = project.folder / "expected.toml"
     manifest.write(path, rows, stack)
@@ -74,13 +67,13 @@ def _write_theirs(project: Project, stack: Stack, options: argparse.Namespace) -
     return 0
 
 
-def _write(stack: Stack, options: argparse.Namespace) -> int:
+def _write(stack: Stack, shown_by: Sequence[Path], another: Path | None) -> int:
     from stackproof.record import reading
     from stackproof.runner import expect
     from stackproof.stack import manifest
 
-    rows = expect.measured(stack, options.records)
-    like = reading.read(options.like) if options.like else None
+    rows = expect.measured(stack, shown_by)
+    like = reading.read(another) if another else None
     names = expect.collected(stack)
     if like:
         why = f"no run on the hardware of '{stack.name}': left out as on '{like.stack}', and by torch's lists for '{stack.device}'"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
     from stackproof.gate.request import GateRequest
     from stackproof.gate.variants import Variant
-    from stackproof.record.writer import Outputs
 
 _GRID = "OMP_NUM_THREADS=1,2"
 
@@ -38,7 +37,7 @@ def _add_gate(verbs: Verbs) -> None:
     for side in ("base", "head"):
         add_side(verb, side, f"{side}: a commit, branch or tag (default: what is here, as it is)")
     add_common(verb)
-    add_outputs(verb)
+    arguments.add_shared(verb, *arguments.REPORTS)
     verb.add_argument(
         "--base-record",
         action=arguments.Once,
@@ -115,15 +114,8 @@ def common(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "stack": options.stack or "", "rehearsed": options.rehearsed, "profile": options.profile, "only": tuple(options.only),
         "unpinned": options.unpinned.absolute() if options.unpinned else None, "device": options.device,
-        "minutes": options.minutes, "deadline_scale": options.deadline_scale, "outputs": outputs(options),
+        "minutes": options.minutes, "deadline_scale": options.deadline_scale, "outputs": arguments.outputs(options),
     }  # fmt: skip
-
-
-def outputs(options: argparse.Namespace) -> Outputs:
-    """Return where the verdict is written to."""
-    from stackproof.record.writer import LOCAL, Outputs
-
-    return Outputs(options.results or LOCAL, options.json, options.junit, options.markdown)
 
 
 def variant(options: argparse.Namespace, side: str) -> Variant:
@@ -142,7 +134,7 @@ def _add_sweep(verbs: Verbs) -> None:
     help_ = "which setting is faster than the defaults: a grid of variables and backends, each interleaved with the defaults"
     verb = arguments.add(verbs, "sweep", help_, _sweep)
     add_common(verb)
-    add_outputs(verb)
+    arguments.add_shared(verb, *arguments.REPORTS)
     arguments.add_list(verb, "--env", "NAME=V1,V2", "a variable and its values; may be repeated")
     arguments.add_list(verb, "--backend", "B1,B2", "what ranks talk over, such as gloo,nccl")
 
@@ -185,35 +177,12 @@ def add_side(verb: argparse.ArgumentParser, side: str, help_: str, metavar: str 
 
 def add_common(verb: argparse.ArgumentParser) -> None:
     """Add what every verb that compares has: where, what, and how long."""
-    arguments.add_stack(verb)
-    verb.add_argument(
-        "--rehearsed", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
-    )
-    arguments.add_unpinned(
-        verb,
-        "both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
-    )
-    verb.add_argument(
-        "--profile",
-        action=arguments.Once,
-        names="a profile",
-        default="",
-        metavar="NAME",
-        help="which subjects: fast, regular or full (default: fast on a CPU, full on an accelerator)",
-    )
-    arguments.add_list(verb, "--only", "SUBJECT", "only this subject; may be repeated")
-    device = "such as xpu:1 (default: the first)"
-    verb.add_argument("--device", action=arguments.Once, names="a device", default="", help=device)
-    verb.add_argument(
-        "--minutes",
-        type=arguments.minutes,
-        default=10.0,
-        help="start no more launches after so long; of a sweep, all settings together",
-    )
-    arguments.add_deadline_scale(verb)
-
-
-def add_outputs(verb: argparse.ArgumentParser) -> None:
-    """Add where the verdict is written to."""
-    arguments.add_markdown(verb)
-    arguments.add_outputs(verb)
+    arguments.add_shared(verb, "--stack", "--rehearsed", "--only", "--deadline-scale")
+    help_ = "both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)"
+    arguments.add_shared(verb, "--unpinned", help=help_)
+    arguments.add_shared(verb, "--device", action=arguments.Once, names="a device")
+    help_ = "which subjects: fast, regular or full (default: fast on a CPU, full on an accelerator)"
+    once: Any = {"action": arguments.Once, "names": "a profile", "default": ""}
+    verb.add_argument("--profile", metavar="NAME", help=help_, **once)
+    help_ = "start no more launches after so long; of a sweep, all settings together"
+    arguments.add_shared(verb, "--minutes", help=help_)

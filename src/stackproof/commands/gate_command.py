@@ -107,7 +107,6 @@ def check(options: argparse.Namespace) -> None:
 
 def request(options: argparse.Namespace) -> CommandGateRequest:
     """Return what a gate of a command is asked; flags of a gate of stacks are refused."""
-    from stackproof.commands.gate import outputs
     from stackproof.gate.request import CommandGateRequest
     from stackproof.jobs import launch, metrics
     from stackproof.stack import stacks
@@ -122,7 +121,7 @@ def request(options: argparse.Namespace) -> CommandGateRequest:
     known = tuple(metrics.parse(text, "lower") for text in options.figure)
     stacks.load(options.stack) if options.stack else None
     return CommandGateRequest(
-        stack=options.stack or "", minutes=options.minutes, deadline_scale=options.deadline_scale, outputs=outputs(options),
+        stack=options.stack or "", minutes=options.minutes, deadline_scale=options.deadline_scale, outputs=arguments.outputs(options),
         base=_variant(options, "base"), head=_variant(options, "head"), same=options.same, accept_changed=options.accept_changed,
         allow_inconclusive=options.allow_inconclusive, words=line, metrics=wanted, figures=known, within=options.figure_within / 100,
         effect=options.effect / 100 if options.effect else None, deadline=options.deadline, exact=options.exact,

@@ -1,4 +1,4 @@
-"""The verbs of the history: `asv`, `history` and `admit`."""
+"""The verbs of what was kept: `asv`, `history`, `admit` and `verify-record`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
+from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.history import leaf
 from stackproof.stack import stacks
@@ -21,24 +22,26 @@ if TYPE_CHECKING:
 
 def add(verbs: Verbs) -> None:
     """Add them to the parser of the command line."""
-    _add_asv(verbs)
-    _add_history(verbs)
-    _add_admit(verbs)
-
-
-def _add_asv(verbs: Verbs) -> None:
     help_ = "asv over the benchmarks, in the environment of a stack: run, continuous, compare, publish, check"
-    verb = arguments.add(verbs, "asv", help_, _asv)
-    verb.add_argument("--stack", default="", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
-    verb.add_argument("--rehearsed", action="store_true", help="the stack's rehearsal, on the CPU")
-    verb.add_argument(
-        "--states", action="store_true", help="by state of the stack (driver, wheels) instead of by commit"
-    )
-    verb.add_argument(
-        "--profile", default=leaf.DEFAULT_PROFILE, metavar="NAME", help="which benchmarks: fast, regular or full"
-    )
-    verb.add_argument("--device", default="", help="the device to measure, such as xpu:1 (default: the first)")
+    verb = arguments.add(verbs, "asv", help_, _asv, "--device", "--rehearsed")
+    arguments.add_shared(verb, "--stack", default="")
+    help_ = "by state of the stack (driver, wheels) instead of by commit"
+    verb.add_argument("--states", action="store_true", help=help_)
+    help_ = "which benchmarks: fast, regular or full"
+    verb.add_argument("--profile", default=leaf.DEFAULT_PROFILE, metavar="NAME", help=help_)
     verb.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="asv's own command and arguments")
+    help_ = "what was measured, as rates: now, before, and which change made a difference"
+    verb = arguments.add(verbs, "history", help_, _history)
+    arguments.add_shared(verb, "--stack", default="", help="only this stack")
+    help_ = "read records there (may be repeated)"
+    verb.add_argument("--results", type=Path, action="append", metavar="DIR", help=help_)
+    admit = (
+        "put records of figures, of nights and of what proves them among the published results, for a runner to commit"
+    )
+    verify = "is a record still what was written: its digests and its logs"
+    for name, help_, run in (("admit", admit, _admit), ("verify-record", verify, _verify_record)):
+        verb = arguments.add(verbs, name, help_, run)
+        verb.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="files of records")
 
 
 def _asv(options: argparse.Namespace) -> int:
@@ -50,15 +53,6 @@ def _asv(options: argparse.Namespace) -> int:
 
     given = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     return call(Wish(options.stack, options.rehearsed, options.states, options.profile, options.device, tuple(given)))
-
-
-def _add_history(verbs: Verbs) -> None:
-    help_ = "what was measured, as rates: now, before, and which change made a difference"
-    verb = arguments.add(verbs, "history", help_, _history)
-    verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
-    verb.add_argument(
-        "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
-    )
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -86,17 +80,27 @@ def _require_folder(path: Path) -> None:
     raise Refusal(f"--results {path}: {why}; name a folder of records")
 
 
-def _add_admit(verbs: Verbs) -> None:
-    help_ = (
-        "put records of figures, of nights and of what proves them among the published results, for a runner to commit"
-    )
-    verb = arguments.add(verbs, "admit", help_, _admit)
-    verb.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="files of records")
-
-
 def _admit(options: argparse.Namespace) -> int:
     from stackproof.history import timeline
 
     for path in options.records:
         print(timeline.admit(path))  # noqa: T201
     return 0
+
+
+def _verify_record(options: argparse.Namespace) -> int:
+    """Print a sentence for each record; 1 if one is not what was written."""
+    from stackproof.record import reading
+
+    code = 0
+    for path in options.records:
+        record = reading.read(path)
+        said = next(reading.broken_logs(record, path.parent), None)
+        if reading.RECORD not in record.digests:
+            said = "holds no digests: it was written before records had them, so that an edit does not show"
+        if said:
+            print(f"stackproof: {plain(f'{path}: {said}')}", file=sys.stderr)  # noqa: T201
+            code = 1
+        else:
+            print(plain(f"{path}: equals its own digests; it {record.verdict.value}"))  # noqa: T201
+    return code

@@ -21,38 +21,23 @@ def add(verbs: Verbs) -> None:
         "be one rank of a group that torchrun, srun or mpirun started, on any number of hosts; rank 0 writes the record"
     )
     verb = arguments.add(verbs, "ranks", help_, _run)
-    arguments.add_stack(verb, required=True)
-    verb.add_argument(
-        "--rehearse", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
-    )
-    verb.add_argument(
-        "--folder",
-        type=arguments.folder,
-        required=True,
-        metavar="DIR",
-        help="logs and the record; best on a disk that all hosts share",
-    )
-    verb.add_argument(
-        "--program", metavar="MODULE:FUNCTION", help="what every rank runs (default: bring-up, collectives, DDP)"
-    )
-    verb.add_argument(
-        "--rendezvous",
-        default="",
-        metavar="URL",
-        help="where the ranks meet: file:///FOLDER or tcp://HOST:PORT (default: MASTER_ADDR and MASTER_PORT)",
-    )
-    verb.add_argument(
-        "--run", dest="run_name", default="", metavar="NAME", help="names this run in a folder of rendezvous"
-    )
-    verb.add_argument(
-        "--deadline", type=arguments.seconds, default=300.0, metavar="S", help="when all ranks are ended (default: 300)"
-    )
-    verb.add_argument(
-        "--oversubscribe", action="store_true", help="let ranks share cards over the stack's other backend, and say so"
-    )
-    verb.add_argument(
-        "--no-preflight", dest="preflight", action="store_false", help="form the group also where it cannot work"
-    )
+    arguments.add_shared(verb, "--stack", required=True)
+    help_ = "on the CPU, with upstream builds of the stack's versions"
+    verb.add_argument("--rehearse", action="store_true", help=help_)
+    help_ = "logs and the record; best on a disk that all hosts share"
+    verb.add_argument("--folder", type=arguments.folder, required=True, metavar="DIR", help=help_)
+    help_ = "what every rank runs (default: bring-up, collectives, DDP)"
+    verb.add_argument("--program", metavar="MODULE:FUNCTION", help=help_)
+    help_ = "where the ranks meet: file:///FOLDER or tcp://HOST:PORT (default: MASTER_ADDR and MASTER_PORT)"
+    verb.add_argument("--rendezvous", default="", metavar="URL", help=help_)
+    help_ = "names this run in a folder of rendezvous"
+    verb.add_argument("--run", dest="run_name", default="", metavar="NAME", help=help_)
+    help_ = "when all ranks are ended (default: 300)"
+    verb.add_argument("--deadline", type=arguments.seconds, default=300.0, metavar="S", help=help_)
+    help_ = "let ranks share cards over the stack's other backend, and say so"
+    verb.add_argument("--oversubscribe", action="store_true", help=help_)
+    help_ = "form the group also where it cannot work"
+    verb.add_argument("--no-preflight", dest="preflight", action="store_false", help=help_)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -27,8 +27,6 @@ _CLEAN_DEADLINE_S = 900
 _FORKED = ("planted", "switch", "checkout", "file")
 """Kinds of injection that reach a forked process as they reach one that is started afresh."""
 
-Told = Callable[[Check], None]
-
 
 @dataclass(frozen=True)
 class Task:
@@ -59,47 +57,58 @@ class Clean:
         return f"clean/{' '.join(filter(None, [*words, *how]))}"
 
 
-def conduct(
-    table: Faults,
-    chosen: Sequence[Fault],
-    workers: int,
-    scale: float,
-    told: Told,
-    earlier: Record | None = None,
-    afresh: bool = False,
-) -> Record:
-    """Run the drill and return its record, one check per fault; `told` hears of each as it ends.
+@dataclass(frozen=True)
+class DrillRequest:
+    """What is drilled: the chosen rows of a table, and how."""
 
-    `scale` multiplies every run's deadline, for slow hosts. What passed in `earlier` stands as it was and is not run again.
-    `afresh`: no process is forked from one that has imported torch; slow, and what the forked ones have to be equal to.
-    """
+    table: Faults
+    chosen: tuple[Fault, ...]
+    workers: int = 1
+    scale: float = 1.0
+    """Multiplies every run's deadline, for slow hosts."""
+    earlier: Record | None = None
+    """A drill that was stopped: what passed in it stands as it was and is not run again."""
+    afresh: bool = False
+    """Whether no process is forked from one that has imported torch: slow, and what the forked ones have to be equal to."""
+
+    @property
+    def left(self) -> int:
+        """How many runs there are to do, with a fault and without one."""
+        every = len(self.chosen) + len(cleans(self.chosen))
+        return every - len(passed_earlier(self.earlier, self.chosen))
+
+
+def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
+    """Run the drill and return its record, one check per fault; `finished` hears of each as it ends."""
+    table, chosen, scale, earlier = request.table, request.chosen, request.scale, request.earlier
     began, used = time.monotonic(), _core_seconds()
     facts = provenance.host_facts(stacks.load(STACK))
-    record = writer.begin("drill", STACK, facts | {"faults": len(chosen), "of": len(table.rows), "workers": workers})
+    counts = {"faults": len(chosen), "of": len(table.rows), "workers": request.workers}
+    record = writer.begin("drill", STACK, facts | counts)
     if earlier is not None:
         record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
-    ended = standing(earlier, chosen)
+    ended = passed_earlier(earlier, chosen)
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
-    servers = ForkServers(() if afresh else table.forked, scratch / "servers")
+    servers = ForkServers(() if request.afresh else table.forked, scratch / "servers")
     every = [*(_clean_job(one, scale, servers) for one in cleans(chosen))]
     every += [_fault_job(fault, scale, servers) for fault in chosen]
     jobs = [job for job in every if job.name not in ended]
     try:
         with serving(servers, [run for job in jobs for run in job.forks]):
-            for check in _run(jobs, scratch, workers):
+            for check in _run(jobs, scratch, request.workers):
                 ended[check.id] = check
-                told(check)
+                finished(check)
             record.provenance |= servers.counted()
         record.provenance["core seconds"] = round(_core_seconds() - used)
     except KeyboardInterrupt:
-        told(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
+        finished(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
         ended[left.id] = left
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     names = [*(fault.name for fault in chosen), *(one.name for one in cleans(chosen)), "drill"]
     record.checks = [ended[name] for name in names if name in ended]
     record.checks.append(compare.compare_coverage(table, suites.defined()))
-    told(record.checks[-1])
+    finished(record.checks[-1])
     record.verdict = overall(check.verdict for check in record.checks)
     record.seconds = time.monotonic() - began + (earlier.seconds if earlier else 0.0)
     return record
@@ -111,7 +120,7 @@ def _core_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def standing(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
+def passed_earlier(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
     """Return what passed earlier of this drill's runs, by name; a run without a fault is of no use to a row that was not there, or red."""
     passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
     open_ = [fault for fault in chosen if fault.name not in passed]

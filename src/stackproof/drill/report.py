@@ -21,7 +21,7 @@ class LiveTable:
         self.console, self._total, self._done = console, total, 0
         self._line("", "fault", "caught by", "green", "s", "bold")
 
-    def told(self, check: Check) -> None:
+    def show(self, check: Check) -> None:
         """Show one row; what went wrong stands below it."""
         self._done += 1
         passed = check.verdict is Verdict.PASSED

@@ -53,7 +53,7 @@ def add(verbs: Verbs) -> None:
         help="a check or a command hangs after so long",
     )
     gate.add_common(verb)
-    gate.add_outputs(verb)
+    arguments.add_shared(verb, *arguments.REPORTS)
     verb.add_argument("--unlike", action="store_true", help="search although the devices or drivers differ")
     verb.add_argument(
         "--continue",

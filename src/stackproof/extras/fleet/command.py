@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.api.base import Refusal, advice, files, plain, suggestion
-from stackproof.api.command import arguments, locked
+from stackproof.api.command import arguments, locks
 from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _add_plan(steps: Verbs) -> None:
     step = arguments.add(steps, "plan", help_, _plan)
     help_ = "a new folder on a disk that all hosts share"
     step.add_argument("folder", type=arguments.folder, metavar="FOLDER", help=help_)
-    arguments.add_stack(step, required=True)
+    arguments.add_shared(step, "--stack", required=True)
     step.add_argument("--hosts", metavar="LIST", help="who, as schedulers write it: 'node[01-16],login1'")
     step.add_argument("--hosts-file", type=Path, metavar="FILE", help="who, a name a line")
     step.add_argument("--profile", choices=_PROFILES, help="how much (default: tiny on a CPU, else full)")
@@ -83,7 +83,7 @@ def _add_run(steps: Verbs) -> None:
     help_ = "ask the hosts of a plan, under Slurm: an array with a task pinned to each host"
     step = arguments.add(steps, "run", help_, _run)
     step.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the plan")
-    arguments.add_stack(step)
+    arguments.add_shared(step, "--stack")
     help_ = (
         "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
     )
@@ -96,7 +96,7 @@ def _add_run(steps: Verbs) -> None:
     step.add_argument("--at-once", type=arguments.count, default=0, metavar="N", help=help_)
     help_ = "wait for so long, cancel what then still waits for a dead host, and judge"
     step.add_argument("--wait", type=arguments.minutes, default=0.0, metavar="MINUTES", help=help_)
-    arguments.add_deadline_scale(step)
+    arguments.add_shared(step, "--deadline-scale")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -151,12 +151,12 @@ def _add_card(steps: Verbs) -> None:
     step = arguments.add(steps, "card", help_, _card)
     help_ = "the folder of the sweep, which all hosts share"
     step.add_argument("folder", type=arguments.folder, metavar="FOLDER", help=help_)
-    arguments.add_stack(step)
+    arguments.add_shared(step, "--stack")
     step.add_argument("--host", metavar="NAME", help="who this is (default: as the scheduler says, or the host's name)")
     step.add_argument("--again", action="store_true", help="also where this host has answered already")
     help_ = "build the environment of the stack's lock, and go on in it"
-    step.add_argument(locked.FLAG, action="store_true", help=help_)
-    arguments.add_deadline_scale(step)
+    arguments.add_shared(step, "--locked", help=help_)
+    arguments.add_shared(step, "--deadline-scale")
 
 
 def _card(options: argparse.Namespace) -> int:
@@ -180,7 +180,7 @@ def _card(options: argparse.Namespace) -> int:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
     if options.locked:
-        return locked.again([stack], options.given)
+        return locks.again([stack], options.given)
     profile, without, id_ = (chosen.profile, chosen.without, chosen.id) if chosen else (_PROFILES[0], (), "")
     order = card.CardOrder(stack, folder.absolute(), host, profile, without, options.deadline_scale, id_)
     if card.answered(order) and not options.again:

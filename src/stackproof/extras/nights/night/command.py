@@ -29,7 +29,7 @@ def add(verbs: Verbs) -> None:
         "a runner's night: doctor, smoke, verify, today's state measured beside the anchor, steps found and confirmed"
     )
     verb = arguments.add(verbs, "night", help_, _run)
-    arguments.add_stack(verb, required=True)
+    arguments.add_shared(verb, "--stack", required=True)
     verb.add_argument(
         "--anchor",
         choices=["new"],
@@ -39,12 +39,11 @@ def add(verbs: Verbs) -> None:
         "--continue", dest="resume", action="store_true", help="go on with the last night, which was stopped"
     )
     _add_amount(verb)
-    arguments.add_markdown(verb)
-    arguments.add_outputs(verb, junit=False)
+    arguments.add_shared(verb, "--markdown", *arguments.RECORD)
     verb.add_argument(
         "--site", type=arguments.folder, metavar="DIR", help="where the site goes (default: results/site)"
     )
-    arguments.add_deadline_scale(verb)
+    arguments.add_shared(verb, "--deadline-scale")
 
 
 def _add_amount(verb: argparse.ArgumentParser) -> None:
@@ -82,9 +81,10 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="before a disturbed night is measured again (default: likewise)",
     )
-    arguments.add_unpinned(
+    arguments.add_shared(
         verb,
-        "in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then",
+        "--unpinned",
+        help="in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then",
     )
 
 
