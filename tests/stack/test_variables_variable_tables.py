@@ -110,6 +110,6 @@ def test_a_broken_table_is_named(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "x.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal) as refusal:
-        variables._family(path)
+        variables.family_of(path)
     assert str(path) in str(refusal.value)
     assert said in str(refusal.value)

@@ -70,9 +70,5 @@ def require(stack: Stack, name: str) -> None:
 
 
 def withhold(name: str, seen: str = "") -> NoReturn:
-    """End the check as skipped by a rule whose condition only the check can see; `seen` is what it saw.
-
-    Raises:
-        CapabilityMissing: always, with the rule and what was seen, else its reason.
-    """
+    """End the check as skipped, `CapabilityMissing`, by a rule whose condition only the check can see; `seen` is what it saw."""
     raise CapabilityMissing(f"{places.table('capabilities.toml')}, {name}: {seen or rules()[name].reason}")

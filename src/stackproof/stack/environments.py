@@ -281,21 +281,13 @@ def mirror_hint(said: str) -> str:
 
 
 def prepare_asv(say: Say = print) -> Path:
-    """Return the interpreter of asv's environment, made unless it is there and its requirements are the same.
-
-    Raises:
-        Refusal: it cannot be made.
-    """
+    """Return the interpreter of asv's environment, made unless it is there and its requirements are the same."""
     content = b"\0".join((REQUIREMENTS.read_bytes(), PROJECT.read_bytes()))
     return _tool(ASV_HOME, "asv's environment", ["-r", str(REQUIREMENTS), "-r", str(PROJECT)], content, say)
 
 
 def prepare_judges(say: Say = print) -> Path:
-    """Return the interpreter of the environment in which variants are compared, made once for all stacks.
-
-    Raises:
-        Refusal: it cannot be made.
-    """
+    """Return the interpreter of the environment in which variants are compared, made once for all stacks."""
     wanted = list(read_toml(PROJECT)["dependency-groups"][_JUDGES])
     return _tool(JUDGES_HOME, "the environment that compares variants", wanted, "\n".join(wanted).encode(), say)
 

@@ -277,11 +277,7 @@ def examine(
 
 
 def known(environ: Mapping[str, str], families: Collection[str] | None = None) -> Known:
-    """Say which of the variables that are set can be checked, so that silence about the others is no claim.
-
-    Raises:
-        Refusal: a table is broken, or no table has a family of that name.
-    """
+    """Say which of the variables that are set can be checked, so that silence about the others is no claim."""
     chosen, environ = _chosen(families), public(environ)
     rows = {name: row for family in chosen for name, row in family.variables.items() if name in environ}
     checked = tuple(sorted(name for name, row in rows.items() if row.grammar))

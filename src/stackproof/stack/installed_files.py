@@ -155,10 +155,8 @@ def compare(
         deep: hash every file again, whatever is remembered of it.
         store: where hashes of files are kept that other environments hold too (`shared_hashes`).
     """
-    rows = [row for record in records(site) for row in listed(record)]
-    hashed = [row for row in rows if row.hash]
+    rows, hashed, marks = _marked(site)
     known = {} if deep else remembered(site / CACHE)
-    marks = {row.path: mark(f"{site}/{row.path}", row.hash) for row in hashed}
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
     given = stamp.get(FLAWED)
     flawed = given if isinstance(given, dict) else {}
@@ -179,15 +177,20 @@ def seals(site: Path, store: Path | None = None) -> dict[str, object]:
     Every file is read once for that, and remembered, so that the first proof need not. Wheels were held against the lock's
     hashes as they were unpacked: a file that differs from RECORD now differs in the wheel (the METADATA of IPEX 2.8.0 does).
     """
-    rows = [row for record in records(site) for row in listed(record)]
-    hashed = [row for row in rows if row.hash]
-    marks = {row.path: mark(f"{site}/{row.path}", row.hash) for row in hashed}
+    rows, hashed, marks = _marked(site)
     shared = SharedHashes(store)
     flawed = {path: hash_of(site / path, "sha256") for path, _ in _differences(site, hashed, shared) if marks[path]}
     shared.keep()
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in flawed}, {})
     beside = {name: hash_of(site / name, "sha256") for name in strays(site, rows)}
     return {SEALED: seal_of(site), BESIDE: beside, FLAWED: flawed}
+
+
+def _marked(site: Path) -> tuple[list[Listed], list[Listed], dict[str, str]]:
+    """Return what all RECORDs list, what of it has a hash, and the marks of that by path."""
+    rows = [row for record in records(site) for row in listed(record)]
+    hashed = [row for row in rows if row.hash]
+    return rows, hashed, {row.path: mark(f"{site}/{row.path}", row.hash) for row in hashed}
 
 
 def _as_built(site: Path, path: str, flawed: Mapping[str, object]) -> bool:

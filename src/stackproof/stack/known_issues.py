@@ -131,11 +131,7 @@ def today() -> datetime.date:
 
 
 def load(stack: Stack) -> tuple[KnownIssue, ...]:
-    """Return the stack's rows that hold where it runs: on its cards, or in its rehearsal.
-
-    Raises:
-        Refusal: the file is broken; the sentence names file, key and what is allowed.
-    """
+    """Return the stack's rows that hold where it runs: on its cards, or in its rehearsal."""
     project = projects.current()
     paths = [stack.folder / "known_issues.toml", *([project.known_issues] if project and project.known_issues else [])]
     wanted = "rehearsal" if stack.rehearsed else "cards"

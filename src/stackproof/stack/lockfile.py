@@ -106,11 +106,7 @@ class Lock:
 
 
 def read(path: Path) -> Lock:
-    """Return the lock, or refuse with the file, the line where there is one, and the remedy.
-
-    Raises:
-        Refusal: the file is missing, truncated, edited by hand, or not a lock.
-    """
+    """Return the lock; one that is missing, truncated or edited by hand is refused with file, line and remedy."""
     try:
         raw = path.read_bytes()
         lines = raw.decode("utf-8").splitlines(keepends=True)
@@ -130,11 +126,7 @@ def read(path: Path) -> Lock:
 
 
 def read_of(path: Path, stack: Stack) -> Lock:
-    """Return a lock that is one of a stack.
-
-    Raises:
-        Refusal: it cannot be read, or its header names another stack, or a rehearsal where the stack itself is meant.
-    """
+    """Return a lock; one of another stack, or a rehearsal's where the stack itself is meant, is refused."""
     found, own = read(path), read(stack.lock)
     for key, what in (("stack", "of the stack"), ("kind", "of the kind")):
         if found.header[key] != own.header[key]:
@@ -202,11 +194,7 @@ def _broken(path: Path, line: int, what: str) -> Refusal:
 
 
 def requirements(path: Path) -> list[Requirement]:
-    """Return what a `requirements.in` asks for; a name without a range is refused.
-
-    Raises:
-        Refusal: a line cannot be read, or names a package without a range.
-    """
+    """Return what a `requirements.in` asks for; a line that cannot be read, or a name without a range, is refused."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

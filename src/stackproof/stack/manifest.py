@@ -113,11 +113,7 @@ def path_of(stack: Stack) -> Path:
 
 
 def load(stack: Stack) -> Manifest | None:
-    """Read the manifest of a stack; None if nobody has written one.
-
-    Raises:
-        Refusal: it is broken, or speaks of a suite that does not exist: then a whole suite has vanished.
-    """
+    """Read the manifest of a stack, None if nobody has written one; a suite that does not exist is refused, for it has vanished."""
     path = path_of(stack)
     return read(path, stack) if path.exists() else None
 

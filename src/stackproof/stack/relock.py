@@ -108,11 +108,7 @@ Say = Callable[[str], None]
 
 
 def lock(stack: Stack, uv: Path, *, upgrade: bool = False, say: Say = print) -> list[Path]:
-    """Write the stack's lock, and its rehearsal's where that differs; existing pins stay unless `upgrade`.
-
-    Raises:
-        Refusal: the inputs are broken or uv found no solution; the existing locks are untouched.
-    """
+    """Write the stack's lock, and its rehearsal's where that differs; existing pins stay unless `upgrade`, all if uv finds no solution."""
     assert not stack.rehearsed, "a rehearsal has no vendor rows left; its lock is made with the stack's own"
     say(f"resolving {stack.name}")
     wanted = requirements(stack.inputs)

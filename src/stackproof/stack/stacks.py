@@ -44,16 +44,15 @@ def _suites_in(folder: Path) -> set[str]:
     return {path.parent.name for path in folder.glob("*/test_*.py")}
 
 
-def _python(text: str) -> str:
-    if not re.fullmatch(r"3\.[1-9][0-9]", text):
-        raise ValueError(f"contains {text!r}; allowed: '3.10' or newer, the preferred one first")
-    return text
+def _like(pattern: str, why: str) -> Parsed:
+    """Return the mark of a text of this pattern; another one is refused with why."""
 
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(why.format(repr(text)))
+        return text
 
-def _one_word(text: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
-        raise ValueError(f"is {text!r}; allowed: one lower-case word as torch writes it, without an index")
-    return text
+    return Parsed(parse)
 
 
 def _own_folder(text: str) -> str:
@@ -62,7 +61,10 @@ def _own_folder(text: str) -> str:
     return str(ROOT / text)
 
 
-_Word = Annotated[str, Parsed(_one_word)]
+_Python = Annotated[str, _like(r"3\.[1-9][0-9]", "contains {}; allowed: '3.10' or newer, the preferred one first")]
+_Word = Annotated[
+    str, _like("[a-z][a-z0-9_]*", "is {}; allowed: one lower-case word as torch writes it, without an index")
+]
 _State = Literal["set", "unset", "any"]
 _Fewest = Mapping[Annotated[str, OneOf(suites)], int]
 
@@ -158,7 +160,7 @@ class Stack:
     name: str
     folder: Path
     title: str
-    pythons: Annotated[tuple[Annotated[str, Parsed(_python)], ...], Key("python")]
+    pythons: Annotated[tuple[_Python, ...], Key("python")]
     hardware: str
     """The torch device type that the stack is about; `device` differs from it in a rehearsal."""
     device: _Word

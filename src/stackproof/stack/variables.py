@@ -364,25 +364,6 @@ class Variable:
     """The variable that adds words of its own; where it is set, no word is wrong."""
 
 
-@dataclass(frozen=True)
-class Family:
-    """The variables of one library: how their names begin, which are known, and where that was read."""
-
-    name: str
-    title: str
-    link: str
-    read_by: tuple[str, ...]
-    """Toolkits and backends of collectives whose libraries read them; `torch`: every stack's do."""
-    prefixes: tuple[str, ...]
-    generated: tuple[str, ...]
-    """Beginnings of names that are made of parts, so that no list can hold them."""
-    variables: Mapping[str, Variable]
-    complete: bool = False
-    """Whether the names are those of the library itself, so that one that is not among them is likely a slip."""
-    secrets: tuple[str, ...] = ()
-    """Names of tokens and keys: their values are neither checked nor shown."""
-
-
 def _names() -> tuple[str, ...]:
     return tuple(families())
 
@@ -445,13 +426,6 @@ class Combination:
 
 def _matches(environ: Mapping[str, str], name: str, pattern: re.Pattern[str]) -> bool:
     return name in environ and pattern.fullmatch(environ[name]) is not None
-
-
-@cache
-def families() -> Mapping[str, Family]:
-    """Load every family, by the name of its file."""
-    paths = [path for path in sorted(TABLES.glob("*.toml")) if path.name not in (GRAMMARS, COMBINATIONS, NAMES)]
-    return {path.stem: _family(path) for path in paths}
 
 
 @dataclass(frozen=True)
@@ -545,44 +519,51 @@ class _Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
-    """The file of a family: names that take any value, names by shared grammar, and rows of single variables."""
+class Family:
+    """The variables of one library: how their names begin, which are known, and where that was read."""
 
+    name: str
     title: str
     link: str
     read_by: tuple[str, ...]
+    """Toolkits and backends of collectives whose libraries read them; `torch`: every stack's do."""
     prefixes: tuple[str, ...]
     generated: tuple[str, ...] = ()
+    """Beginnings of names that are made of parts, so that no list can hold them."""
     complete: bool = False
+    """Whether the names are those of the library itself, so that one that is not among them is likely a slip."""
     secrets: tuple[str, ...] = ()
+    """Names of tokens and keys: their values are neither checked nor shown."""
     names: tuple[str, ...] = ()
+    """Names that take any value."""
     values: Mapping[Annotated[str, OneOf(_grammars)], tuple[str, ...]] = field(default_factory=dict)
+    """Names by shared grammar."""
     option: tuple[_Named, ...]
     variable: tuple[_Row, ...]
 
+    @cached_property
+    def variables(self) -> Mapping[str, Variable]:
+        """All of them, by name."""
+        options = {row.name: Grammar(row.form) for row in self.option}
+        found = {name: Variable(name, None, Level.WARNING, self.link) for name in self.names}
+        for key, grammar in _grammars().items():
+            found |= {name: Variable(name, grammar, Level.WARNING, self.link) for name in self.values.get(key, ())}
+        for row in self.variable:
+            values = row.values(options), row.level, row.link or self.link
+            found[row.name] = Variable(row.name, *values, row.literal, row.expands, row.below, row.opened_by)
+        return found
 
-def _family(path: Path) -> Family:
-    read = Table.load(path).row(_File)
-    options = {row.name: Grammar(row.form) for row in read.option}
-    found = {name: Variable(name, None, Level.WARNING, read.link) for name in read.names}
-    for key, grammar in _grammars().items():
-        found |= {name: Variable(name, grammar, Level.WARNING, read.link) for name in read.values.get(key, ())}
-    for row in read.variable:
-        link = row.link or read.link
-        found[row.name] = Variable(
-            row.name, row.values(options), row.level, link, row.literal, row.expands, row.below, row.opened_by
-        )
-    return Family(
-        path.stem,
-        read.title,
-        read.link,
-        read.read_by,
-        read.prefixes,
-        read.generated,
-        found,
-        read.complete,
-        read.secrets,
-    )
+
+@cache
+def families() -> Mapping[str, Family]:
+    """Load every family, by the name of its file."""
+    paths = [path for path in sorted(TABLES.glob("*.toml")) if path.name not in (GRAMMARS, COMBINATIONS, NAMES)]
+    return {path.stem: family_of(path) for path in paths}
+
+
+def family_of(path: Path) -> Family:
+    """Load a family's file."""
+    return Table.load(path).row(Family, name=path.stem)
 
 
 def relevant(stack: Stack) -> tuple[str, ...]:
