@@ -23,8 +23,6 @@ from stackproof.base.errors import Refusal
 MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
 _PATIENCE_S, _POLL_S = 3.0, 0.05
-_HEARD: dict[Path, int] = {}
-"""Pipes that were found to be read, open until they are written to."""
 _ROOM = 1 << 16
 """Bytes for which there is room unless a disk is full."""
 _KINDS = (
@@ -285,7 +283,7 @@ def why_unwritable(path: Path) -> str:
     if kind := next((said for holds, said in _KINDS[:2] if holds(mode)), ""):
         return kind
     if stat.S_ISFIFO(mode) and not str(path).startswith(_OPENED):
-        return _why_unheard(path)
+        return "is a named pipe, which may have no reader; name a file, or let the shell open it: >(command)"
     return "" if os.access(path, os.W_OK) else "cannot be written (Permission denied)"
 
 
@@ -313,27 +311,6 @@ def why_no_folder(path: Path) -> str:
         return f"cannot be written ({error.strerror})"
 
 
-def _why_unheard(path: Path) -> str:
-    """Say why a pipe cannot be written to; one that is read stays open until then, as its reader leaves when a writer does."""
-    try:
-        heard = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-        if (before := _HEARD.pop(path.resolve(), None)) is not None:
-            os.close(before)
-        _HEARD[path.resolve()] = heard
-    except OSError as error:
-        return "is a pipe that nobody reads" if error.errno == errno.ENXIO else f"cannot be written ({error.strerror})"
-    return ""
-
-
-def _write_out(path: Path, text: str) -> None:
-    """Write to a pipe or a device, by what `_why_unheard` has opened if it has."""
-    heard = _HEARD.pop(path.resolve(), None)
-    if heard is not None:
-        os.set_blocking(heard, True)
-    with path.open("w", encoding="utf-8") if heard is None else os.fdopen(heard, "w", encoding="utf-8") as stream:
-        stream.write(text)
-
-
 def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool = True) -> None:
     """Replace `path` in one step, so that a killed run leaves either the old file or the new one.
 
@@ -341,7 +318,7 @@ def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool 
     if it says no other. `durably`: on the disk when this returns, so that a host that loses power keeps it too.
     """
     if path.exists() and not path.is_file():
-        _write_out(path, text)
+        path.write_text(text, encoding="utf-8")
         return
     path = path.resolve()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
