@@ -15,7 +15,7 @@ from .making import TRACEBACK, evidence
 def found(folder: Path, text: str) -> list[Death]:
     """Return the deaths in a log."""
     seen = evidence(folder, text, rules.probes())
-    return deaths.deaths(seen, People(seen))
+    return [death for death in deaths.deaths(seen, People(seen)) if death.weight is not Weight.SENTENCE]
 
 
 ENDS = {

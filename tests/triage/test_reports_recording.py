@@ -47,7 +47,7 @@ def test_expectations_and_contradictions_are_checks(tmp_path: Path) -> None:
     record = written(tmp_path, reports.report(run, ["efa"]))
     verdicts = {check.id: check.verdict for check in record.checks}
     assert verdicts == {
-        "triage::root-cause": Verdict.PASSED,
+        "triage::root-cause": Verdict.FAILED,
         "triage::asked-is-in-effect": Verdict.FAILED,
         "triage::expect[efa]": Verdict.FAILED,
     }

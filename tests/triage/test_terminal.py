@@ -33,7 +33,7 @@ def test_root_cause_is_the_first_line() -> None:
 
 def test_sections_of_a_training_log() -> None:
     text = shown(triage_corpus.judge("xpu-lora-two-cards.log"))
-    assert text.startswith("CLEAN  it ended well (line 137: ")
+    assert text.startswith("CLEAN  it ended well (line 129: ")
     assert "training           207 steps, 5.881 samples/s, 0.372 steps/s, loss 1.745 -> 1.3035" in text
     assert "odd                NIC br-1894cb0b4cfd" in text
     assert "chose a container bridge" not in text

@@ -30,7 +30,7 @@ def triage(*arguments: str, stdin: bytes | None = None, cwd: Path | None = None)
         (["plain-training.log"], 6, "CANNOT SAY  no failure"),
         (["dcu-lora-eight-cards.log"], 0, "CLEAN  it ended well (line "),
         (["nccl-duplicate-gpu-two-nodes.log"], 1, "ROOT CAUSE  rank 0 (then 1): two ranks on one card"),
-        (["efa-missing-in-container.log"], 1, "CONTRADICTION  the provider efa was asked for"),
+        (["efa-missing-in-container.log"], 1, "ROOT CAUSE  the EFA plug-in of NCCL finds no provider"),
         (["efa-with-rdma.log", "--expect", "efa", "--expect", "rdma"], 0, "CLEAN"),
         (["efa-without-rdma.log", "--expect", "rdma"], 1, "NOT HELD  rdma: no: "),
         (["torchrun-per-rank"], 1, "ROOT CAUSE  rank 2: the card's memory is full"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from stackproof.triage.survival import Survival
 
 _MOST_LINES = 6
 _MESSAGE_LINES = 8
+_ONE_EVENT = 25  # lines within which a library says the same once more, and better
+_GROUP = re.compile(r"\{(\w+)\}")
 
 
 def judge(evidence: Evidence) -> Diagnosis:
@@ -25,14 +28,24 @@ def judge(evidence: Evidence) -> Diagnosis:
     candidates = _candidates(known, people, evidence)
     later = Survival(evidence, candidates)
     found.end = later.end
-    found.survived = [row for row in candidates if later.outlived(row)]
-    failed = [row for row in candidates if row not in found.survived]
+    found.earlier = [row for row in candidates if later.in_earlier_run(row)]
+    found.survived = [row for row in candidates if row not in found.earlier and later.outlived(row)]
+    failed = [row for row in candidates if row not in found.earlier and row not in found.survived]
+    if candidates and not failed:
+        failed = [
+            row
+            for row in _ended(known, evidence, people)
+            if row.hint and not later.outlived(row) and not later.in_earlier_run(row)
+        ]
+    if later.disputed(failed):
+        found.survived, failed, found.end = found.survived + failed, [], None
     found.consequences = [row for row in failed if row.kind == CONSEQUENCE]
     ranked, found.ordered = _by_time([row for row in failed if row.kind == FAULT])
     if not ranked:
         ranked = _by_time(found.consequences)[0][:1]
+    ranked = _special_first(ranked)
     found.root = ranked[0] if ranked else None
-    found.others = ranked[1:]
+    found.others = [row for row in ranked[1:] if not row.hint]
     found.consequences = [row for row in found.consequences if row is not found.root]
     if found.root:
         found.collective = _collective(evidence, people, found.root)
@@ -61,10 +74,14 @@ class _Known:
     def finding(self, row: Signature, people: People, hits: Iterable[Hit] | None = None) -> Incident:
         """Return the finding for a row, with all or some of its hits."""
         tally = self.evidence.tally(row.id)
-        chosen = sorted(tally.first.values() if hits is None else hits, key=lambda hit: hit.place)
+        chosen = tally.edges if hits is None else list(hits)
         who = tuple(dict.fromkeys(map(people.who, chosen)))
-        facts = (row.title, row.cause, row.remedy, row.link, row.certainty)
-        return Incident(row.id, row.kind, *facts, who, tally.count, tuple(chosen[:_MOST_LINES]), lasting=row.lasting)
+        title = _GROUP.sub(lambda found: chosen[0].groups.get(found[1], "?"), row.title)
+        facts = (title, row.cause, row.remedy, row.link, row.certainty)
+        shown = chosen if len(chosen) <= _MOST_LINES else [*chosen[: _MOST_LINES - 1], chosen[-1]]
+        return Incident(
+            row.id, row.kind, *facts, who, tally.count, tuple(shown), lasting=row.lasting, general=row.general
+        )
 
     def best(self, text: str) -> Signature | None:
         """Return the row that fits a text best: certain before likely, with conditions before without, the longer text first."""
@@ -72,8 +89,14 @@ class _Known:
         return max(fitting, key=_precision, default=None)
 
 
-def _precision(row: Signature) -> tuple[bool, int, bool, int]:
-    return row.kind == NOISE, row.certainty == CERTAIN, bool(row.context), max(map(len, row.literals))
+def _precision(row: Signature) -> tuple[bool, bool, bool, bool, int]:
+    return (
+        row.kind == NOISE,
+        not row.general,
+        row.certainty == CERTAIN,
+        bool(row.context),
+        max(map(len, row.probe.texts)),
+    )
 
 
 def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incident]:
@@ -85,18 +108,20 @@ def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incid
 
 
 def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
-    """Return how a run was ended where nothing says why: by a signal from outside, by a hand, by a launcher; else a complaint."""
+    """Return what complained, where nothing says why a run ended; else how it was ended: from outside, by a hand, by a launcher."""
     found = deaths(evidence, people)
     followed = [death for death in found if death.weight is Weight.FOLLOWED]
-    complaints = [death for death in found if death.weight is Weight.HINT and known.best(death.hit.text) is None]
-    if followed:
-        return [replace(_unknown(followed[0], followed[:1], []), kind=CONSEQUENCE)]
-    return [replace(_unknown(death, [death], []), hint=True) for death in complaints[:1]]
+    for weight in (Weight.HINT, Weight.SENTENCE):
+        complaints = [death for death in found if death.weight is weight and known.best(death.hit.text) is None]
+        if complaints and (weight is Weight.HINT or not followed):
+            vague = weight is Weight.SENTENCE
+            return [replace(_unknown(death, [death], []), hint=not followed, general=vague) for death in complaints]
+    return [replace(_unknown(death, followed[:1], []), kind=CONSEQUENCE) for death in followed[:1]]
 
 
 def _recognised(known: _Known, people: People, row: Signature) -> Incident | None:
     """Return the finding for a signature, unless another one explains each of its lines better."""
-    own = [hit for hit in known.evidence.tally(row.id).first.values() if known.best(hit.text) is row]
+    own = [hit for hit in known.evidence.tally(row.id).edges if known.best(hit.text) is row]
     return known.finding(row, people, own) if own else None
 
 
@@ -198,12 +223,16 @@ def _unknown(death: Death, ended: list[Death], chains: list[Position]) -> Incide
     """Describe an end that no signature knows, with the exception that it began as and the first complaint of a library."""
     first = _beginning(death, ended, chains)
     began = f", which began as: {first.what.removeprefix('raised ')}" if first is not death else ""
-    hints = [other for other in ended if other.weight is Weight.HINT and other.hit.place < death.hit.place]
+    hints = sorted(
+        (other for other in ended if other.weight in (Weight.HINT, Weight.SENTENCE)), key=lambda other: other.weight
+    )
+    hints = [other for other in hints if other.hit.place < death.hit.place][:1]
     complaint = f"; before that it {hints[0].what}" if hints else ""
-    hits = tuple(row.hit for row in (first, death, *hints[:1]))
+    hits = tuple(row.hit for row in (first, death, *hints))
     cause = f"{UNKNOWN}: it {death.what}{began}{complaint}"
     remedy = "Read the lines below; if the cause turns out to be a common one, add a signature to data/signatures"
-    return Incident("", FAULT, f"it {death.what}", cause, remedy, "", "", (death.who,), 1, tuple(dict.fromkeys(hits)))
+    title = f"it {death.what}{complaint if death.weight >= Weight.SIGNAL else ''}"
+    return Incident("", FAULT, title, cause, remedy, "", "", (death.who,), 1, tuple(dict.fromkeys(hits)))
 
 
 def _beginning(death: Death, ended: list[Death], chains: list[Position]) -> Death:
@@ -230,6 +259,15 @@ def _by_time(rows: list[Incident]) -> tuple[list[Incident], bool]:
     if all(row.first.seconds is not None for row in rows):
         return sorted(rows, key=lambda row: (row.first.seconds or 0.0, row.first.place)), True
     return sorted(rows, key=lambda row: (row.certainty != CERTAIN, not row.signature, row.first.place)), False
+
+
+def _special_first(ranked: list[Incident]) -> list[Incident]:
+    """Return the findings; where the first is a general one, one that knows more and is said with it comes before."""
+    for row in ranked[1:] if ranked and ranked[0].general else ():
+        first, here = ranked[0].first.place, row.first.place
+        if row.signature and not row.general and here.source == first.source and here.line - first.line <= _ONE_EVENT:
+            return [row, *(other for other in ranked if other is not row)]
+    return ranked
 
 
 def _collective(evidence: Evidence, people: People, root: Incident) -> str:

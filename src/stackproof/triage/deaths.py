@@ -17,6 +17,7 @@ CUT = "an exception whose text the log does not hold"
 _FRAME = re.compile(r"\s*File \"")
 _LAUNCHER_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SPOKEN_OF = re.compile(r"\(pid: (\d{1,9})\)|\bby PID (\d{1,9})")
+_LAST = 5  # lines at the end of a log in which a mere sentence says how it ended
 _SHELL_OFFSET = 128  # a shell reports a signal as 128 + its number
 
 
@@ -31,7 +32,9 @@ class Weight(IntEnum):
     """It ended with an exit code."""
     HINT = 3
     """A library complained; whether anything ended is not shown."""
-    FOLLOWED = 4
+    SENTENCE = 4
+    """A sentence at the end of the log sounds like a failure."""
+    FOLLOWED = 5
     """It was ended because something else had failed, or only repeats that."""
 
 
@@ -86,7 +89,9 @@ def deaths(evidence: Evidence, people: People) -> list[Death]:
     )
     found = _outermost(found)
     told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
-    return [death for death in found if _line(death) not in (ignored if death.hit.block else told)]
+    found = [death for death in found if _line(death) not in (ignored if death.hit.block else told)]
+    better = {_line(death): death.weight for death in sorted(found, key=lambda death: -death.weight)}
+    return [death for death in found if death.weight < Weight.HINT or death.weight <= better[_line(death)]]
 
 
 def _outermost(found: list[Death]) -> list[Death]:
@@ -111,6 +116,12 @@ def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[De
     if ending.role not in (rules.FATAL, rules.EXIT, rules.BARE, rules.HINT, rules.HANG):
         return
     for hit in evidence.tally(ending.probe.key).kept:
+        if (
+            ending.weak
+            and ending.role == rules.HINT
+            and evidence.files[hit.place.source].lines - hit.place.line > _LAST
+        ):
+            continue
         who = people.who(hit)
         if hit.groups.get("code") == "0":
             continue
@@ -160,5 +171,6 @@ def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
     if ending.role == rules.HANG:
         return Death(who, Weight.SIGNAL, "hung until its deadline (a dump of its stack follows in the log)", hit)
     name = rules.words().get(what)
-    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
+    hint = Weight.SENTENCE if ending.weak else Weight.HINT
+    weight = hint if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
     return Death(who, weight, f"was ended by {name}" if name else f"said {what}{said}", hit)

@@ -28,6 +28,8 @@ class Incident:
     hits: tuple[Hit, ...]
     lasting: bool = False
     """Whether it stays a failure of a run that went on."""
+    general: bool = False
+    """Whether a more special one that is said with it knows more."""
     hint: bool = False
     """Whether it is only a library's complaint."""
 
@@ -45,6 +47,8 @@ class Diagnosis:
     others: list[Incident] = field(default_factory=list)
     consequences: list[Incident] = field(default_factory=list)
     survived: list[Incident] = field(default_factory=list)
+    earlier: list[Incident] = field(default_factory=list)
+    """What ended earlier runs in the same file."""
     noise: list[Incident] = field(default_factory=list)
     collective: str = ""
     end: Hit | None = None
@@ -56,4 +60,7 @@ class Diagnosis:
     def signatures(self) -> set[str]:
         """The names of all that was recognised."""
         found = [self.root] if self.root else []
-        return {row.signature for row in (*found, *self.others, *self.consequences, *self.survived, *self.noise)}
+        return {
+            row.signature
+            for row in (*found, *self.others, *self.consequences, *self.survived, *self.earlier, *self.noise)
+        }

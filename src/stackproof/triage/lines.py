@@ -67,7 +67,7 @@ _BEGINNING = {
 }
 _BAR = re.compile(r"[^<\n]{0,400}\[\d+:\d\d(?::\d\d)?<[^\]\n]{1,80}\] *(?=\S)")
 _MOST_PREFIXES = 6
-_HEAD = 200
+_HEAD = 400
 _HOST = re.compile(r"[\w.-]+:(?P<pid>\d{1,9}):\d+ \[\d+\] ")
 _ONECCL = re.compile(r":\( *(?P<pid>\d{1,9})\) \|CCL_|:(?P<pid2>\d{1,9}):\[(?P<rank>\d{1,6})\] \|CCL_")
 _AGENT = re.compile(r"[IWEF]\d{3,4} [\d:.]+ (?P<pid>\d{1,9}) \S*torch/")

@@ -11,6 +11,7 @@ KEPT = 40
 COUNTED = 500
 """After so many hits in a file a probe is sated: its texts are looked for no longer, except at the end of the file."""
 _RANKS = 4096
+_GOES_ON = re.compile(r"\d|\.\d|[eE][+-]?\d")
 _TIED = re.compile(r"(?<![\[\\])\^|\\A|\(\?<[=!]")  # ^, \A, looking back
 
 Groups = Mapping[str, str]
@@ -40,15 +41,27 @@ class Probe:
     """Whether one line is all that it sees: in a document only a fenced one counts."""
     frugal: bool = False
     """Whether a line that it looked at in vain counts as a hit: it asks for samples of what a log is full of."""
+    late: bool = False
+    """Whether it looks only at the end of a file."""
+    raw: bool = False
+    """Whether it looks at the line as it stands, prefixes and all."""
+    whole: bool = False
+    """Whether a match must not begin or end within a number: 0.0 is not found in 0.023."""
 
     @cached_property
     def loose(self) -> bool:
         """Whether it can be tried on a line as it stands, prefixes and all, because nothing ties it to the line's beginning."""
-        return self.span == 1 and not any(_TIED.search(pattern.pattern) for pattern in self.patterns)
+        return self.span == 1 and not self.raw and not any(_TIED.search(pattern.pattern) for pattern in self.patterns)
 
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of any pattern."""
-        return next((found for pattern in self.patterns if (found := pattern.search(text))), None)
+        for pattern in self.patterns:
+            found = pattern.search(text)
+            while found and self.whole and cuts_number(text, *found.span()):
+                found = pattern.search(text, found.start() + 1)
+            if found:
+                return found
+        return None
 
 
 @dataclass(frozen=True, order=True)
@@ -91,6 +104,13 @@ class Tally:
     first: dict[Who, Hit] = field(default_factory=dict)
     last: dict[Who, Hit] = field(default_factory=dict)
 
+    @property
+    def edges(self) -> list[Hit]:
+        """The first and the last hit of each writer, in order."""
+        return sorted(
+            {hit.place: hit for hit in (*self.first.values(), *self.last.values())}.values(), key=lambda hit: hit.place
+        )
+
     def keeps(self, who: Who, room: int) -> bool:
         """Whether a hit of that writer would be remembered for good."""
         return len(self.kept) < room or who not in self.first
@@ -103,6 +123,13 @@ class Tally:
         if hit.who in self.first or len(self.first) < _RANKS:
             self.first.setdefault(hit.who, hit)
             self.last[hit.who] = hit
+
+
+def cuts_number(text: str, start: int, end: int) -> bool:
+    """Whether a part of a text begins or ends within a number."""
+    if start < end and text[end - 1].isdigit() and _GOES_ON.match(text, end):
+        return True
+    return start < end and text[start].isdigit() and bool(re.search(r"\d\.?$", text[max(0, start - 2) : start]))
 
 
 def compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:

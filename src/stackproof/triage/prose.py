@@ -32,16 +32,21 @@ _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _MACHINE = re.compile(
     r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|(?:^|\] |:\d+ )NCCL (?:INFO|WARN)|\|CCL_|\d+%\||it/s\]"
     r"|(?:srun|slurmstepd): |\w+Warning: |\[[EWIF] ?\w|^\S{0,30}[\w/]\.?[\w./-]* ?: (?=\S)|(?<!=)(?:DEBUG|INFO|WARNING|ERROR)[ :|!]|\x1b\["
+    r"|^\[ *\d+\.\d+\]|\w\.(?:cc?|cpp|cuh?|hp?p?|py|rs|go|java|txt|sh) *[:(] *\d+"
+    r"|CMake (?:Error|Warning)|^(?:\S+: )?(?:fatal )?(?:error|fatal): \S|core dumped|0x[0-9a-f]{8}"
     r"|# +(?:nThread|Using devices|Rank +\d|size +count|Out of bounds|Avg bus)|\*{5}|={10}|-{10}"
 )
 _TABLE = re.compile(r"\s*(?:\|.*\||\+[-=+]{10,}\+)\s*$")
 _RAISED = re.compile(r"[\s>#]*(?:\w+\.)*\w*(?:Error|Exception):(?:\s|$)")
 _CODE = re.compile(
     r"\s*(?:def|class|import|from|return|raise|try|except|if|elif|else|for|while|with|pass|assert|@\w+|#include|using|throw|template)\b"
-    r"|.*(?:[{(\[]|[})\]][;,]|;|[\"'],|\):)$|\s+(?:#|//) |@@ |diff --git |(?:---|\+\+\+) [ab]/"
+    r"|.*(?:[{(\[]|[})\]][;,]|;|[\"'],|\):)$|\s+(?:#|//) |#!|#SBATCH|set -|trap |srun |export |@@ |diff --git |(?:---|\+\+\+) [ab]/"
 )
 _RAN = re.compile(
     r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|\d+%\||it/s\]|\w+Warning: |>>> |\$ "
+)
+_STATEMENT = re.compile(
+    r"[-+>\s]*(?:raise|throw|print\(|assert|echo|trap|logg(?:er|ing)\.\w+\(|warnings\.warn|return|RUN)\s?['\"(\w]|[\w.-]+[=<>]\S* +# "
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`")
 _FRAME = re.compile(r"File \"[^\"]+\", line \d")
@@ -89,7 +94,10 @@ def read(data: bytes) -> Document | None:
     kinds = [_kind(part) for part in parts]
     prose = sum(len(part.texts) for part, kind in zip(parts, kinds, strict=True) if kind == "prose")
     words = sum(
-        len(text.split()) for part, kind in zip(parts, kinds, strict=True) if kind == "prose" for text in part.texts
+        len(text.split()) + len(_WIDE.findall(text)) // 2
+        for part, kind in zip(parts, kinds, strict=True)
+        if kind == "prose"
+        for text in part.texts
     )
     open_ = sum(len(part.texts) for part in parts if not part.fenced)
     if words < _FEWEST or prose < _SHARE * open_:
@@ -129,7 +137,9 @@ def _is_source(texts: Sequence[str]) -> bool:
 
 
 def quotes(text: str, begin: int) -> bool:
-    """Whether somebody quotes what stands there: within a line in `backticks`, or within a sentence in "quotation marks"."""
+    """Whether somebody quotes what stands there: in `backticks`, within a sentence in "quotation marks", or a program's own text."""
+    if _STATEMENT.match(text):
+        return True
     marked = '"' in text or "`" in text
     for found in _QUOTED.finditer(text.replace("```", "   ")) if marked else ():
         if found.start() < begin < found.end():

@@ -22,8 +22,9 @@ CERTAIN = "certain"
 CERTAINTIES = (CERTAIN, "likely")
 FOLDER = DATA / "triage"
 FATAL, EXIT, BARE, HINT, HANG = ("fatal", "exit", "bare", "hint", "hang")
-PROCESS, CHAIN, ALIVE, FINISHED, IGNORED = ("process", "chain", "alive", "finished", "ignored")
-ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, ALIVE, FINISHED, IGNORED)
+PROCESS, CHAIN, ALIVE, FINISHED, CLAIMED, IGNORED = ("process", "chain", "alive", "finished", "claimed", "ignored")
+START, COUNTER, HANDLED = ("start", "counter", "handled")
+ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, ALIVE, FINISHED, CLAIMED, IGNORED, START, COUNTER, HANDLED)
 ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact", "collective")
 YES, NO = ANSWERS = ("yes", "no")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -87,14 +88,16 @@ def _fixed(patterns: tuple[str, ...]) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """One row: how it is recognised, what it means, what to do, and texts that must and must not match."""
+    """One row: how it is recognised, what it means, what to do, and texts that must and must not match.
+
+    {group} in the title stands for what a pattern's group of that name caught. A general
+    row speaks only where no other fits.
+    """
 
     id: Annotated[str, Parsed(_name)]
-    kind: Annotated[str, OneOf(KINDS)]
+    kind: Annotated[str, OneOf(KINDS)] = FAULT
     title: Sentence
-    libraries: tuple[str, ...]
-    literals: tuple[Text, ...]
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[FoundByText, ...]
     context: tuple[FoundByText, ...] = ()
     absent: tuple[FoundByText, ...] = ()
     cause: Sentence
@@ -102,22 +105,23 @@ class Signature:
     link: Annotated[str, Parsed(_link)]
     versions: str = ""
     requirement: str = ""
-    certainty: Annotated[str, OneOf(CERTAINTIES)]
+    certainty: Annotated[str, OneOf(CERTAINTIES)] = CERTAIN
     examples: tuple[str, ...]
     near_misses: tuple[str, ...] = ()
     lasting: bool = False
+    general: bool = False
 
     def __post_init__(self) -> None:
-        for key in ("literals", "patterns", "examples"):
+        for key in ("patterns", "examples"):
             if not getattr(self, key):
                 raise Wrong(key, "is empty; it needs at least one text")
 
-    @property
+    @cached_property
     def probe(self) -> Probe:
         """What is looked for."""
-        return Probe(self.id, tuple(text.encode() for text in self.literals), compiled(self.patterns))
+        return Probe(self.id, _fixed(self.patterns), compiled(self.patterns), whole=True)
 
-    @property
+    @cached_property
     def conditions(self) -> tuple[Probe, ...]:
         """What must, and what must not, occur besides, somewhere in the same run."""
         rows = [
@@ -177,14 +181,16 @@ class Ending(Searched):
 
     Its own last words (fatal, hang), an exception without its traceback (bare), its launcher's words (exit), an error line that may
     explain it (hint). A weak one only says that something else was said before. Besides: what links two exceptions (chain), which
-    process is which rank, what a run prints while it works (alive) and when it is through (finished), and what precedes a traceback
-    that ends nothing (ignored).
+    process is which rank, what a run prints once at its start, while it works (alive), of how much (counter), when the work was done
+    (finished) and when it only says so (claimed), that a failure was dealt with (handled), and what precedes a traceback that ends
+    nothing (ignored). A raw one looks at the line with its prefixes.
     """
 
     role: Annotated[str, OneOf(ROLES)]
     weak: bool = False
     traceback: bool = False
     span: int = 1
+    raw: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,7 +203,16 @@ class Ending(Searched):
         if self.role == ALIVE:  # a log is full of it
             return self.looked_for(kept=KEPT, counted=KEPT, timed=False, frugal=True)
         terse = self.role in (BARE, HINT)
-        return self.looked_for(span=self.span, follows=self.traceback, kept=10 * KEPT, terse=terse)
+        return self.looked_for(
+            span=self.span,
+            follows=self.traceback,
+            kept=10 * KEPT,
+            terse=terse,
+            raw=self.raw,
+            timed=self.role not in (COUNTER, START, HANDLED, FINISHED, CLAIMED),
+            frugal=self.role == COUNTER,
+            late=self.role in (FINISHED, CLAIMED) or (self.role == HINT and self.weak),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

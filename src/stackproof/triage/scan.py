@@ -18,6 +18,10 @@ _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
 _MOST_CONTROL = 0.05
 _TAIL_BYTES, _TAIL_LINES = 4096, 3
+LATE = 200
+"""Lines at the end of a file in which a good end is looked for."""
+
+ByText = dict[bytes, list[Probe]]
 
 
 @dataclass
@@ -67,11 +71,12 @@ class _Plans:
     """How to look for the probes' texts."""
 
     def __init__(self, probes: Iterable[Probe]) -> None:
-        self.by_text: dict[bytes, list[Probe]] = {}
+        self.by_text: ByText = {}
+        self.late: ByText = {}
         for probe in probes:
             for text in probe.texts:
-                self.by_text.setdefault(text, []).append(probe)
-        self.whole = _whole(tuple(self.by_text))
+                (self.late if probe.late else self.by_text).setdefault(text, []).append(probe)
+        self.whole, self.end = _whole(tuple(self.by_text)), _whole(tuple(self.late))
 
     def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
         """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
@@ -121,12 +126,21 @@ class _Reader:
             self.file.damage = stream.damage
 
     def _read_window(self, window: Window) -> None:
-        counted, line = window.start, window.line
-        for begin, end, texts in self._lines(window):
+        self._offer_all(window, window.start, self._lines(window), self.plans.by_text)
+        if window.last and self.plans.late:
+            begin = _end(window.data)
+            self._offer_all(window, begin, self._found(self.plans.end, window, begin, window.end), self.plans.late)
+
+    def _offer_all(
+        self, window: Window, counted: int, found: Iterable[tuple[int, int, Sequence[bytes]]], by_text: ByText
+    ) -> None:
+        """Show lines to the probes of their texts, with their numbers."""
+        line = window.line - window.data.count(b"\n", counted, window.start)
+        for begin, end, texts in found:
             if begin > counted:
                 line += window.data.count(b"\n", counted, begin)
                 counted = begin
-            self._offer(_Spot(window, begin, end, line), texts)
+            self._offer(_Spot(window, begin, end, line), texts, by_text)
 
     def _lines(self, window: Window) -> Iterator[tuple[int, int, Sequence[bytes]]]:
         """Yield the lines that hold what is looked for: where each begins and ends, and its texts."""
@@ -148,9 +162,9 @@ class _Reader:
             begin, position = _bounds(window.data, found[0])
             yield begin, position, _texts(plan, window.data, found, position)
 
-    def _offer(self, spot: _Spot, texts: Sequence[bytes]) -> None:
+    def _offer(self, spot: _Spot, texts: Sequence[bytes], by_text: ByText) -> None:
         """Show the line to the probes of its texts."""
-        own = (probe for text in texts for probe in self.plans.by_text[text])
+        own = (probe for text in texts for probe in by_text[text])
         asked = {probe.key: probe for probe in own if spot.window.last or self.counts[probe.key] < probe.counted}
         if not asked:
             return
@@ -165,7 +179,7 @@ class _Reader:
                 self._ask(probe, spot, line, part)
 
     def _ask(self, probe: Probe, spot: _Spot, line: Line, part: int) -> None:
-        text = line.text
+        text = line.head if probe.raw else line.text
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (found := probe.match(text)):
@@ -249,6 +263,16 @@ def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> list[bytes
         texts.update(dict.fromkeys(candidates))
         found = plan.find(data, position + 1, end)
     return list(texts)
+
+
+def _end(data: bytes) -> int:
+    """Return where the last lines of a file begin."""
+    begin = len(data)
+    for _ in range(LATE):
+        begin = data.rfind(b"\n", 0, max(begin, 0))
+        if begin < 0:
+            return 0
+    return begin + 1
 
 
 def _is_text(data: bytes) -> bool:

@@ -1,25 +1,31 @@
-"""What a run outlived: it went on after a complaint, to its good end or for some more steps."""
+"""What a run outlived: only work that was done after it counts, never an orderly end of the process; earlier runs in the same file."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import pairwise
 
 from stackproof.triage import rules
 from stackproof.triage.deaths import People, Weight, deaths, of_role
 from stackproof.triage.incidents import Incident
 from stackproof.triage.probes import Hit, Position
-from stackproof.triage.scan import Evidence
+from stackproof.triage.scan import LATE, Evidence
 
 _ENDED = "it was ended by "
 _EXITED = "it ended with "
 _STOPPED = re.compile(
     r"\b(?:[Rr]eceived|[Gg]ot) (?:signal )?SIG|^raised (?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b"
 )
-_TAIL = 200  # lines that may follow a sign of a good end
+_WARNING = re.compile(
+    r"\b[A-Z]\w*Warning: |(?<!NCCL )\bWARN(?:ING)?\b|(?:^|: )W(?:\d{3,4})? |\[W[ :\d]|\bWarning +[A-Z]\w+ "
+)
 _STEPS = 3
 """So many signs of work after an exception show that somebody handled it; another rank may print one or two before it waits."""
+_AT_ONCE, _HANDLED_WITHIN = 3, 60  # lines after a failure within which somebody says that it was dealt with
 
 
 class Survival:
@@ -28,26 +34,55 @@ class Survival:
     def __init__(self, evidence: Evidence, candidates: Iterable[Incident]) -> None:
         self._evidence = evidence
         self._candidates = tuple(candidates)
-        self.end = good_end(evidence)
+        self._done = max(
+            _late(evidence, [*of_role(evidence, rules.FINISHED), *_reached(evidence)]), key=_place, default=None
+        )
+        claimed = _late(evidence, of_role(evidence, rules.CLAIMED))
+        self.end = max((*claimed, *([self._done] if self._done else [])), key=_place, default=None)
+        """The line that shows a good end: that the work was done, or at least somebody who says so."""
 
     def outlived(self, row: Incident) -> bool:
         """Whether the run went on after it: somebody handled it, it was a warning, or somebody wanted the end."""
-        return not _lasts(row) and (self._reached_its_end(row) or self._went_on(row))
+        if self._lasts(row) or (row.hint and row.general and self.end):
+            return not self._lasts(row)
+        mild = not row.hint and (all(_WARNING.search(hit.text) for hit in row.hits) or self._dealt_with(row, _AT_ONCE))
+        end = self.end if mild or _stopped(row) else self._done
+        return self._reached(end, row) or self._went_on(row, 1 if mild or row.hint else _STEPS)
 
-    def _reached_its_end(self, row: Incident) -> bool:
-        end = self.end.place if self.end else None
-        if self.end is None or end is None or end.source != row.first.place.source or _other_rank(self.end, row):
+    def disputed(self, rows: list[Incident]) -> bool:
+        """Whether nothing but complaints is left, and somebody says later that all is well."""
+        return bool(rows) and all(row.hint and self._reached(self.end, row) for row in rows)
+
+    def in_earlier_run(self, row: Incident) -> bool:
+        """Whether the same file shows a new start after it, and what became of that."""
+        return all(hit.place < self._restarts.get(hit.place.source, hit.place) for hit in row.hits)
+
+    def _lasts(self, row: Incident) -> bool:
+        """Whether it remains however the run ends: wrong results, a full card that nobody dealt with, dead processes and engines."""
+        if row.title.startswith((_ENDED, _EXITED)) and not _stopped(row):
+            return True
+        return row.lasting and not self._dealt_with(row, _HANDLED_WITHIN)
+
+    def _dealt_with(self, row: Incident, within: int) -> bool:
+        """Whether somebody says so, soon after it."""
+        last = max(hit.place for hit in row.hits)
+        dealt = (hit.place for hit in of_role(self._evidence, rules.HANDLED) if hit.place.source == last.source)
+        return any(0 <= place.line - last.line <= within for place in dealt)
+
+    def _reached(self, end: Hit | None, row: Incident) -> bool:
+        """Whether a good end in the same file comes after it, and nothing else that fails."""
+        if end is None or end.place.source != row.first.place.source or _other_rank(end, row):
             return False
-        later = [other for other in self._candidates if other.first.place > end]
+        later = [other for other in self._candidates if other.first.place > end.place]
         if _stopped(row):
             return all(map(_stopped, later))
-        return not later and not self._dies_after(end)
+        return not later and end.place > row.hits[0].place and not self._dies_after(end.place)
 
-    def _went_on(self, row: Incident) -> bool:
+    def _went_on(self, row: Incident, least: int) -> bool:
         """Whether the same file shows work after it, and no end of a process after that."""
         last = max(hit.place for hit in row.hits)
-        work = [hit for hit in self._work(row.hint) if hit.place.source == last.source and hit.place > last]
-        if len(work) < (1 if row.hint else _STEPS) or all(_other_rank(hit, row) for hit in work):
+        work = [hit for hit in self._work(least == 1) if hit.place.source == last.source and hit.place > last]
+        if len(work) < least or all(_other_rank(hit, row) for hit in work):
             return False
         return not self._dies_after(max(hit.place for hit in work))
 
@@ -62,17 +97,47 @@ class Survival:
         found = deaths(self._evidence, People(self._evidence))
         return tuple(death.hit.place for death in found if death.weight <= Weight.EXIT)
 
+    @cached_property
+    def _restarts(self) -> dict[int, Position]:
+        """Where the last run begins, by file: what is printed once at a start comes again, a failure lies between, and something after."""
+        failed = [*self._deaths, *(row.first.place for row in self._candidates)]
+        shown = [*failed, *map(_place, self._work(weak=False)), *([self.end.place] if self.end else [])]
+        found: dict[int, Position] = {}
+        for ending in (row for row in rules.endings() if row.role == rules.START):
+            tally = self._evidence.tally(ending.probe.key)
+            for one, other in pairwise(sorted({*map(_place, tally.kept), *map(_place, tally.last.values())})):
+                alike = one.source == other.source
+                if alike and any(one < place < other for place in failed) and any(place > other for place in shown):
+                    found[one.source] = max(other, found.get(one.source, other))
+        return found
 
-def good_end(evidence: Evidence) -> Hit | None:
-    """Return the last line that shows a good end, if it stands at the end of its file: what a run prints when it is through."""
-    hits = (hit for hit in of_role(evidence, rules.FINISHED) if not evidence.files[hit.place.source].damage)
-    last = (hit for hit in hits if evidence.files[hit.place.source].lines - hit.place.line <= _TAIL)
-    return max(last, key=lambda hit: hit.place, default=None)
+
+def _place(hit: Hit) -> Position:
+    return hit.place
 
 
-def _lasts(row: Incident) -> bool:
-    """Whether it remains however the run ends: results that are wrong, and processes that are dead."""
-    return row.lasting or (row.title.startswith((_ENDED, _EXITED)) and not _stopped(row))
+def _late(evidence: Evidence, hits: Iterable[Hit]) -> list[Hit]:
+    """Return the hits that stand at the end of a whole file."""
+    files = evidence.files
+    ends = {n: file.lines - LATE for n, file in enumerate(files) if not file.damage}
+    return [hit for hit in hits if hit.place.line >= ends.get(hit.place.source, math.inf)]
+
+
+def _reached(evidence: Evidence) -> Iterator[Hit]:
+    """Yield the last state of each counter if all of them are at their end: epochs, steps, the bar that is drawn most often."""
+    ends: list[Hit] = []
+    for ending in (row for row in rules.endings() if row.role == rules.COUNTER):
+        tally = evidence.tally(ending.probe.key)
+        states = sorted({*tally.kept, *tally.last.values()}, key=_place)
+        if not states:
+            continue
+        totals = Counter(hit.groups["of"] for hit in states)
+        whole = max(totals, key=lambda of: (totals[of], int(of)))
+        last = [hit for hit in states if hit.groups["of"] == whole][-1]
+        if last.groups["n"] != whole:
+            return
+        ends.append(last)
+    yield from ends
 
 
 def _stopped(row: Incident) -> bool:

@@ -59,6 +59,7 @@ def _show(report: Report, console: Console, name: str) -> None:
     _failures("also failed", report.judgement.others, report, console)
     _failures("follows from it", report.judgement.consequences, report, console)
     _failures("seen, and survived", report.judgement.survived, report, console)
+    _failures("in an earlier run", report.judgement.earlier, report, console)
     _mentioned(report, console)
     _asked(report, console)
     for answer in report.answers:
