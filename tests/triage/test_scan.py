@@ -49,14 +49,6 @@ def test_sated_probe_stops_and_the_end_is_read_all_the_same(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("small")
-def test_a_frugal_probe_is_sated_by_lines_that_it_looked_at_in_vain(tmp_path: Path) -> None:
-    text = "".join(f"noise {n}\n" for n in range(3000)) + "noise and a fault\n" + "quiet\n" * 2000
-    for frugal, count in ((True, 0), (False, 1)):
-        asked = Probe("n", (b"noise",), compiled(["noise and a fault"]), counted=10, frugal=frugal)
-        assert evidence(tmp_path, text, [asked]).tally("n").count == count
-
-
-@pytest.mark.usefixtures("small")
 def test_first_line_of_each_rank_is_kept_however_many_there_are(tmp_path: Path) -> None:
     text = "".join(f"[rank{n % 40}]: fault {n}\n" for n in range(400))
     tally = evidence(tmp_path, text, [probe("f", "fault", kept=3)]).tally("f")

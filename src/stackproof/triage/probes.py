@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from stackproof.triage.search import blind
+
 KEPT = 40
 COUNTED = 500
 """After so many hits in a file a probe is sated: its texts are looked for no longer, except at the end of the file."""
@@ -41,6 +43,10 @@ class Probe:
     """Whether one line is all that it sees: in a document only a fenced one counts."""
     frugal: bool = False
     """Whether a line that it looked at in vain counts as a hit: it asks for samples of what a log is full of."""
+    edge: int = 0
+    """So many of the first hits in a file are enough, and of the last ones; of a log's usual lines."""
+    sample: bool = False
+    """Whether it is through with all files of the run once it remembers as many hits as it may."""
     late: bool = False
     """Whether it looks only at the end of a file."""
     raw: bool = False
@@ -52,6 +58,11 @@ class Probe:
     def loose(self) -> bool:
         """Whether it can be tried on a line as it stands, prefixes and all, because nothing ties it to the line's beginning."""
         return self.span == 1 and not self.raw and not any(_TIED.search(pattern.pattern) for pattern in self.patterns)
+
+    @cached_property
+    def blind(self) -> bool:
+        """Whether lines that differ in their digits alone are all hits, or none is."""
+        return self.span == 1 and all(blind(pattern.pattern) for pattern in self.patterns)
 
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of any pattern."""

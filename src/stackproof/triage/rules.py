@@ -21,6 +21,7 @@ FAULT, CONSEQUENCE, NOISE = KINDS = ("fault", "consequence", "noise")
 CERTAIN = "certain"
 CERTAINTIES = (CERTAIN, "likely")
 FOLDER = DATA / "triage"
+_EDGE = 4
 FATAL, EXIT, BARE, HINT, HANG = ("fatal", "exit", "bare", "hint", "hang")
 PROCESS, CHAIN, ALIVE, FINISHED, CLAIMED, IGNORED = ("process", "chain", "alive", "finished", "claimed", "ignored")
 START, COUNTER, HANDLED = ("start", "counter", "handled")
@@ -201,7 +202,7 @@ class Ending(Searched):
     def probe(self) -> Probe:
         """What is looked for."""
         if self.role == ALIVE:  # a log is full of it
-            return self.looked_for(kept=KEPT, counted=KEPT, timed=False, frugal=True)
+            return self.looked_for(kept=KEPT, counted=KEPT, timed=False, frugal=True, edge=_EDGE)
         terse = self.role in (BARE, HINT)
         return self.looked_for(
             span=self.span,
@@ -210,7 +211,7 @@ class Ending(Searched):
             terse=terse,
             raw=self.raw,
             timed=self.role not in (COUNTER, START, HANDLED, FINISHED, CLAIMED),
-            frugal=self.role == COUNTER,
+            edge=_EDGE if self.role == COUNTER else 0,
             late=self.role in (FINISHED, CLAIMED) or (self.role == HINT and self.weak),
         )
 
@@ -228,7 +229,8 @@ class Fact(Searched):
     @cached_property
     def probe(self) -> Probe:
         """What is looked for."""
-        return self.looked_for(kept=10 * KEPT, timed=False, asks=self.role == ASKED)
+        sample = self.role != COLLECTIVE  # of which the last of each rank counts
+        return self.looked_for(kept=10 * KEPT, timed=False, asks=self.role == ASKED, sample=sample)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +244,7 @@ class Sign(Searched):
     @cached_property
     def probe(self) -> Probe:
         """What is looked for."""
-        return self.looked_for(timed=False)
+        return self.looked_for(kept=5 * KEPT, timed=False, sample=True)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from stackproof.triage import lines, prose
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Window, windows
 from stackproof.triage.probes import Block, Hit, Position, Probe, Tally, Who
-from stackproof.triage.search import Found, Plan, Shapes
+from stackproof.triage.search import SHAPE, Found, Plan, Shapes
 
 _REPLAN = 64  # windows after which the plan is made anew, because logs change
 _BLOCK_LINES = 2000
@@ -77,6 +78,11 @@ class _Plans:
             for text in probe.texts:
                 (self.late if probe.late else self.by_text).setdefault(text, []).append(probe)
         self.whole, self.end = _whole(tuple(self.by_text)), _whole(tuple(self.late))
+        self.shapes, self.late_shapes = _shapes(self.whole), _shapes(self.end)
+        self.barren: dict[int, set[str]] = {}
+        """The probes that looked in vain at a line of such a shape and would again."""
+        self.full: set[str] = set()
+        """The probes that remember as many hits as they may."""
 
     def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
         """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
@@ -90,6 +96,12 @@ def _whole(texts: tuple[bytes, ...]) -> Plan:
     return Plan(texts, b" ".join(texts))
 
 
+@lru_cache(maxsize=4)
+def _shapes(plan: Plan) -> Shapes:
+    """Return what is known of the shapes of short logs and the ends of long ones: those of a run's ranks are alike."""
+    return Shapes(plan, b" ".join(plan.texts))
+
+
 class _Reader:
     """Reads one file."""
 
@@ -99,7 +111,9 @@ class _Reader:
         self.file = FileRead(source.name)
         self.counts: Counter[str] = Counter()
         self.sated = False
-        self.shapes: Shapes | None = None
+        self.shapes = plans.shapes
+        self.held: dict[str, tuple[Probe, deque[_Spot]]] = {}
+        """The last lines for those probes that need no more than some."""
         self.document: prose.Document | None = None
         evidence.files.append(self.file)
 
@@ -108,10 +122,10 @@ class _Reader:
         with self.source.open() as stream:
             for count, window in enumerate(windows(stream)):
                 if window.last:
-                    self.plan, self.shapes = self.plans.whole, None
+                    self.plan, self.shapes = self.plans.whole, self.plans.shapes
                 elif self.sated or count % _REPLAN == 0:
                     self.plan, self.sated = self.plans.hungry(window.data, self.counts), False
-                    if self.shapes and count % _REPLAN:
+                    if count % _REPLAN:
                         self.shapes.keep(self.plan.texts)
                     else:
                         self.shapes = Shapes(self.plan, window.data)
@@ -123,13 +137,16 @@ class _Reader:
                 if window.last:
                     self.file.lines = window.line - 1 + window.data.count(b"\n", window.start, window.end)
                     self.file.tail = _tail(window)
+            self._look_at_held()
             self.file.damage = stream.damage
 
     def _read_window(self, window: Window) -> None:
-        self._offer_all(window, window.start, self._lines(window), self.plans.by_text)
+        self._offer_all(window, window.start, self._lines(window, self.shapes, self.plan), self.plans.by_text)
         if window.last and self.plans.late:
-            begin = _end(window.data)
-            self._offer_all(window, begin, self._found(self.plans.end, window, begin, window.end), self.plans.late)
+            end = replace(window, start=_end(window.data))
+            self._offer_all(
+                window, end.start, self._lines(end, self.plans.late_shapes, self.plans.end), self.plans.late
+            )
 
     def _offer_all(
         self, window: Window, counted: int, found: Iterable[tuple[int, int, Sequence[bytes]]], by_text: ByText
@@ -142,17 +159,19 @@ class _Reader:
                 counted = begin
             self._offer(_Spot(window, begin, end, line), texts, by_text)
 
-    def _lines(self, window: Window) -> Iterator[tuple[int, int, Sequence[bytes]]]:
+    def _lines(self, window: Window, shapes: Shapes, plan: Plan) -> Iterator[tuple[int, int, Sequence[bytes]]]:
         """Yield the lines that hold what is looked for: where each begins and ends, and its texts."""
-        known = self.shapes.lines(window) if self.shapes else None
+        known = shapes.lines(window)
         if known is None:
-            yield from self._found(self.plan, window, window.start, window.end)
+            yield from self._found(plan, window, window.start, window.end)
             return
         for begin, end, texts in known:
             if end - begin < LONGEST and begin > window.start and end < window.end:
                 yield begin, end, texts
             else:  # a part of it at a time; the first and the last line may go on outside of the window
-                yield from self._found(self.plans.whole, window, begin, end)
+                yield from self._found(
+                    self.plans.end if plan is self.plans.end else self.plans.whole, window, begin, end
+                )
 
     def _found(
         self, plan: Plan, window: Window, position: int, last: int
@@ -164,27 +183,48 @@ class _Reader:
 
     def _offer(self, spot: _Spot, texts: Sequence[bytes], by_text: ByText) -> None:
         """Show the line to the probes of its texts."""
-        own = (probe for text in texts for probe in by_text[text])
-        asked = {probe.key: probe for probe in own if spot.window.last or self.counts[probe.key] < probe.counted}
+        raw = spot.window.data[spot.begin : spot.end]
+        shape = hash(raw.translate(SHAPE))
+        through = self.plans.barren.setdefault(shape, set())
+        own = (probe for text in texts for probe in by_text[text] if probe.key not in through)
+        asked = {probe.key: probe for probe in own if self._wants(probe, spot)}
         if not asked:
             return
-        text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")
+        text = raw.decode("utf-8", "replace")
         if not any(not probe.loose or probe.match(text) for probe in asked.values()) and "\x1b" not in text:
             for probe in asked.values():
                 self._pass(probe)
+            through.update(probe.key for probe in asked.values() if probe.blind)
             return
+        found: set[str] = set()
         for part, own_text in enumerate(lines.split(text)):
             line = lines.parse(own_text)
-            for probe in asked.values():
-                self._ask(probe, spot, line, part)
+            found.update(probe.key for probe in asked.values() if self._ask(probe, spot, line, part))
+        through.update(probe.key for probe in asked.values() if probe.blind and probe.key not in found)
 
-    def _ask(self, probe: Probe, spot: _Spot, line: Line, part: int) -> None:
+    def _wants(self, probe: Probe, spot: _Spot) -> bool:
+        """Whether a line is worth a look, now: not for one that has seen enough, and later for one that wants the last lines."""
+        if probe.key in self.plans.full or not (spot.window.last or self.counts[probe.key] < probe.counted):
+            return False
+        if probe.edge and self.counts[probe.key] >= probe.edge:
+            self.held.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
+            return False
+        return True
+
+    def _look_at_held(self) -> None:
+        for probe, spots in self.held.values():
+            for spot in spots:
+                text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")
+                for part, own_text in enumerate(lines.split(text)):
+                    self._ask(probe, spot, lines.parse(own_text), part)
+
+    def _ask(self, probe: Probe, spot: _Spot, line: Line, part: int) -> bool:
         text = line.head if probe.raw else line.text
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (found := probe.match(text)):
             self._pass(probe)
-            return
+            return False
         mentioned = self._only_mentioned(probe, spot, found.start()) or prose.quotes(text, found.start())
         book = self.evidence.mentioned if mentioned else self.evidence.tallies
         tally = book.setdefault(probe.key, Tally())
@@ -194,7 +234,10 @@ class _Reader:
         block = self._block(spot, line) if probe.follows else None
         groups = {name: value for name, value in found.groupdict().items() if value is not None}
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
+        if probe.sample and not mentioned and len(tally.kept) >= probe.kept:
+            self.plans.full.add(probe.key)
         self._count(probe)
+        return True
 
     def _pass(self, probe: Probe) -> None:
         """Note that the probe looked in vain."""
@@ -251,8 +294,9 @@ class _Spot:
         own = line.seconds
         if own is not None:
             return own
-        before = self.window.data[max(0, self.begin - LONGEST) : self.begin]
-        return lines.time_of(before.decode("utf-8", "replace"), last=True)
+        before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
+        times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))
+        return next((found for found in times if found is not None), None)
 
 
 def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> list[bytes]:
@@ -283,7 +327,8 @@ def _is_text(data: bytes) -> bool:
 def _tail(window: Window) -> tuple[str, ...]:
     """Return the last lines that say something."""
     rows = window.data[-_TAIL_BYTES:].replace(b"\r", b"\n").decode("utf-8", "replace").split("\n")
-    return tuple([text for text in (lines.parse(row).text.strip() for row in rows) if text][-_TAIL_LINES:])
+    texts = (text for row in reversed(rows) if (text := lines.parse(row).text.strip()))
+    return tuple(itertools.islice(texts, _TAIL_LINES))[::-1]
 
 
 def _bounds(data: bytes, position: int) -> tuple[int, int]:

@@ -71,13 +71,32 @@ def _inner(operator: Any, argument: Any) -> Sequence[Texts]:
     return []
 
 
+@cache
+def blind(pattern: str) -> bool:
+    """Whether a pattern takes any digit for any other, so that lines of one shape match or do not match alike."""
+
+    def each(item: Any) -> Iterator[bool]:
+        if isinstance(item, tuple) and item and item[0] in (_constants.LITERAL, _constants.NOT_LITERAL):
+            yield not chr(item[1]).isdigit()
+        elif isinstance(item, tuple) and item and item[0] is _constants.RANGE:
+            low, high = item[1]
+            yield high < 48 or low > 57 or (low <= 48 and high >= 57)
+        elif isinstance(item, tuple) and item and item[0] is _constants.GROUPREF:
+            yield False
+        elif isinstance(item, (tuple, list, _parser.SubPattern)):
+            for part in item:
+                yield from each(part)
+
+    return all(each(_parser.parse(pattern)))
+
+
 _MOST_SHAPES = 200_000
 _FEW = 100
 _PATIENCE = 32  # windows that are read line by line where looking at shapes did not help
 _NEW = 0.7  # of a window's bytes: a look at shapes costs a quarter of a search
 
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
-_SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
+SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
 
 class Shapes:
@@ -89,8 +108,8 @@ class Shapes:
     def __init__(self, plan: Plan, sample: bytes) -> None:
         self._originals: dict[bytes, list[bytes]] = {}
         for text in plan.texts:
-            self._originals.setdefault(text.translate(_SHAPE), []).append(text)
-        self._plan = Plan(self._originals, sample.translate(_SHAPE))
+            self._originals.setdefault(text.translate(SHAPE), []).append(text)
+        self._plan = Plan(self._originals, sample.translate(SHAPE))
         self._seen: set[int] = set()
         self._wanted: dict[int, tuple[bytes, ...]] = {}
         self._patience = 0
@@ -107,7 +126,7 @@ class Shapes:
         if self._patience:
             self._patience -= 1
             return None
-        shapes = window.data[window.start : window.end].translate(_SHAPE).split(b"\n")
+        shapes = window.data[window.start : window.end].translate(SHAPE).split(b"\n")
         keys = list(map(hash, shapes))
         if len(self._seen) > _MOST_SHAPES:
             self._seen, self._wanted = set(), {}
@@ -140,7 +159,7 @@ class Shapes:
         self, keys: list[int], shapes: list[bytes], window: Window
     ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
         """Yield the lines whose shape may hold texts that the window has; all but those few are passed over without Python's loop."""
-        wanted, data = self._here(window), window.data
+        wanted, data = self._here(set(keys), window), window.data
         held = list(map(wanted.get, keys))
         if not any(held):
             return
@@ -149,11 +168,12 @@ class Shapes:
             if texts and (found := tuple(text for text in texts if data.find(text, end - size, end) >= 0)):
                 yield end - size, end, found
 
-    def _here(self, window: Window) -> dict[int, tuple[bytes, ...]]:
+    def _here(self, keys: set[int], window: Window) -> dict[int, tuple[bytes, ...]]:
         """Return which shapes may hold which texts in this window: one that has no `exit code: 137` needs no look at `exit code: 0`."""
-        several = {text for held in self._wanted.values() for text in held}
+        wanted = {key: self._wanted[key] for key in keys & self._wanted.keys()}
+        several = {text for held in wanted.values() for text in held}
         here = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
-        rows = ((key, tuple(text for text in held if text in here)) for key, held in self._wanted.items())
+        rows = ((key, tuple(text for text in held if text in here)) for key, held in wanted.items())
         return {key: texts for key, texts in rows if texts}
 
 
