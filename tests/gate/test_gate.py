@@ -21,11 +21,35 @@ def test_equal_sides_pass_at_the_first_look(monkeypatch: pytest.MonkeyPatch, tmp
     assert len(sides.asked) == plan.load().design.looks[0]
 
 
-def test_a_slower_head_fails_and_names_the_cells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    record = judged(Sides(slower=0.08), monkeypatch, tmp_path)
-    assert record.verdict.exit_code == 1
-    assert sorted(red(record)) == ["gate/gemm::time", "gate/lora::time"]
-    assert all(reason.startswith("SLOWER") for reason in red(record).values())
+_NO_TIME = "no time was measured, so nothing was compared"
+_CANNOT_SAY = "no time could be judged; allow more --minutes"
+_SKIPPED = ("both", Verdict.SKIPPED, "a rule says so")
+
+
+@pytest.mark.parametrize(
+    ("sides", "code", "reasons"),
+    [
+        ({"slower": 0.08}, 1, {"gemm::time": "SLOWER", "lora::time": "SLOWER"}),
+        ({"memory": 1.1}, 1, {"gemm::peak-memory": "SLOWER", "lora::peak-memory": "SLOWER"}),
+        ({"operators": 11}, 1, {"gemm::operators": "SLOWER 10 -> 11", "lora::operators": "SLOWER 10 -> 11"}),
+        ({"operators": 9}, 0, {}),
+        ({"has": (SUBJECTS, ("gemm",))}, 1, {"lora::runs": "head: 'lora' was dropped"}),
+        ({"lost": {"lora": ("head", Verdict.SKIPPED, "no peft")}}, 1, {"lora::runs": "no peft; the base runs it"}),
+        ({"lost": {"lora": _SKIPPED}}, 0, {}),
+        ({"lost": dict.fromkeys(SUBJECTS, _SKIPPED)}, 1, {"run::judged": _NO_TIME}),
+        ({"noise": 0.8}, 0, {}),
+        ({"noise": 0.8, "exact": False}, 6, {"run::judged": _CANNOT_SAY}),
+        ({"drops": ("peak-memory",)}, 1, {f"{name}::peak-memory": "is missing" for name in SUBJECTS}),
+        ({"drops": ("operators",)}, 1, {f"{name}::operators": "is missing" for name in SUBJECTS}),
+    ],
+)
+def test_what_is_wrong_with_a_change_is_named_and_decides(
+    sides: dict[str, Any], code: int, reasons: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = judged(Sides(**sides), monkeypatch, tmp_path)
+    found = red(record)
+    assert record.verdict.exit_code == code and set(found) == {f"gate/{cell}" for cell in reasons}
+    assert all(found[f"gate/{cell}"].startswith(reason) for cell, reason in reasons.items())
 
 
 def test_a_subject_that_is_decided_is_not_launched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -122,21 +146,6 @@ def test_a_launch_carries_its_number(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert gate.PROCESS == "process"
 
 
-def test_ten_per_cent_more_memory_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    record = judged(Sides(memory=1.1), monkeypatch, tmp_path)
-    assert sorted(red(record)) == ["gate/gemm::peak-memory", "gate/lora::peak-memory"]
-    assert record.verdict.exit_code == 1
-
-
-def test_one_operator_more_fails_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    record = judged(Sides(operators=11), monkeypatch, tmp_path)
-    assert red(record)["gate/gemm::operators"].startswith("SLOWER 10 -> 11")
-
-
-def test_one_operator_fewer_is_better(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert judged(Sides(operators=9), monkeypatch, tmp_path).verdict is Verdict.PASSED
-
-
 def test_counters_of_two_torches_do_not_gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     record = judged(Sides(operators=11, facts={"torch": "2.16.0"}), monkeypatch, tmp_path)
     assert record.verdict is Verdict.PASSED
@@ -162,32 +171,6 @@ def test_a_side_that_is_wrong_or_gone_decides_whatever_its_speed(
     assert sides.asked[1] == ("gemm",)
 
 
-def test_a_dropped_subject_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    record = judged(Sides(has=(SUBJECTS, ("gemm",))), monkeypatch, tmp_path)
-    assert record.verdict.exit_code == 1
-    assert "was dropped" in red(record)["gate/lora::runs"]
-
-
-def test_what_only_the_head_skips_was_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    record = judged(Sides(lost={"lora": ("head", Verdict.SKIPPED, "head: no peft")}), monkeypatch, tmp_path)
-    assert record.verdict.exit_code == 1
-    assert "the base runs it" in red(record)["gate/lora::runs"]
-
-
-def test_what_both_skip_is_no_failure_as_long_as_something_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    record = judged(Sides(lost={"lora": ("both", Verdict.SKIPPED, "base: a rule")}), monkeypatch, tmp_path)
-    assert record.verdict is Verdict.PASSED
-
-
-def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    lost = dict.fromkeys(SUBJECTS, ("both", Verdict.SKIPPED, "a rule says so"))
-    record = judged(Sides(lost=lost), monkeypatch, tmp_path)
-    assert record.verdict.exit_code == 1
-    assert red(record) == {"gate/run::judged": "no time was measured, so nothing was compared"}
-
-
 def test_blind_does_not_gate_and_what_is_exact_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     record = judged(Sides(noise=0.8), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 0
@@ -202,22 +185,7 @@ def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path
     record = judged(sides, monkeypatch, tmp_path, minutes=2.5)
     assert len(sides.asked) == 3
     assert record.verdict.exit_code == 6
-    assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
-
-
-def test_a_gate_that_could_judge_nothing_at_all_is_inconclusive(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    record = judged(Sides(noise=0.8, exact=False), monkeypatch, tmp_path)
-    assert record.verdict.exit_code == 6
-    assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
-
-
-@pytest.mark.parametrize("metric", ["peak-memory", "operators"])
-def test_a_missing_figure_fails(metric: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    record = judged(Sides(drops=(metric,)), monkeypatch, tmp_path)
-    assert record.verdict.exit_code == 1
-    assert "is missing" in red(record)[f"gate/gemm::{metric}"]
+    assert red(record) == {"gate/run::judged": _CANNOT_SAY}
 
 
 def test_what_disturbed_the_run_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

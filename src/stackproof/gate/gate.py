@@ -173,22 +173,17 @@ def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figur
     """Refuse to compare unlike devices or drivers, unless that was asked for."""
     if comparison.unlike:
         return
-    for what, read in (("devices", _devices), ("driver", _driver)):
-        base, head = (read(facts[side]) for side in (BASE, HEAD))
+    both = [facts[side] for side in (BASE, HEAD)]
+    drivers = [sorted(store.state(side).groups.get("driver", {}).items()) for side in both]
+    for what, (base, head) in {
+        "devices": [store.place(side).devices for side in both],
+        "driver": [", ".join(f"{name} {value}" for name, value in driver) for driver in drivers],
+    }.items():
         if base != head:
             raise Refusal(
                 f"the two sides have unlike {what} (base: {base or 'unknown'}; head: {head or 'unknown'}); a difference would "
                 "not be the change's; add --unlike if that is what is compared"
             )
-
-
-def _devices(facts: Mapping[str, Figure]) -> str:
-    return store.place(facts).devices
-
-
-def _driver(facts: Mapping[str, Figure]) -> str:
-    group = store.state(facts).groups.get("driver", {})
-    return ", ".join(f"{name} {value}" for name, value in sorted(group.items()))
 
 
 def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple[dict[str, Any], list[Lost]]:

@@ -210,7 +210,8 @@ def _interleaved(
     blocks = _blocks(order, rounds, runs, deadline, number)
     done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    energy = {side: _energy(side, terms.energy_seconds) for side in order}
+    seconds = terms.energy_seconds
+    energy = {side: side.ask("energy", _OPEN_S, seconds=seconds) if seconds else {} for side in order}
     counted = ask_all(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
     ask_all(sides, "conclude", deadline)
     return {
@@ -227,15 +228,11 @@ def _interleaved(
             units=done[side].get("units", {}),
             computed=computed[side] if "groups" in computed[side] else {},
             counters=counted[side]["counters"],
-            joules=energy[side],
+            joules=float(energy[side].get("joules", 0.0)),
             proved=str(opened[side]["proved"]),
         )
         for side in sides
     }
-
-
-def _energy(side: LiveSide, seconds: float) -> float:
-    return float(side.ask("energy", _OPEN_S, seconds=seconds).get("joules", 0.0)) if seconds else 0.0
 
 
 def unevenness(each: Sequence[float]) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +19,7 @@ from stackproof.gate import plan, report, stored
 from stackproof.gate.cells import BASE, HEAD, Results
 from stackproof.gate.gate import Comparison, compare, compared, conclude
 from stackproof.gate.interleave import PROCESS
-from stackproof.gate.live import SideEndedError, SideSpec
+from stackproof.gate.live import SideEndedError
 from stackproof.gate.request import CompareRequest, GateRequest
 from stackproof.gate.variants import Variant, commit_of, prepared, unpinned
 from stackproof.record import writer
@@ -114,22 +114,22 @@ def make_comparison(
 ) -> Comparison:
     """Choose the profile, build both environments or read the stored base, and return what is compared."""
     declared = plan.load()
-    request = replace(request, profile=request.profile or declared.profile(stack.device))
-    preset = profile_named(request.profile).preset
+    name = request.profile or declared.profile(stack.device)
+    preset = profile_named(name).preset
     recalled = stored.load(base.record, preset) if base.record else None
     live = [head] if recalled else [base, head]
-    names = {*base.environment, *head.environment}
+    variables = {*base.environment, *head.environment}
+    specs = [
+        unpinned(variant, stack, name, request.device, request.unpinned)
+        if request.unpinned
+        else prepared(variant, stack, name, request.device, progress.say)
+        for variant in live
+    ]
     return Comparison(
-        specs=tuple(_spec(variant, stack, request, progress).lacking(names) for variant in live), preset=preset, kind=stack.device,
+        specs=tuple(spec.lacking(variables) for spec in specs), preset=preset, kind=stack.device,
         plan=declared, minutes=request.minutes, only=request.only, unlike=request.unlike, stored=recalled,
         scale=request.deadline_scale, host_facts=provenance.host_facts(stack),
     )  # fmt: skip
-
-
-def _spec(variant: Variant, stack: stacks.Stack, request: CompareRequest, progress: GateProgress) -> SideSpec:
-    if request.unpinned:
-        return unpinned(variant, stack, request.profile, request.device, request.unpinned)
-    return prepared(variant, stack, request.profile, request.device, progress.say)
 
 
 def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress, accepted: bool) -> None:

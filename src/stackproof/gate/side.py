@@ -150,14 +150,16 @@ class Side:
         """Use the device once and say what this side is: facts that two sides must share to be comparable."""
         with self.device.current():
             torch.ones(1, device=self.device.torch).sum().item()
-        return {
-            "memory": _held(self.device),
-            "facts": {"torch": torch.__version__, **torch_facts(self.stack)},
-            "subjects": {
-                name: {"kind": one.kind, "unit": one.unit, "version": one.version} | _asks(one)
-                for name, one in self.subjects.items()
-            },
-        }
+        card = self.device.memory().peak if self.device != devices.HOST else 0
+        rows = {
+            name: {
+                "kind": each.kind, "unit": each.unit, "version": each.version,
+                "effect": each.effect, "captured": each.captured, "spared": list(each.spared),
+            }
+            for name, each in self.subjects.items()
+        }  # fmt: skip
+        facts = {"torch": torch.__version__, **torch_facts(self.stack)}
+        return {"memory": devices.HOST.memory().peak + card, "facts": facts, "subjects": rows}
 
     def open(self, subject: str, preset: str) -> Answer:
         """Build a subject and prove it; return what was proved, and what one run is worth."""
@@ -250,11 +252,6 @@ class Side:
         return {name: value for name, value in answer.items() if not self._drilled("missing", name)}
 
 
-def _asks(subject: Subject) -> Answer:
-    """Return what a subject asks of the gate besides being timed."""
-    return {"effect": subject.effect, "captured": subject.captured, "spared": list(subject.spared)}
-
-
 def _import(names: tuple[str, ...]) -> None:
     """Import what the stack's definition says, torch's extensions before the device is asked for."""
     for name in names:
@@ -262,12 +259,6 @@ def _import(names: tuple[str, ...]) -> None:
             importlib.import_module(name)
         except ImportError as error:
             raise StackUnavailableError(f"stack.toml, imports: '{name}' cannot be imported: {error}") from error
-
-
-def _held(device: Device) -> int:
-    """Return the most memory, in bytes, that this process has held since it began: the host's, and the card's where it is another."""
-    host = devices.HOST.memory().peak
-    return host if device == devices.HOST else host + device.memory().peak
 
 
 def failed(error: Exception) -> Answer:

@@ -33,7 +33,9 @@ class Stored:
         `worth`: what one run of the head is, because records keep seconds per unit of work.
         """
         row = self.rows.get(subject)
-        if row is None or row.unit != unit or _version(row) != version:
+        if row is None or row.unit != unit:
+            return None
+        if version != (row.figures.get("subject version", "") if row.metric == METRIC else row.version):
             return None
         amount = 1.0 if unit in ("s", "ratio") else worth[unit.removeprefix("s/")]
         launches = row.samples if row.metric == METRIC else [median(row.samples)]
@@ -71,10 +73,6 @@ def _usable(row: Measurement) -> bool:
     if row.metric == METRIC:
         return row.figures.get("side") == "head"
     return bool(row.version) and row.world_size == 1 and bool(row.samples)
-
-
-def _version(row: Measurement) -> str:
-    return str(row.figures.get("subject version", "")) if row.metric == METRIC else row.version
 
 
 def store(record: Record, launches: list[Launch], subjects: Mapping[str, Mapping[str, str]], preset: str) -> None:

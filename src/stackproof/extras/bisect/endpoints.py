@@ -83,17 +83,13 @@ def check(word: str, name: str, of: Repository | None = None) -> None:
 
 def _file(place: Path, lock: Path | None, name: str) -> tuple[str, Path | None, Mapping[str, Figure]]:
     """Return commit, lock and facts of a side that is a file: a record or a lock."""
-    if not _is_json(place):
+    if place.suffix != ".json" and files.try_read_json(place) is None:
         if lock:
             raise Refusal(f"--{name} {place} is a lock, and --{name}-lock {lock} another; name one")
         return "", place, {}
     record = reading.read(place)
     commit = str(record.provenance.get("commit", ""))
     return ("" if commit.startswith(("unknown", "version")) else commit.split(" ")[0]), lock, record.provenance
-
-
-def _is_json(place: Path) -> bool:
-    return files.try_read_json(place) is not None or place.suffix == ".json"
 
 
 def _variables(facts: Mapping[str, Figure]) -> dict[str, str]:

@@ -47,7 +47,10 @@ class Levels:
 
     def scores(self, count: int) -> list[float]:
         """Return the marginal likelihood of a step at each place."""
-        centred = [_centred(launch) for launch in self.launches]
+        centred = []
+        for launch in self.launches:
+            mean = sum(launch.values()) / len(launch)
+            centred.append({at: value - mean for at, value in launch.items()})
         freedom = sum(len(launch) - 1 for launch in centred)
         total = sum(value**2 for launch in centred for value in launch.values())
         return [self._score(first, centred, total, freedom) for first in range(count)]
@@ -60,11 +63,6 @@ class Levels:
             moved += sum(bad)
         left = total - moved**2 / max(spread, _LEAST)
         return -0.5 * math.log(max(spread, _LEAST)) - (freedom - 1) / 2 * math.log(max(left, _LEAST))
-
-
-def _centred(launch: dict[int, float]) -> dict[int, float]:
-    mean = sum(launch.values()) / len(launch)
-    return {at: value - mean for at, value in launch.items()}
 
 
 @dataclass

@@ -69,10 +69,14 @@ class Searching:
         )
         self.bisection = search = Bisection(self.workshop, instrument, moving, confirmed, self.progress.say)
         blames = search.blame()
-        first_bad = {blame: self._first_bad(search, blame) for blame in blames}
+        first_bad = {
+            blame: search.commits(blame, self.line)
+            for blame in blames
+            if self.line and any(change.kind is ChangeKind.COMMITS for change in search.changes(blame.units))
+        }
         if isinstance(instrument, Programs):
             instrument.recheck()
-        self.outcome.culprits = [self._culprit(search, blame, first_bad[blame], instrument) for blame in blames]
+        self.outcome.culprits = [self._culprit(search, blame, first_bad.get(blame), instrument) for blame in blames]
         self._conclude(blames[-1], instrument)
 
     def _side(self, end: NamedEndpoint, name: str, moved: Sequence[OneChange]) -> SideSpec:
@@ -104,10 +108,6 @@ class Searching:
         self.outcome.subject = symptom.subject
         self.outcome.symptom = f"{symptom.name} {symptom.kind.value}: {symptom.words}"
         return duels, symptom.ratios
-
-    def _first_bad(self, search: Bisection, blame: Blame) -> FirstBad | None:
-        ranges = any(change.kind is ChangeKind.COMMITS for change in search.changes(blame.units))
-        return search.commits(blame, self.line) if self.line and ranges else None
 
     def _conclude(self, last: Blame, instrument: Duels | Programs) -> None:
         found = self.outcome

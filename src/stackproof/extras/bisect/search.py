@@ -159,64 +159,50 @@ class Bisection:
     def failed(self, names: Collection[str]) -> tuple[int, int]:
         """Return how often a set failed and of how many runs, where failures are searched; else none of none."""
         tested = self.of(names)
-        seen = list(tested.seen if tested else self.confirmed)
-        return (
-            (sum(one > 0 for one in seen), len(seen)) if isinstance(self.instrument.weigher(), FailureRate) else (0, 0)
-        )
+        seen = tested.seen if tested else self.confirmed
+        rate = sum(ran > 0 for ran in seen), len(seen)
+        return rate if isinstance(self.instrument.weigher(), FailureRate) else (0, 0)
 
     def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
-        """Return the first bad commit of a line, with the other changes of a blame in place."""
+        """Return the first bad commit of a line, with the other changes of a blame in place; the last one is known to be bad."""
         whole = self.changes(self.splitting.closed(blame.units))
         moved = [change for change in whole if change.kind is not ChangeKind.COMMITS]
-        places = {one: partial(self.workshop.candidate, HEAD, moved, one) for one in line}
-        if LOCAL in places:
-            places[LOCAL] = partial(self.workshop.candidate, HEAD, whole)
-        return self._first(blame, places)
-
-    def _first(self, blame: Blame, places: Mapping[str, Build]) -> FirstBad:
-        """Return the first bad one of a line, of which the last is known to be bad."""
-        line = list(places)
+        builds = [partial(self.workshop.candidate, HEAD, moved, commit) for commit in line]
+        if LOCAL in line:
+            builds[line.index(LOCAL)] = partial(self.workshop.candidate, HEAD, whole)
         duels = self.instrument if isinstance(self.instrument, Duels) else None
         timed = duels is not None and duels.symptom is not None and duels.symptom.timed
         tested = self.of(blame.units)
         known = tested.seen if tested else self.confirmed
-        last = len(line) - 1
-        evidence = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self.instrument.weigher())
+        evidence = (
+            Levels([{GOOD: 0.0, len(line) - 1: ratio} for ratio in known])
+            if timed
+            else Signs(self.instrument.weigher())
+        )
         lineage = Lineage([1.0] * len(line), evidence, plan.load().search.sure)
         launches = 0
         while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
             self._say_line(lineage, line, asked, launches)
-            builds = {at: places[line[at]] for at in asked}
             key = f"commits {_digest(blame.units)} {launches}"
-            if timed and duels is not None and isinstance(evidence, Levels):
-                _take_levels(lineage, evidence, duels.line_up(key, builds, launches))
+            seen: Mapping[int, float | NoAnswer]
+            if duels is not None and isinstance(evidence, Levels):
+                seen = duels.line_up(key, {at: builds[at] for at in asked}, launches)
+                levels = {at: level for at, level in seen.items() if not isinstance(level, NoAnswer)}
+                evidence.launches += [levels] if len(levels) > 1 else []
             elif isinstance(evidence, Signs):
-                _take_sign(lineage, evidence, asked[0], self.instrument.duel(key, builds[asked[0]], launches))
+                seen = {asked[0]: (sign := self.instrument.duel(key, builds[asked[0]], launches))}
+                if not isinstance(sign, NoAnswer):
+                    evidence.seen.setdefault(asked[0], []).append(sign)
+            lineage.unresolved.update({at: each.reason for at, each in seen.items() if isinstance(each, NoAnswer)})
             launches += 1
         block, sure = lineage.likeliest()
-        names = {line[at]: why for at, why in lineage.unresolved.items()}
-        return FirstBad(tuple(line[at] for at in block), sure, launches, len(line), names)
+        unresolved = {line[at]: why for at, why in lineage.unresolved.items()}
+        return FirstBad(tuple(line[at] for at in block), sure, launches, len(line), unresolved)
 
     def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
         likely, sure = lineage.likeliest()
-        tried = ", ".join(short(line[at]) for at in asked)
-        self.say(
-            f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {short(line[likely[0]])} ({sure:.0%})"
-        )
-
-
-def _take_levels(lineage: Lineage, evidence: Levels, seen: Mapping[int, float | NoAnswer]) -> None:
-    lineage.unresolved.update({at: one.reason for at, one in seen.items() if isinstance(one, NoAnswer)})
-    levels = {at: one for at, one in seen.items() if not isinstance(one, NoAnswer)}
-    if len(levels) > 1:
-        evidence.launches.append(levels)
-
-
-def _take_sign(lineage: Lineage, evidence: Signs, at: int, seen: float | NoAnswer) -> None:
-    if isinstance(seen, NoAnswer):
-        lineage.unresolved[at] = seen.reason
-    else:
-        evidence.seen.setdefault(at, []).append(seen)
+        tried, first = ", ".join(short(line[at]) for at in asked), short(line[likely[0]])
+        self.say(f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {first} ({sure:.0%})")
 
 
 def _digest(names: Collection[str]) -> str:
