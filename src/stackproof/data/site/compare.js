@@ -1,4 +1,4 @@
-// Any two records side by side. Each is a data file of one call; the arithmetic is that of `site/beside.py`.
+// Any two records side by side. Each is a data file of one call; the arithmetic is that of `site/compare_records.py`.
 "use strict";
 (function () {
   const GROUPS = ["driver", "toolkit", "wheels", "settings", "code", "host", "place", ""];

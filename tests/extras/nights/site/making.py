@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
+from html.parser import HTMLParser
 from pathlib import Path
 
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, NightSide
@@ -126,3 +127,21 @@ def hostile(folder: Path) -> Path:
     last = max(folder.iterdir())
     last.write_text(last.read_text(encoding="utf-8").replace("2026-12-31", "2026-13-41"), encoding="utf-8")
     return folder
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes, and all of its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep an element."""
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        """Keep text."""
+        self.text += data

@@ -15,14 +15,13 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.extras.nights.site import build, runs, shelf
+from stackproof.extras.nights.site import build, records_index
 from stackproof.record import reading
 from stackproof.record.records import Check, Figure, Record, Verdict
 from tests.extras.nights.drift import nightly
 
 from . import making
-from .making import TODAY
-from .test_html import Elements
+from .making import TODAY, Elements
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +52,7 @@ def test_two_builds_are_byte_equal(records: Path, site: Path, tmp_path: Path) ->
 
 
 def test_nothing_new_reads_no_record(records: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.shelf, "read", None)
+    monkeypatch.setattr(build.records_index, "read", None)
     done = build.build(site, making.order(records))
     assert done.sentence is None and done.written == 0 and done.files == len(contents(site)) - 1
 
@@ -243,7 +242,10 @@ def test_a_file_below_the_checkout_is_named_from_there(monkeypatch: pytest.Monke
     monkeypatch.chdir(ROOT)
     name = "results/demonstration/cpu/night.record.json"
     for folder in (Path("results/demonstration"), ROOT / "results" / "demonstration"):
-        assert shelf.shown(f"--base-record {folder / 'cpu' / 'night.record.json'}", [folder]) == f"--base-record {name}"
+        assert (
+            records_index.shown(f"--base-record {folder / 'cpu' / 'night.record.json'}", [folder])
+            == f"--base-record {name}"
+        )
 
 
 def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> None:
@@ -293,7 +295,7 @@ def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
 def test_a_record_says_how_it_is_made_again(verb: str, facts: dict[str, Figure], command: str) -> None:
     run = making.suites("cuda", TODAY)
     run = replace(run, verb=verb, provenance={**run.provenance, **facts})
-    assert runs.command(run) == command
+    assert records_index.repeated_by(run) == command
 
 
 def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from itertools import pairwise
 import pytest
 
 from stackproof.base.statistics import Interval
-from stackproof.extras.nights.site.curves import Curve, CurveMark, SeriesView, StateMark
 from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, value
+from stackproof.extras.nights.site.series import Curve, CurveMark, SeriesView, StateMark
 from stackproof.record.charts import ticks
 from stackproof.record.store import place
 from tests.extras.nights.drift.nightly import BEGAN, FACTS

@@ -7,15 +7,17 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import DATA, PACKAGE, Refusal, __version__, files, write_atomically
-from stackproof.extras.nights.site import beside, cards, drilled, fleets, front, runs, series, shelf, told
-from stackproof.extras.nights.site.matrix import DAYS
+from stackproof.extras.fleet import judgement
+from stackproof.extras.fleet.judgement import FleetJudgement
+from stackproof.extras.nights.site import pages, records_index
 from stackproof.extras.nights.site.model import SiteModel, model
+from stackproof.extras.nights.site.stack_status import DAYS
 
 MANIFEST = "site.manifest.json"
 """What the folder was made from, and the digest of each of its files."""
@@ -60,7 +62,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     if before.get("inputs") == inputs and all((out / name).is_file() for name in known):
         return SiteBuilt(len(known), problems=tuple(before["problems"]))
     with _uncollected():
-        read = shelf.read(paths, order.folders)
+        read = records_index.read(paths, order.folders)
         found = model(
             read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles, order.nightly
         )
@@ -69,7 +71,8 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
         gone = [name for name in known if name not in made]
         for name in gone:
             (out / name).unlink(missing_ok=True)
-        _keep(out, {"inputs": inputs, "files": made, "problems": found.problems})
+        manifest = {"inputs": inputs, "files": made, "problems": found.problems}
+        write_atomically(out / MANIFEST, json.dumps(manifest, indent=0, sort_keys=True) + "\n")
     except OSError as error:
         if (refused := files.disk_refusal(error)) is None:
             raise
@@ -102,45 +105,31 @@ def _uncollected() -> Iterator[None]:
 
 def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
     """Return the digest of all that decides what is written, and the files of records."""
-    paths = shelf.files(order.folders)
-    code = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml", ".css", ".js", ".svg"))
-    told = [
-        __version__,
-        order.stacks,
-        order.suites,
-        str(order.today),
-        order.days,
-        order.doubles,
-        order.nightly,
-        [str(one) for one in order.folders],
-    ]
-    marks = [
-        shelf.fingerprint(code),
-        shelf.fingerprint(paths),
-        shelf.fingerprint(fleets.files(order.folders)),
-    ]
-    return hashlib.sha256(json.dumps([told, marks]).encode()).hexdigest(), paths
+    paths = records_index.files(order.folders)
+    code = sorted(
+        path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml", ".css", ".js", ".svg", ".html", ".xml")
+    )
+    asked = [__version__, *(str(getattr(order, one.name)) for one in fields(order))]
+    marks = [records_index.fingerprint(those) for those in (code, paths, _judgement_files(order.folders))]
+    return hashlib.sha256(json.dumps([asked, marks]).encode()).hexdigest(), paths
 
 
 def _manifest(out: Path) -> dict[str, Any]:
     """Return what an earlier build left; a folder with anything else in it is somebody's, and is left alone."""
-    path = out / MANIFEST
+    path, anew = out / MANIFEST, "remove the folder, and the site is made anew"
+    if not path.is_file():
+        if out.is_dir() and any(out.iterdir()):
+            raise Refusal(f"{out}: holds files and is no site; name a new or an empty folder")
+        return {}
+    found = files.read_json(path, anew)
     try:
-        if not path.is_file():
-            if out.is_dir() and any(out.iterdir()):
-                raise Refusal(f"{out}: holds files and is no site; name a new or an empty folder")
-            return {}
-        found = json.loads(path.read_text(encoding="utf-8"))
-        names = found["files"]
-        if all(isinstance(name, str) and _inside(name) for name in names):
-            return {
-                "inputs": found["inputs"],
-                "files": dict(names),
-                "problems": list(map(str, found.get("problems", ()))),
-            }
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Refusal(f"{path}: is damaged ({error}); remove the folder, and the site is made anew") from error
-    raise Refusal(f"{path}: names files outside of the site; remove the folder, and the site is made anew")
+        names, problems = dict(found["files"]), [*map(str, found.get("problems", ()))]
+        inputs = found["inputs"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refusal(f"{path}: is damaged ({error}); {anew}") from error
+    if not all(isinstance(name, str) and _inside(name) for name in names):
+        raise Refusal(f"{path}: names files outside of the site; {anew}")
+    return {"inputs": inputs, "files": names, "problems": problems}
 
 
 def _inside(name: str) -> bool:
@@ -159,39 +148,27 @@ def _written(out: Path, site: SiteModel, known: dict[str, str]) -> tuple[dict[st
     return dict(sorted(made.items())), written
 
 
-def _keep(out: Path, told: dict[str, object]) -> None:
-    write_atomically(out / MANIFEST, json.dumps(told, indent=0, sort_keys=True) + "\n")
-
-
 def _files(site: SiteModel) -> Iterator[tuple[str, bytes]]:
     """Yield every file of the site but its manifest."""
-    for name, text in _pages(site):
+    for name, text in pages.pages(site, *_judgements(site.folders)):
         yield name, text.encode("utf-8", errors="backslashreplace")
-    for asset in sorted(_ASSETS.iterdir()):
+    for asset in sorted(path for path in _ASSETS.iterdir() if path.is_file()):
         yield asset.name, asset.read_bytes()
     for run in site.kept.values():
         yield f"{run.page.removesuffix('.html')}.json", run.path.read_bytes()
 
 
-def _pages(site: SiteModel) -> Iterator[tuple[str, str]]:
-    yield "index.html", front.index(site)
-    yield "changes.html", told.render(site)
-    yield "runs.html", runs.listing(site)
-    yield "compare.html", beside.chooser(site)
-    yield "drill.html", drilled.render(site)
-    yield fleets.NAME, fleets.render(*fleets.read(fleets.files(site.folders)))
-    yield "feed.xml", told.feed(site)
-    yield "data.json", front.as_json(site)
-    yield from cards.badges(site)
-    for view in site.views:
-        yield view.page, series.render(site, view)
-    for run in site.kept.values():
-        yield run.page, runs.render(site, run)
-        yield f"data/{run.id}.js", beside.data(run)
-        if before := site.before.get(run.path):
-            yield f"compare/{run.id}.html", beside.render(run, before)
+def _judgements(folders: Sequence[Path]) -> tuple[list[FleetJudgement], list[str]]:
+    """Return the judgements of fleets below these folders, the newest first, and a sentence for each file that is none."""
+    found, problems = list[FleetJudgement](), list[str]()
+    for path in _judgement_files(folders):
+        try:
+            found.append(judgement.read(path))
+        except Refusal as refusal:
+            problems.append(str(refusal))
+    return sorted(found, key=lambda one: (one.judged, one.fleet), reverse=True), problems
 
 
-def default(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the folders that were named, or those that a checkout keeps records in."""
-    return tuple(folders) or shelf.tops()
+def _judgement_files(folders: Sequence[Path]) -> list[Path]:
+    found = {path for top in folders for path in top.rglob(judgement.NAME)}
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stackproof.extras.nights.site.build import SiteBuilt
 
 _MOST_DAYS = 3650
+_NEEDED = ("numpy", "jinja2")
 
 
 def add(verbs: Verbs) -> None:
@@ -46,18 +47,18 @@ def _day(text: str) -> date:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("numpy") is None:
-        raise Refusal(
-            f"`site` looks for steps with numpy, which is not installed here; {advice.missing('numpy', 'site')}"
-        )
+    for name in _NEEDED:
+        if importlib.util.find_spec(name) is None:
+            missing = advice.missing(name, "site")
+            raise Refusal(f"`site` looks for steps and fills pages with {name}, which is not installed here; {missing}")
     from stackproof.api.runs import suites
-    from stackproof.extras.nights.site import build
+    from stackproof.extras.nights.site import build, records_index
 
     for folder in options.results or ():
         if not folder.is_dir():
             raise Refusal(f"--results {folder}: {files.why_no_such_folder(folder)}; name a folder of records")
     today = options.today or datetime.now(timezone.utc).date()
-    folders = build.default(options.results or ())
+    folders = tuple(options.results or ()) or records_index.tops()
     order = build.SiteOrder(
         folders,
         stacks.names(),

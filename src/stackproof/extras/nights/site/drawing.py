@@ -13,8 +13,8 @@ from itertools import pairwise
 from statistics import median
 
 from stackproof.api.base import Interval
-from stackproof.api.record import Markup, charts, el, joined, ticks
-from stackproof.extras.nights.site.curves import Curve, SeriesView
+from stackproof.api.record import Markup, charts, el, ticks
+from stackproof.extras.nights.site.series import Curve, SeriesView
 
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""
@@ -214,14 +214,3 @@ def spark(view: SeriesView, most: int = 60) -> Markup:
         class_="spark",
         aria_hidden="true",
     )
-
-
-def legend() -> Markup:
-    """Return what the shapes of a plot mean."""
-    return el(
-        "p", "The band holds the 95 % interval of each median. ", joined(
-            (el("span", "●", class_="mark-worse"), " confirmed or flagged step for the worse, ",
-             el("span", "●", class_="mark-better"), " for the better, ", el("span", "○", class_="mark-open"),
-             " suspected, ", el("span", "○", class_="dim"), " refuted. Numbered rules: the state of the stack changed."),
-        ), class_="dim small",
-    )  # fmt: skip

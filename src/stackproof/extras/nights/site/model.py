@@ -11,10 +11,10 @@ from stackproof.api.base import counted
 from stackproof.api.history import Change, entries, histories
 from stackproof.api.record import MEASURING, store
 from stackproof.extras.nights.drift.findings import Drift, drift_of
-from stackproof.extras.nights.site import curves, shelf
-from stackproof.extras.nights.site.curves import SeriesView
-from stackproof.extras.nights.site.matrix import CellState, StackMatrix, matrix
-from stackproof.extras.nights.site.shelf import Shelf, ShelvedRun
+from stackproof.extras.nights.site import records_index, series
+from stackproof.extras.nights.site.records_index import IndexedRun, RecordsIndex
+from stackproof.extras.nights.site.series import SeriesView
+from stackproof.extras.nights.site.stack_status import CellState, StackMatrix, matrix
 
 _NEWEST = 5
 """Runs of one verb at one place that have a page for being new; older ones have one if something points at them."""
@@ -25,24 +25,24 @@ _LOUD = (CellState.FAILED, CellState.STALE)
 class SiteModel:
     """What a site is about. `kept`: the runs that have a page, newest first; `before`: of each the one before it of the same kind."""
 
-    shelf: Shelf
+    index: RecordsIndex
     folders: tuple[Path, ...]
     matrix: StackMatrix
     drift: Drift
     flags: tuple[Change, ...]
     views: tuple[SeriesView, ...]
-    kept: Mapping[Path, ShelvedRun]
-    before: Mapping[Path, ShelvedRun]
+    kept: Mapping[Path, IndexedRun]
+    before: Mapping[Path, IndexedRun]
     doubles: tuple[str, ...] = ()
 
     def shown(self, text: object) -> str:
         """Return text without the folders of this machine."""
-        return shelf.shown(str(text), self.folders)
+        return records_index.shown(str(text), self.folders)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What was wrong with the records."""
-        return tuple(self.shown(one) for one in dict.fromkeys((*self.shelf.problems, *self.drift.problems)))
+        return tuple(self.shown(one) for one in dict.fromkeys((*self.index.problems, *self.drift.problems)))
 
     @property
     def sentence(self) -> str:
@@ -81,7 +81,7 @@ def _count(number: int, what: str) -> str:
 
 
 def model(
-    found: Shelf,
+    found: RecordsIndex,
     folders: Sequence[Path],
     stacks: Sequence[str],
     suites: Sequence[str],
@@ -95,14 +95,14 @@ def model(
     drift = drift_of(loaded)
     measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
     flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)
-    views = [*(view for one in drift.places for view in curves.of_nights(one)), *curves.of_histories(measured)]
+    views = [*(view for one in drift.places for view in series.of_nights(one)), *series.of_histories(measured)]
     cells = matrix(found.runs, stacks, suites, today, days, nightly)
     kept = _kept(found, cells, drift)
     before = _before(found, kept)
     return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, before, tuple(doubles))
 
 
-def _kept(found: Shelf, cells: StackMatrix, drift: Drift) -> dict[Path, ShelvedRun]:
+def _kept(found: RecordsIndex, cells: StackMatrix, drift: Drift) -> dict[Path, IndexedRun]:
     """Return the runs that have a page: the newest of each kind, those that prove a cell, and those that steps name."""
     wanted = {cell.run.path for cell in cells.cells.values() if cell.run} | set(_named(drift))
     seen: dict[tuple[str, str, str], int] = {}
@@ -121,14 +121,14 @@ def _named(drift: Drift) -> Iterator[Path]:
             yield from (step.before.path, step.after.path)
 
 
-def _kind(run: ShelvedRun) -> tuple[str, str, str]:
+def _kind(run: IndexedRun) -> tuple[str, str, str]:
     facts = run.record.provenance
     return run.record.verb, run.record.stack, f"{facts.get('host')} {facts.get('rehearsed')} {facts.get('devices')}"
 
 
-def _before(found: Shelf, kept: Iterable[Path]) -> dict[Path, ShelvedRun]:
+def _before(found: RecordsIndex, kept: Iterable[Path]) -> dict[Path, IndexedRun]:
     """Return of each run that has a page the newest one before it, of the same verb at the same place, that has one too."""
-    last: dict[tuple[str, str, str], ShelvedRun] = {}
+    last: dict[tuple[str, str, str], IndexedRun] = {}
     before = {}
     pages = set(kept)
     for run in found.runs:

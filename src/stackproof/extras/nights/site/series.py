@@ -1,165 +1,208 @@
-"""The page of a series: what is known of its steps, its curves, its states, and the same as a table."""
+"""The series that have a page: what nights tell of a figure in three curves, and what histories of single runs tell in one.
+
+Everything is here as it is shown: rates where there are any, a day a night, "up" faster.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from statistics import median
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
 
-from stackproof.api.base import Interval, counted, shown
-from stackproof.api.record import Markup, Verdict, el, joined, reference
-from stackproof.extras.nights.drift import report
+from stackproof.api.base import RATES, Interval, median_interval, rate
+from stackproof.api.history import History, Series
+from stackproof.api.record import CODE, Place, changes
+from stackproof.extras.nights.drift.findings import PlaceDrift
+from stackproof.extras.nights.drift.nights import Measured, Night
+from stackproof.extras.nights.drift.rules import SeriesKind
+from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term
 from stackproof.extras.nights.drift.suspicions import Suspicion
-from stackproof.extras.nights.site.curves import SeriesView
-from stackproof.extras.nights.site.drawing import legend, plot, resolution, stamp, start_of, value
-from stackproof.extras.nights.site.html import command, link, page, table
-from stackproof.extras.nights.site.model import SiteModel
 
-_ROWS = 10
-"""Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
-_SCRIPTS = ("site.js",)
-_BISECT, _CULPRIT = "bisect", "bisect/culprit::"
+_MISSING = Interval(math.nan, math.nan, math.nan)
+_TITLES = {
+    SeriesKind.RATIO: "Today against the anchor: code and wheels",
+    SeriesKind.ANCHOR: "The anchor alone: machine and driver",
+    SeriesKind.RAW: "Today alone: what users get",
+}
 
 
-def render(site: SiteModel, view: SeriesView) -> str:
-    """Return the page of one series."""
-    curves = [joined((el("h2", curve.title), _unit(curve.unit, curve.up), plot(view, curve))) for curve in view.curves]
-    return page(
-        view.name, el("p", view.place.label, class_="dim"), _now(view), *_references(view),
-        el("div", *curves, class_="curves", data_start=f"{start_of(view.times):%Y-%m-%dT%H:%M:%SZ}", data_seconds=resolution(view.times)),
-        legend(), _states(view), *(_step(site, step) for step in view.steps),
-        *(el("p", sentence, class_="dim") for sentence in view.sentences), _table(site, view),
-        name=view.page, scripts=_SCRIPTS,
+@dataclass(frozen=True)
+class CurveMark:
+    """Something that is said of one point: a step that was confirmed, suspected or refuted, or a flag."""
+
+    at: int
+    word: str
+    worse: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line with the band of its intervals, a value a point; NaN where there is none. `up`: whether higher is better."""
+
+    title: str
+    unit: str
+    up: bool
+    values: tuple[Interval, ...]
+    marks: tuple[CurveMark, ...] = ()
+
+    @property
+    def newest(self) -> Interval:
+        """The last point that there is."""
+        return next((one for one in reversed(self.values) if not math.isnan(one.median)), _MISSING)
+
+
+@dataclass(frozen=True)
+class StateMark:
+    """The state of the stack is another one from this point on; each phrase says what of it."""
+
+    at: int
+    phrases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SeriesView:
+    """One figure at one place: `times` of the points, of each its record's file and a note, and its curves."""
+
+    place: Place
+    name: str
+    subject: str
+    preset: str
+    unit: str
+    times: tuple[datetime, ...]
+    paths: tuple[Path | None, ...]
+    notes: tuple[str, ...]
+    counts: tuple[int, ...]
+    curves: tuple[Curve, ...]
+    states: tuple[StateMark, ...]
+    steps: tuple[Suspicion, ...] = ()
+    sentences: tuple[str, ...] = ()
+    far: LongTerm | None = None
+    nightly: bool = True
+
+    @property
+    def id(self) -> str:
+        """The same for the same figure at the same place, so that links survive."""
+        key = [self.place.stack, self.place.host, self.place.digest, self.name, self.unit, self.nightly]
+        return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
+
+    @property
+    def page(self) -> str:
+        """Its page."""
+        return f"series/{self.id}.html"
+
+    @property
+    def now(self) -> Interval:
+        """What users get now."""
+        return self.curves[-1].newest
+
+    @property
+    def word(self) -> str:
+        """What is to be said of it first."""
+        words = [step.word for step in self.steps]
+        return next((one for one in ("confirmed slower", "suspected") if one in words), "")
+
+
+def of_nights(found: PlaceDrift) -> Iterator[SeriesView]:
+    """Yield the figures of a place, as its nights tell them."""
+    states = tuple(_states(found.nights))
+    steps = (*found.confirmed, *found.refuted, *found.suspicions)
+    for trend in found.trends:
+        yield _of_trend(trend, states, tuple(one for one in steps if one.figure == trend.figure))
+
+
+def _states(nights: Sequence[Night]) -> Iterator[StateMark]:
+    for at, (before, after) in enumerate(pairwise(nights), 1):
+        told = changes(before.state, after.state)
+        phrases = [f"{group}: {phrase}" for group, those in told.items() if group != CODE for phrase in those]
+        if before.anchor != after.anchor:
+            phrases.append(f"anchor: {before.anchor[:12]} -> {after.anchor[:12]}")
+        if phrases:
+            yield StateMark(at, tuple(phrases))
+
+
+def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[Suspicion, ...]) -> SeriesView:
+    key, nights = trend.figure, trend.nights
+    values = {kind: _intervals(trend, kind) for kind in SeriesKind}
+    places = {night.path: at for at, night in enumerate(nights)}
+    curves = [
+        Curve(_TITLES[kind], _unit(kind, key.unit), kind is SeriesKind.RATIO or key.unit in RATES, values[kind], tuple(
+            CurveMark(places[step.after.path], step.word, step.slower) for step in steps if step.kind is kind
+        ))
+        for kind in SeriesKind
+    ]  # fmt: skip
+    return SeriesView(
+        trend.place, key.label, key.subject, key.preset, key.unit, tuple(night.started for night in nights),
+        tuple(night.path for night in nights), tuple(_note(night) for night in nights),
+        tuple(len(night.figures.get(key, {}).get(Measured.TODAY, ())) for night in nights), tuple(curves), states, steps,
+        (*trend.problems, *(one.sentence for one in trend.links)), long_term(trend),
     )  # fmt: skip
 
 
-def _unit(unit: str, up: bool) -> Markup:
-    return el("p", f"{unit}, {'higher' if up else 'lower'} is better", class_="dim small")
+def _note(night: Night) -> str:
+    return f"left out: {night.disturbed}" if night.disturbed else ""
 
 
-def _now(view: SeriesView) -> Markup:
-    points = sum(not math.isnan(one.median) for one in view.curves[-1].values)
-    told = f"{value(view.now)} {view.curves[-1].unit}"
-    what = f"{points} of {counted(len(view.times), 'night' if view.nightly else 'state')} count"
-    now = el("p", el("strong", "Now: "), f"{told}; {what}, {stamp(view.times, 0)} to {stamp(view.times, -1)}.")
-    far = el("p", el("strong", "Since the first anchor: "), f"for users {view.far.sentence}.") if view.far else ""
-    return joined((now, far))
+def _unit(kind: SeriesKind, unit: str) -> str:
+    return "times as fast as the anchor" if kind is SeriesKind.RATIO else RATES.get(unit, unit)
 
 
-def _references(view: SeriesView) -> Iterator[Markup]:
-    """Yield what others measured of the same work: nobody verified it, so it is text beside the curves and no point of them."""
-    for row in reference.find(view.subject, view.preset, view.unit):
-        ranks = f" on {row.ranks} ranks" if row.ranks > 1 else ""
-        told = f"{shown(row.seconds, row.unit)}{ranks} on {row.device}, measured by others ({row.source})"
-        yield el("p", el("strong", "Reference: "), told, class_="dim")
-
-
-def _step(site: SiteModel, told: Suspicion) -> Markup:
-    step = told
-    kind = "unverified" if told.word == "suspected" else "worse" if step.slower else "better"
-    size = f"{report.seen(told.gate)}, by the gate" if told.gate else report.size(step)
-    return el(
-        "section", el("h2", el("span", told.word, class_=f"word {kind if told.word != 'refuted' else 'dim'}"), f" {size}"),
-        *facts_of(site, told), class_="step",
-    )  # fmt: skip
-
-
-def facts_of(site: SiteModel, told: Suspicion) -> Iterator[Markup]:
-    """Yield what is known of a step: cause, nights, states, the gate that judged it, and the command that repeats that."""
-    step = told
-    first, last = (stamp((step.before.started, step.after.started), at) for at in range(2))
-    rows: list[tuple[str, object]] = [("likeliest cause", report.causes(step)), ("when", report.when(step))]
-    rows += [("what changed", el("ul", *(el("li", one) for one in report.differences(step))))]
-    rows += [
-        (
-            "nights",
-            joined((_run(site, step.before.path, first), " and ", _run(site, step.after.path, last))),
-        )
-    ]
-    if told.gate:
-        how = "" if step.interleaved else " (not interleaved: it shows that the change lasts)"
-        rows.append(
-            (
-                f"{told.word.split(' ', 1)[0]} by",
-                joined((_run(site, told.gate.path, "this gate"), f": {report.seen(told.gate)}{how}")),
-            )
-        )
-    rows.append(("repeat it" if told.gate else "confirm it", command(site.shown(step.command))))
-    rows += [("found by", one) for one in _blamed(site, told)]
-    yield el("dl", *(joined((el("dt", name), el("dd", content))) for name, content in rows))
-
-
-def _blamed(site: SiteModel, told: Suspicion) -> Iterator[Markup]:
-    """Yield what searches of this figure at this place have named since, each with its page, newest first."""
-    step = told
-    for run in site.kept.values():
-        record = run.record
-        about = (record.verb, record.verdict, record.provenance.get("subject"), run.place.stack, run.place.host)
-        place = step.place
-        if (
-            about != (_BISECT, Verdict.PASSED, step.figure.subject, place.stack, place.host)
-            or run.started < step.after.started
-        ):
+def _intervals(trend: Trend, kind: SeriesKind) -> tuple[Interval, ...]:
+    """Return each night's value, chained as the trend is, between the bounds of the median of its launches."""
+    found = []
+    for night, value in zip(trend.nights, trend.values[kind].tolist(), strict=True):
+        if math.isnan(value):
+            found.append(_MISSING)
             continue
-        culprits = ", ".join(check.subject for check in record.checks if check.id.startswith(_CULPRIT))
-        yield joined((_run(site, run.path, "this search"), f": {culprits}"))
+        own = median_interval(_samples(night.figures[trend.figure], kind))
+        scale = math.exp(value) / own.median
+        found.append(_shown(Interval(math.exp(value), own.low * scale, own.high * scale), kind, trend.figure.unit))
+    return tuple(found)
 
 
-def _run(site: SiteModel, path: object, text: str) -> object:
-    run = next((run for run in (site.kept.get(path),) if run), None)  # type: ignore[call-overload]
-    return link(f"../{run.page}", text) if run else text
+def _samples(sides: Mapping[Measured, tuple[float, ...]], kind: SeriesKind) -> Sequence[float]:
+    """Return the seconds of the launches, or the ratios of those that ran side by side."""
+    today, anchor = sides[Measured.TODAY], sides.get(Measured.ANCHOR, ())
+    if kind is SeriesKind.RATIO and len(today) == len(anchor):
+        return [one / other for one, other in zip(today, anchor, strict=True)]
+    return anchor if kind is SeriesKind.ANCHOR else today
 
 
-def _states(view: SeriesView) -> Markup:
-    if not view.states:
-        return Markup("")
-    rows = [el("li", el("strong", stamp(view.times, mark.at)), f" {'; '.join(mark.phrases)}") for mark in view.states]
-    return joined((el("h2", "When the state of the stack changed"), el("ol", *rows)))
+def _shown(seconds: Interval, kind: SeriesKind, unit: str) -> Interval:
+    """Return a rate, or the speed against the anchor, where seconds or a ratio of them stand; what has no rate stays seconds."""
+    if kind is SeriesKind.RATIO:
+        return Interval(1 / seconds.median, 1 / seconds.high, 1 / seconds.low)
+    values = [rate(one, unit)[0] for one in (seconds.median, seconds.low, seconds.high)]
+    return Interval(values[0], min(values[1:]), max(values[1:]))
 
 
-def _table(site: SiteModel, view: SeriesView) -> Markup:
-    single = {mark.at for curve in view.curves for mark in curve.marks} | {mark.at for mark in view.states}
-    newest = range(max(0, len(view.times) - _ROWS), len(view.times))
-    rows = list[Sequence[object]]()
-    for month, group in groupby(
-        range(len(view.times)), key=lambda at: 0 if at in single or at in newest else _month(view, at)
-    ):
-        those = list(group)
-        rows += [_months(view, those)] if month else [_row(site, view, at) for at in those]
-    heads = [
-        "night" if view.nightly else "from",
-        *(curve.title.split(":", 1)[0] for curve in view.curves),
-        "n",
-        "what is said",
-    ]
-    return table("The same as a table, newest first", heads, reversed(rows), class_="points")
+def of_histories(found: Iterable[History]) -> Iterator[SeriesView]:
+    """Yield the figures that single runs of `bench` and `asv` have measured."""
+    for history in found:
+        for series in history.series:
+            yield _of_series(history.place, series)
 
 
-def _month(view: SeriesView, at: int) -> int:
-    return view.times[at].year * 12 + view.times[at].month
+def _of_series(place: Place, series: Series) -> SeriesView:
+    points, unit = series.points, series.key.unit
+    values = tuple(_shown(point.seconds, SeriesKind.RAW, unit) for point in points)
+    index = {id(point): at for at, point in enumerate(points)}
+    marks = [CurveMark(index[id(step.after)], "flagged", step.worse) for step in series.changes]
+    states = [
+        StateMark(at, (point.because,)) for at, point in enumerate(points)
+        if at and point.because and not (point.because.startswith(f"{CODE}: ") and "; " not in point.because)
+    ]  # fmt: skip
+    curve = Curve("Runs of bench and asv: what users get", RATES.get(unit, unit), unit in RATES, values, tuple(marks))
+    return SeriesView(
+        place, f"{series.key.subject} ({series.key.preset})", series.key.subject, series.key.preset, unit,
+        tuple(point.when for point in points), (None,) * len(points), tuple(_told(point.commit, point.busy) for point in points),
+        (0,) * len(points), (curve,), tuple(states), nightly=False,
+    )  # fmt: skip
 
 
-def _row(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
-    day = stamp(view.times, at)
-    path = view.paths[at]
-    said = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
-    said += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]
-    night = _run(site, path, day) if path else day
-    return [
-        night,
-        *(value(curve.values[at]) for curve in view.curves),
-        view.counts[at] or "",
-        "; ".join(filter(None, (*said, view.notes[at]))),
-    ]
-
-
-def _months(view: SeriesView, those: Sequence[int]) -> Sequence[object]:
-    """Return one row for several points: the median of theirs, between the least and the greatest."""
-    cells = []
-    for curve in view.curves:
-        found = [curve.values[at].median for at in those if not math.isnan(curve.values[at].median)]
-        cells.append(value(Interval(median(found), min(found), max(found))) if found else "")
-    odd = sum(bool(view.notes[at]) for at in those) if view.nightly else 0
-    note = f"{counted(len(those), 'night' if view.nightly else 'state')}, median and range{f', {odd} left out' if odd else ''}"
-    return [f"{view.times[those[0]]:%Y-%m}", *cells, "", note]
+def _told(commit: str, busy: bool) -> str:
+    return f"commit {commit[:12]}{', busy host' if busy else ''}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from stackproof.extras.nights.site import beside
+from stackproof.extras.nights.site import compare_records
 from stackproof.record.records import Figure, Record
 
 from . import making
@@ -24,21 +24,21 @@ def run(factor: float = 1.0, stack: str = "cpu", spread: float = 0.001) -> Recor
 
 
 def test_a_ratio_has_the_noise_of_both() -> None:
-    (one,) = beside.ratios(run(1.0, spread=0.003), run(1.1, spread=0.004))
+    (one,) = compare_records.ratios(run(1.0, spread=0.003), run(1.1, spread=0.004))
     assert one.ratio == pytest.approx(1.1)
     assert math.log(one.high / one.ratio) == pytest.approx(0.005, rel=0.01)
     assert one.factor == pytest.approx(math.log(1.1) / math.log(1.05), rel=1e-6)
 
 
 def test_within_noise_there_is_no_factor() -> None:
-    (one,) = beside.ratios(run(1.0, spread=0.1), run(1.05, spread=0.1))
+    (one,) = compare_records.ratios(run(1.0, spread=0.1), run(1.05, spread=0.1))
     assert one.factor == 0.0 and one.low < 1 < one.high
 
 
 def test_a_card_has_its_own_effect() -> None:
-    assert beside.effect(run(stack="cuda")) < beside.effect(run(stack="cpu"))
-    (mixed,) = beside.ratios(run(stack="cuda"), run(1.1))
-    (card,) = beside.ratios(run(stack="cuda"), run(1.1, stack="cuda"))
+    assert compare_records.effect(run(stack="cuda")) < compare_records.effect(run(stack="cpu"))
+    (mixed,) = compare_records.ratios(run(stack="cuda"), run(1.1))
+    (card,) = compare_records.ratios(run(stack="cuda"), run(1.1, stack="cuda"))
     assert mixed.factor < card.factor
 
 
@@ -46,7 +46,7 @@ def test_facts_that_explain_most_come_first() -> None:
     before, after = run(), run()
     before.provenance |= {"driver.x": "1", "commit": "a" * 40, "env.X": "1"}
     after.provenance |= {"driver.x": "2", "commit": "b" * 40}
-    rows = beside.facts(before, after)
+    rows = compare_records.facts(before, after)
     assert [row[1] for row in rows] == ["driver.x", "env.X", "commit"]
     assert rows[1][2:] == ("1", "absent")
 
@@ -55,4 +55,4 @@ def test_facts_that_explain_most_come_first() -> None:
 def test_what_is_no_number_is_not_compared(value: float) -> None:
     record = run()
     odd = replace(record, measurements=[replace(record.measurements[0], value=value, samples=[value], figures={})])
-    assert beside.ratios(record, odd) == []
+    assert compare_records.ratios(record, odd) == []

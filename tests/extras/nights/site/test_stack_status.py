@@ -1,4 +1,4 @@
-"""The matrix: what a cell says of records, and that nothing old, partial or rehearsed is green."""
+"""Stack by suite: what a cell says of records, and what card and badge say of a stack; nothing old, partial or rehearsed is green."""
 
 from __future__ import annotations
 
@@ -9,24 +9,88 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.extras.nights.site import shelf
-from stackproof.extras.nights.site.matrix import CellState, MatrixCell, StackMatrix, matrix
+from stackproof.extras.nights.site import records_index
+from stackproof.extras.nights.site.stack_status import (
+    CellState,
+    MatrixCell,
+    StackMatrix,
+    StackStatus,
+    StackWord,
+    matrix,
+    statuses,
+)  # fmt: skip
 from stackproof.record.records import Check, Figure, Record, Verdict
+from tests.extras.nights.drift import nightly
 
 from . import making
 from .making import TODAY
 
+GREEN, OLD = "#1a7f37", TODAY - timedelta(40)
 
-def of(tmp_path: Path, *records: Record) -> StackMatrix:
+
+def status_of(tmp_path: Path, *records: Record, stack: str = "cuda", nightly: Sequence[str] = ()) -> StackStatus:
+    """Return how a stack stands after these records."""
+    making.kept(tmp_path, records)
+    runs = records_index.read(records_index.files([tmp_path]), [tmp_path]).runs
+    found = statuses(matrix(runs, making.STACKS, making.SUITES, TODAY, nightly=nightly), ("sim",))
+    return next(one for one in found if one.stack == stack)
+
+
+def part(record: Record, *suites: str) -> Record:
+    """Return a run of these suites alone."""
+    return replace(record, checks=[check for check in record.checks if check.group in suites])
+
+
+@pytest.mark.parametrize(
+    ("records", "word", "badge"),
+    [
+        ([making.suites("cuda", TODAY)], StackWord.PASSED, "4 of 4 suites passed, 2026-08-01"),
+        ([part(making.suites("cuda", TODAY), "smoke")], StackWord.PARTLY, "1 of 4 suites passed, 2026-08-01"),
+        ([making.suites("cuda", OLD), part(making.suites("cuda", TODAY), "smoke")], StackWord.PARTLY, "1 of 4 suites passed, 2026-08-01"),
+        ([making.suites("cuda", TODAY, Verdict.KNOWN_ISSUE)], StackWord.KNOWN_ISSUE,
+         "4 of 4 suites passed, 1 with known issues, 2026-08-01"),
+        ([making.suites("cuda", TODAY, Verdict.FAILED)], StackWord.FAILED, "1 suite failed, 2026-08-01"),
+        ([making.suites("cuda", TODAY, rehearsed=True)], StackWord.REHEARSED, "4 of 4 suites rehearsed, 2026-08-01"),
+        ([making.suites("cuda", OLD)], StackWord.STALE, "stale since 2026-06-22"),
+        ([making.suites("cuda", TODAY, pinned=False)], StackWord.PASSED, "4 of 4 suites passed, unpinned, 2026-08-01"),
+        ([], StackWord.NEVER, "never run"),
+    ],
+)  # fmt: skip
+def test_a_stack_is_as_good_as_all_suites_of_a_night(
+    tmp_path: Path, records: list[Record], word: StackWord, badge: str
+) -> None:
+    found = status_of(tmp_path, *records)
+    assert (found.word, found.badge) == (word, badge)
+
+
+def test_the_day_is_that_of_the_oldest_proof(tmp_path: Path) -> None:
+    before = making.suites("cuda", TODAY - timedelta(5))
+    assert status_of(tmp_path, before, part(making.suites("cuda", TODAY), "smoke")).day == str(TODAY - timedelta(5))
+
+
+def test_suites_that_no_night_runs_are_not_asked_for(tmp_path: Path) -> None:
+    run = part(making.suites("cuda", TODAY), "smoke", "operators")
+    assert status_of(tmp_path / "a", run, nightly=("smoke", "operators")).word is StackWord.PASSED
+    bad = part(making.suites("cuda", TODAY, Verdict.FAILED), "models")
+    assert status_of(tmp_path / "b", run, bad, nightly=("smoke", "operators")).word is StackWord.FAILED
+
+
+def test_a_stack_that_was_only_measured_has_run(tmp_path: Path) -> None:
+    nights = nightly.told(nightly.Story(2))
+    found = status_of(tmp_path, *nights, stack=nights[0].stack)
+    assert found.word is StackWord.UNVERIFIED and found.run is not None and "measured" in found.scope
+
+
+def cells_of(tmp_path: Path, *records: Record) -> StackMatrix:
     """Return the matrix of these records."""
     making.kept(tmp_path, records)
-    runs = shelf.read(shelf.files([tmp_path]), [tmp_path]).runs
+    runs = records_index.read(records_index.files([tmp_path]), [tmp_path]).runs
     return matrix(runs, making.STACKS, making.SUITES, TODAY)
 
 
 def models(tmp_path: Path, *records: Record, stack: str = "cuda") -> MatrixCell:
     """Return the cell of `models`, in which `making.suites` puts a verdict."""
-    return of(tmp_path, *records).cells[stack, "models"]
+    return cells_of(tmp_path, *records).cells[stack, "models"]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +102,7 @@ def models(tmp_path: Path, *records: Record, stack: str = "cuda") -> MatrixCell:
     ],
 )  # fmt: skip
 def test_a_cell_is_what_its_checks_are(tmp_path: Path, verdict: Verdict, state: CellState) -> None:
-    found = of(tmp_path, making.suites("cuda", TODAY, verdict))
+    found = cells_of(tmp_path, making.suites("cuda", TODAY, verdict))
     assert found.cells["cuda", "models"].state is state
     assert found.cells["cuda", "operators"].state is CellState.PASSED
     assert found.cells["dcu", "models"].state is CellState.UNVERIFIED and found.cells["dcu", "models"].run is None
@@ -52,7 +116,7 @@ def skipped(record: Record) -> Record:
 def test_a_suite_of_which_nothing_ran_is_unverified(tmp_path: Path) -> None:
     checks = [Check("environment", Verdict.PASSED, "the lock", 1.0)]
     run = skipped(making.suites("cuda", TODAY))
-    found = of(tmp_path, replace(run, checks=[*checks, *run.checks], verdict=Verdict.PASSED))
+    found = cells_of(tmp_path, replace(run, checks=[*checks, *run.checks], verdict=Verdict.PASSED))
     assert found.cells["cuda", "models"].state is CellState.UNVERIFIED
     assert "cuda" in found.never_on_card
 
@@ -102,7 +166,7 @@ def rehearsal(age: int = 0, verdict: Verdict = Verdict.PASSED) -> Record:
 
 
 def test_a_rehearsal_is_its_own_word(tmp_path: Path) -> None:
-    found = of(tmp_path, rehearsal())
+    found = cells_of(tmp_path, rehearsal())
     assert found.cells["cuda", "models"].state is CellState.REHEARSED
     assert "cuda" in found.never_on_card
 
@@ -132,11 +196,11 @@ def test_a_part_of_a_run_proves_nothing(tmp_path: Path, change: dict[str, Figure
 def test_a_guard_that_fails_is_its_suites_failure(tmp_path: Path) -> None:
     run = making.suites("cuda", TODAY)
     guard = Check("guard: models/part", Verdict.FAILED, "3 checks were collected, 4 are expected", 0.0)
-    found = of(tmp_path, replace(run, checks=[*run.checks, guard], verdict=Verdict.FAILED))
+    found = cells_of(tmp_path, replace(run, checks=[*run.checks, guard], verdict=Verdict.FAILED))
     assert found.cells["cuda", "models"].state is CellState.FAILED
     assert found.cells["cuda", "operators"].state is CellState.PASSED
 
 
 def test_a_stack_or_suite_that_only_records_know_has_a_place(tmp_path: Path) -> None:
-    found = of(tmp_path, making.suites("ours", TODAY))
+    found = cells_of(tmp_path, making.suites("ours", TODAY))
     assert found.stacks[-1] == "ours" and found.cells["ours", "models"].state is CellState.PASSED

@@ -1,15 +1,18 @@
-"""Stack by suite: what each cell may say, and which record proves it. Nothing that did not run, or ran too long ago, is green."""
+"""Stack by suite: what each cell may say, and which record proves it; and each stack as a whole, as its card and its badge say.
+
+Nothing that did not run, or ran too long ago, is green.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
 
-from stackproof.api.base import first_line
+from stackproof.api.base import counted, first_line
 from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict, store
-from stackproof.extras.nights.site.shelf import ShelvedRun
+from stackproof.extras.nights.site.records_index import IndexedRun
 
 DAYS = 14
 """For how many days a record proves anything."""
@@ -35,7 +38,7 @@ class MatrixCell:
     suite: str
     state: CellState
     why: str
-    run: ShelvedRun | None = None
+    run: IndexedRun | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class StackMatrix:
     days: int
     nightly: tuple[str, ...] = ()
     """The suites that a night runs: a stack is proved by all of them."""
-    measured: Mapping[str, ShelvedRun] = field(default_factory=dict)
+    measured: Mapping[str, IndexedRun] = field(default_factory=dict)
     """Of each stack the newest run that measured something on its device without verifying a suite, such as a night's."""
 
     def of(self, stack: str) -> list[MatrixCell]:
@@ -71,12 +74,12 @@ class StackMatrix:
 class _Proof:
     state: CellState
     why: str
-    run: ShelvedRun
+    run: IndexedRun
     executed: bool
 
 
 def matrix(
-    runs: Iterable[ShelvedRun], stacks: Sequence[str], suites: Sequence[str], today: date, days: int = DAYS,
+    runs: Iterable[IndexedRun], stacks: Sequence[str], suites: Sequence[str], today: date, days: int = DAYS,
     nightly: Sequence[str] = (),
 ) -> StackMatrix:  # fmt: skip
     """Return the matrix as of a day.
@@ -86,7 +89,7 @@ def matrix(
     without any, all of `suites` are of a night.
     """
     newest: dict[tuple[str, str, str], _Proof] = {}
-    measured: dict[str, ShelvedRun] = {}
+    measured: dict[str, IndexedRun] = {}
     for run in runs:  # oldest first
         if run.record.verb not in SUITE_VERBS and run.record.measurements and not _rehearsed(run):
             measured[run.record.stack] = run
@@ -103,7 +106,7 @@ def matrix(
     return StackMatrix(rows, columns, cells, today, days, tuple(nightly or suites), measured)
 
 
-def _proofs(run: ShelvedRun) -> Iterator[tuple[str, _Proof]]:
+def _proofs(run: IndexedRun) -> Iterator[tuple[str, _Proof]]:
     record = run.record
     if record.verb not in SUITE_VERBS or record.provenance.get("only") or record.verdict is Verdict.INTERRUPTED:
         return
@@ -123,7 +126,7 @@ def _suite(check: Check) -> str:
     return name if mark and check.id.startswith(_GUARD) and " " not in name else ""
 
 
-def _proof(run: ShelvedRun, checks: Sequence[Check]) -> _Proof:
+def _proof(run: IndexedRun, checks: Sequence[Check]) -> _Proof:
     ran = [check for check in checks if check.verdict not in NOT_EXECUTED]
     bad = [check for check in ran if check.verdict.exit_code]
     state = _state(run, bad, ran)
@@ -136,7 +139,7 @@ def _proof(run: ShelvedRun, checks: Sequence[Check]) -> _Proof:
     return _Proof(state, why, run, bool(ran))
 
 
-def _state(run: ShelvedRun, bad: Sequence[Check], ran: Sequence[Check]) -> CellState:
+def _state(run: IndexedRun, bad: Sequence[Check], ran: Sequence[Check]) -> CellState:
     if any(check.verdict is not Verdict.INCONCLUSIVE for check in bad):
         return CellState.FAILED
     if bad or not ran:
@@ -171,9 +174,122 @@ def _true(proof: _Proof, today: date) -> _Proof:
     return replace(proof, state=CellState.UNVERIFIED, why=f"its record {doubt}") if doubt else proof
 
 
-def _rehearsed(run: ShelvedRun) -> bool:
+def _rehearsed(run: IndexedRun) -> bool:
     return bool(run.record.provenance.get("rehearsed"))
 
 
 def _on_card(cell: MatrixCell) -> bool:
     return cell.run is not None and not _rehearsed(cell.run) and cell.why != "never ran here"
+
+
+_PROOFS = (CellState.PASSED, CellState.KNOWN_ISSUE)
+_NAMED = 3
+
+
+class StackWord(str, Enum):
+    """What is said of a whole stack; what wants a look first."""
+
+    FAILED = "failed"
+    PARTLY = "in part"
+    KNOWN_ISSUE = "known issue"
+    PASSED = "passed"
+    STALE = "stale"
+    REHEARSED = "rehearsed"
+    UNVERIFIED = "unverified"
+    NEVER = "never run"
+
+
+@dataclass(frozen=True)
+class StackStatus:
+    """A stack in a word, with its scope: `proved` of `wanted` suites; `day`: the oldest of their proofs. `run` shows it, if any does."""
+
+    stack: str
+    word: StackWord
+    proved: int
+    wanted: int
+    scope: str
+    day: str
+    run: IndexedRun | None
+    unpinned: bool
+    double: bool
+
+    @property
+    def remarks(self) -> list[str]:
+        """Return what narrows the word."""
+        found = [f"{self.proved} of {self.wanted} of a night passed"] if self.word is StackWord.FAILED else []
+        found += ["on a CPU, not on its device"] if self.word is StackWord.REHEARSED else []
+        found += ["unpinned"] if self.unpinned else []
+        found += ["has no card"] if self.double else []
+        return [*found, *([self.day] if self.day and self.word is not StackWord.STALE else [])]
+
+    @property
+    def badge(self) -> str:
+        """What a badge says: never the word alone, as a pass of one suite is no pass of the stack."""
+        if self.word is StackWord.NEVER:
+            return str(self.word.value)
+        if self.word is StackWord.STALE:
+            return f"stale since {self.day}"
+        marks = ("unpinned" if self.unpinned else "", "no card" if self.double else "")
+        return ", ".join(filter(None, (self.scope.partition(":")[0], *marks, self.day)))
+
+
+def statuses(cells: StackMatrix, doubles: Collection[str]) -> list[StackStatus]:
+    """Return how each stack stands, those first of which most is known; `doubles` have no card."""
+    found = [_status(stack, cells, stack in doubles) for stack in cells.stacks]
+    return sorted(found, key=lambda one: list(StackWord).index(one.word))
+
+
+def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
+    """Green needs every suite of a night, proved on the device and fresh; a failure of any suite is one of the stack."""
+    wanted = [cells.cells[stack, suite] for suite in cells.nightly]
+    groups = {state: [cell for cell in wanted if cell.state is state] for state in CellState}
+    groups[CellState.FAILED] = [cell for cell in cells.of(stack) if cell.state is CellState.FAILED]
+    proved = [cell for state in _PROOFS for cell in groups[state]]
+    word, those = _said(groups, proved, wanted, cells.of(stack))
+    if word is StackWord.NEVER and stack in cells.measured:
+        word = StackWord.UNVERIFIED
+    days = sorted(cell.run.day for cell in those if cell.run)
+    day = "" if not days else days[-1] if word is StackWord.STALE else days[0]
+    shows = next((cell.run for cell in those if cell.run), cells.measured.get(stack))
+    unpinned = any(cell.run.record.provenance.get("pinned") is False for cell in those if cell.run)
+    scope = _scope(word, those, proved, wanted, day)
+    return StackStatus(stack, word, len(proved), len(wanted), scope, day, shows, unpinned, double)
+
+
+def _said(
+    groups: dict[CellState, list[MatrixCell]], proved: list[MatrixCell], wanted: list[MatrixCell], every: list[MatrixCell]
+) -> tuple[StackWord, Sequence[MatrixCell]]:  # fmt: skip
+    """Return the word, and the cells that it is said for."""
+    if groups[CellState.FAILED]:
+        return StackWord.FAILED, groups[CellState.FAILED]
+    if proved and len(proved) == len(wanted):
+        known = groups[CellState.KNOWN_ISSUE]
+        return (StackWord.KNOWN_ISSUE, [*known, *groups[CellState.PASSED]]) if known else (StackWord.PASSED, proved)
+    if proved:
+        return StackWord.PARTLY, proved
+    for state, word in ((CellState.REHEARSED, StackWord.REHEARSED), (CellState.STALE, StackWord.STALE)):
+        if groups[state]:
+            return word, groups[state]
+    ran = [cell for cell in every if cell.run]
+    return (StackWord.UNVERIFIED, ran) if ran else (StackWord.NEVER, [])
+
+
+def _scope(
+    word: StackWord, those: Sequence[MatrixCell], proved: Sequence[MatrixCell], wanted: Sequence[MatrixCell], day: str
+) -> str:  # fmt: skip
+    of = f"of {counted(len(wanted), 'suite')}"
+    if word is StackWord.FAILED:
+        more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+        return f"{counted(len(those), 'suite')} failed: {', '.join(cell.suite for cell in those[:_NAMED])}{more}"
+    if word is StackWord.KNOWN_ISSUE:
+        known = sum(cell.state is CellState.KNOWN_ISSUE for cell in those)
+        return f"{len(proved)} {of} passed, {known} with known issues"
+    if word in (StackWord.PASSED, StackWord.PARTLY):
+        return f"{len(proved)} {of} passed"
+    if word is StackWord.REHEARSED:
+        return f"{len(those)} {of} rehearsed"
+    if word is StackWord.STALE:
+        return f"nothing since {day}"
+    if word is StackWord.UNVERIFIED:
+        return "no suite is proved" if those else "measured, and no suite verified"
+    return "no record of it is here"

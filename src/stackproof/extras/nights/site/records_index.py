@@ -12,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from stackproof.api.base import RESULTS
-from stackproof.api.record import Place, Record, store
+from stackproof.api.gate import plan as gate_plan
+from stackproof.api.record import SUITE_VERBS, Check, Place, Record, repeat, store
 
 VERIFIED = RESULTS / "records"
 """Records of cards that were verified as a whole; they are named by their day and verb."""
@@ -20,7 +21,7 @@ _NAMED = re.compile(r"^\d{8}T\d{6}-[a-z-]+\.json$")
 
 
 @dataclass(frozen=True)
-class ShelvedRun:
+class IndexedRun:
     """A record with where it lies, as people read it, and the name of its page."""
 
     path: Path
@@ -31,6 +32,11 @@ class ShelvedRun:
     def started(self) -> datetime:
         """When it began."""
         return datetime.fromisoformat(self.record.started)
+
+    @property
+    def minute(self) -> str:
+        """When it began, to the minute, in UTC."""
+        return self.record.started[:16].replace("T", " ")
 
     @property
     def day(self) -> str:
@@ -55,10 +61,10 @@ class ShelvedRun:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class RecordsIndex:
     """All runs, oldest first, and a sentence for each file that is none."""
 
-    runs: tuple[ShelvedRun, ...]
+    runs: tuple[IndexedRun, ...]
     problems: tuple[str, ...]
 
     def loaded(self) -> store.Loaded:
@@ -93,17 +99,17 @@ def fingerprint(paths: Iterable[Path]) -> str:
     return found.hexdigest()
 
 
-def read(paths: Sequence[Path], folders: Sequence[Path]) -> Shelf:
+def read(paths: Sequence[Path], folders: Sequence[Path]) -> RecordsIndex:
     """Read these files; one that is no record, or whose day is none, is skipped and named."""
     loaded = store.read(paths)
-    runs, problems = list[ShelvedRun](), [f"{shown(sentence, folders)}" for sentence in loaded.problems]
+    runs, problems = list[IndexedRun](), [f"{shown(sentence, folders)}" for sentence in loaded.problems]
     for path, record in loaded.records.items():
         name = shown(str(path), folders)
         if _dated(record):
-            runs.append(ShelvedRun(path, record, name))
+            runs.append(IndexedRun(path, record, name))
         else:
             problems.append(f"{name}: began on {record.started}, which is no day; it was skipped")
-    return Shelf(tuple(sorted(runs, key=lambda run: (run.started, run.shown))), tuple(problems))
+    return RecordsIndex(tuple(sorted(runs, key=lambda run: (run.started, run.shown))), tuple(problems))
 
 
 def _dated(record: Record) -> bool:
@@ -124,3 +130,29 @@ def shown(text: str, folders: Iterable[Path]) -> str:
         if str(start) not in ("/", "."):
             text = text.replace(f"{start}/", "")
     return text
+
+
+def repeated_by(record: Record) -> str:
+    """Return the command that makes such a record: as it was typed, else as far as the record tells."""
+    if typed := repeat.command_of_record(record):
+        return typed
+    if record.verb in SUITE_VERBS:
+        return repeat.command_of_check(record, Check("run", record.verdict, "", 0.0))
+    if record.verb == "night":
+        return repeat.command_with(record, [*_flags_of_night(record)])
+    sides = {name: str(record.provenance.get(name, "")).partition(",")[0] for name in ("base", "head")}
+    if record.verb != "gate" or not all(side.isalnum() for side in sides.values()):
+        return ""
+    return repeat.command_with(record, [word for name, side in sides.items() for word in (f"--{name}", side)])
+
+
+def _flags_of_night(record: Record) -> Iterator[str]:
+    """Yield the flags of a night that its facts name; an older record keeps no others."""
+    usual = {"profile": gate_plan.load().profile(str(record.provenance.get("verified on", ""))), "device": "the first"}
+    for name in ("profile", "device"):
+        if (fact := str(record.provenance.get(name, usual[name]))) != usual[name]:
+            yield from (f"--{name}", fact)
+    for name, flag in (("only", "--only"), ("without", "--without")):
+        yield from (word for one in str(record.provenance.get(name, "")).split() for word in (flag, one))
+    if record.provenance.get("pinned") is False:
+        yield "--unpinned"

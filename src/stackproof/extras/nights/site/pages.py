@@ -1,0 +1,539 @@
+"""Every page of the site: what it shows goes into a template of `data/site/templates` by jinja2; whatever is no markup is escaped."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jinja2
+import markupsafe
+
+from stackproof.api.base import DATA, RATES, Interval, advice, counted, percent, plain, shown
+from stackproof.api.pages import console
+from stackproof.api.record import (
+    CellWord,
+    Check,
+    Kind,
+    Markup,
+    Measurement,
+    Record,
+    Verdict,
+    badge,
+    charts,
+    el,
+    group_of,
+    joined,
+    outline,
+    reference,
+)  # fmt: skip
+from stackproof.api.runs import table as faults
+from stackproof.extras.fleet import picture
+from stackproof.extras.fleet import report as fleet_report
+from stackproof.extras.fleet.judgement import FleetJudgement
+from stackproof.extras.nights.drift import report
+from stackproof.extras.nights.drift.suspicions import Suspicion
+from stackproof.extras.nights.site import compare_records, drawing
+from stackproof.extras.nights.site.model import SiteModel
+from stackproof.extras.nights.site.records_index import IndexedRun, repeated_by
+from stackproof.extras.nights.site.series import SeriesView
+from stackproof.extras.nights.site.stack_status import CellState, StackStatus, StackWord, statuses
+
+SCHEMA = "stackproof.extras.nights.site/1"
+TEMPLATES = DATA / "site" / "templates"
+_MENU = (
+    ("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"), ("compare.html", "Compare"),
+    ("drill.html", "Drill"), ("fleets.html", "Fleets"),
+)  # fmt: skip
+_SHAPES = {
+    "passed": "✓", "known issue": "◆", "rehearsed": "◐", "unverified": "○", "failed": "✕", "stale": "◌", "in part": "◔", "never run": "○",
+}  # fmt: skip
+_MEANING = {
+    CellState.PASSED: "every check of the suite that ran on the card passed",
+    CellState.KNOWN_ISSUE: "so, but for failures that are excused until a day",
+    CellState.REHEARSED: "its software passed on a CPU; nothing is known of the card", CellState.UNVERIFIED: "never ran, or cannot say",
+    CellState.FAILED: "a check failed, crashed or hung",
+    CellState.STALE: "no record within {days} days, whatever the last one said",
+}  # fmt: skip
+_COLOURS = {StackWord.PASSED: "#1a7f37", StackWord.KNOWN_ISSUE: "#8a5a00", StackWord.FAILED: "#b42318"}
+_GREY = "#57606a"
+_CELLS = {CellWord.SLOWER: "failed", CellWord.FASTER: "passed", CellWord.CHANGED: "failed", CellWord.SAME: "dim"}
+_MOST, _MOST_CHANGES, _MOST_FLEETS = 250, 100, 12
+_ROWS = 10
+"""Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
+_NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_Step = dict[str, Any]
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, finalize=_escaped, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    made.filters |= {"counted": counted, "title_of": _title, "verdict": _verdict}
+    made.globals |= {"advice": advice, "menu": _MENU, "shapes": _SHAPES}
+    return made
+
+
+def _escaped(value: object) -> object:
+    """Return anything as markup holds it; jinja2's own escaping would let through what a terminal or a reader obeys."""
+    if hasattr(value, "__html__"):
+        return value
+    return markupsafe.Markup(charts.escaped(value))  # noqa: S704
+
+
+def _page(template: str, title: str, name: str = "", scripts: Sequence[str] = (), **shows: object) -> tuple[str, str]:
+    """Return a page and its path in the site, from which links to the others follow."""
+    name = name or template
+    shows |= {"title": title, "name": name, "up": "../" * name.count("/"), "scripts": scripts}
+    return name, _environment().get_template(template).render(shows)
+
+
+def pages(site: SiteModel, fleets: Sequence[FleetJudgement], problems: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of every page and of what is for machines; `problems`: of judgements of fleets."""
+    yield _index(site)
+    yield from _changes(site)
+    yield _listing(site)
+    yield _chooser(site)
+    yield _drill(site)
+    yield _fleets(fleets, problems)
+    yield "data.json", as_json(site)
+    yield from _badges(site)
+    for view in site.views:
+        yield _series(site, view)
+    for run in site.kept.values():
+        yield _record(site, run)
+        yield f"data/{run.id}.js", compare_records.data(run)
+        if before := site.before.get(run.path):
+            yield _pair(run, before)
+
+
+def _word(text: str, kind: str, **attributes: object) -> Markup:
+    return el("span", text, class_=f"word {kind}".rstrip(), **attributes)
+
+
+def _link(run: IndexedRun | SeriesView, text: str) -> Markup:
+    return el("a", text, href=run.page)
+
+
+def _verdict(verdict: Verdict) -> Markup:
+    """Return a verdict's word in its colour."""
+    kind = {Verdict.PASSED: "passed", Verdict.KNOWN_ISSUE: "known"}.get(
+        verdict, "failed" if verdict.exit_code else "dim"
+    )
+    if verdict in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED, Verdict.UNAVAILABLE):
+        kind = "unverified"
+    return _word(verdict.value, kind)
+
+
+# The first page, and the same for machines.
+
+
+def _index(site: SiteModel) -> tuple[str, str]:
+    cells, found = site.matrix, statuses(site.matrix, site.doubles)
+    by_place = groupby(
+        sorted(site.views, key=lambda view: (view.place.label, not view.nightly, view.name)), key=lambda view: view.place.label
+    )  # fmt: skip
+    return _page(
+        "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=found,
+        bars={one.stack: _bar(site, one.stack) for one in found}, confirmed=_steps_of(site, "confirmed"),
+        suspected=_steps_of(site, "suspected"), year=str(cells.today.year), ran=any(cell.run for cell in cells.cells.values()),
+        meanings=[(state.value, meaning.format(days=cells.days)) for state, meaning in _MEANING.items()],
+        badge_names=_badge_names(site), places=[(label, [*map(_figure, views)]) for label, views in by_place],
+    )  # fmt: skip
+
+
+def _bar(site: SiteModel, stack: str) -> Markup:
+    """Return a mark for each suite, the good ones first; the table below says the same in words."""
+    order = sorted(site.matrix.of(stack), key=lambda cell: -list(CellState).index(cell.state))
+    kinds = [(cell.state.value if cell.run else "never").replace(" ", "-") for cell in order]
+    marks = [el("rect", x=10 * at, width=9, height=8, class_=kind) for at, kind in enumerate(kinds)]
+    box = f"0 0 {max(10 * len(order) - 1, 1)} 8"
+    return el("svg", *marks, viewBox=box, preserveAspectRatio="none", class_="bar", aria_hidden="true")
+
+
+def _figure(view: SeriesView) -> Sequence[object]:
+    """Return the row of a figure: its value, how much more time it takes than the anchor and than the first anchor did, its trend."""
+    against, far, newest = "", "", view.curves[0].newest.median
+    if view.nightly and not math.isnan(newest):
+        against = f"{percent(-math.log(newest))} {'slower' if newest < 1 else 'faster'}"
+    if view.far:
+        far = f"{percent(view.far.size)} {'slower' if view.far.size > 0 else 'faster'}" if view.far.clear else "as then"
+    said: object = _word(view.word, "failed" if view.word == "confirmed slower" else "unverified") if view.word else ""
+    if not view.word and not view.nightly and view.curves[-1].marks:
+        said = f"flagged {len(view.curves[-1].marks)} times"
+    of = counted(len(view.times), "night" if view.nightly else "state")
+    return (
+        _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, said, drawing.spark(view),
+        f"{view.times[-1]:%Y-%m-%d}", of,
+    )  # fmt: skip
+
+
+def _badge_names(site: SiteModel) -> dict[str, str]:
+    """Return the stacks by the name of their badge's file."""
+    found: dict[str, str] = {}
+    for stack in site.matrix.stacks:
+        name = (
+            "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in stack)[:60] or "stack"
+        )
+        found[name if name not in found else f"{name}-{len(found)}"] = stack
+    return found
+
+
+def _badges(site: SiteModel) -> Iterator[tuple[str, str]]:
+    """Yield each stack's badge: its word with its scope; green only if all suites of a night are proved."""
+    known = {one.stack: one for one in statuses(site.matrix, site.doubles)}
+    for name, stack in _badge_names(site).items():
+        one = known[stack]
+        yield f"badge/{name}.svg", badge(plain(stack, most=40, lines=False), one.badge, _COLOURS.get(one.word, _GREY))
+
+
+def as_json(site: SiteModel) -> str:
+    """Return cells, changes and series with the pages that show them."""
+    found = {
+        "schema": SCHEMA, "as_of": str(site.matrix.today), "stale_after_days": site.matrix.days, "sentence": site.sentence,
+        "stacks": [_json_of_stack(one) for one in statuses(site.matrix, site.doubles)],
+        "cells": [
+            {"stack": cell.stack, "suite": cell.suite, "state": cell.state.value, "why": site.shown(cell.why)}
+            | ({"record": cell.run.page, "day": cell.run.day, "host": cell.run.place.host} if cell.run else {})
+            for cell in site.matrix.cells.values()
+        ],
+        "steps": [_json_of_step(site, view, step) for view in site.views for step in view.steps],
+        "series": [_json_of_series(view) for view in site.views], "problems": list(site.problems),
+    }  # fmt: skip
+    return json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _json_of_stack(one: StackStatus) -> dict[str, object]:
+    return {
+        "stack": one.stack, "word": one.word.value, "proved": one.proved, "wanted": one.wanted, "scope": one.scope, "day": one.day,
+        "unpinned": one.unpinned, "double": one.double,
+    }  # fmt: skip
+
+
+def _json_of_step(site: SiteModel, view: SeriesView, step: Suspicion) -> dict[str, object]:
+    gate = step.gate
+    size, low, high = (gate.ratio, gate.low, gate.high) if gate else (step.size, step.low, step.high)
+    return {
+        "said": step.word, "figure": view.name, "place": view.place.label, "page": view.page, "series": step.kind.value,
+        "ratio": math.exp(size), "low": math.exp(low), "high": math.exp(high), "since": step.after.day,
+        "causes": [cause.value for cause in step.causes], "command": site.shown(step.command),
+    }  # fmt: skip
+
+
+def _json_of_series(view: SeriesView) -> dict[str, object]:
+    now = [None if math.isnan(one) else float(f"{one:.6g}") for one in (view.now.median, view.now.low, view.now.high)]
+    return {
+        "page": view.page, "figure": view.name, "place": view.place.label, "stack": view.place.stack, "unit": view.curves[-1].unit,
+        "since first anchor": float(f"{math.exp(view.far.size):.6g}") if view.far else None,
+        "now": now, "points": len(view.times), "last": f"{view.times[-1]:%Y-%m-%d}", "said": view.word,
+    }  # fmt: skip
+
+
+# What changed: a page and a feed, and the page of each series.
+
+
+def _changes(site: SiteModel) -> Iterator[tuple[str, str]]:
+    by_state = {
+        state: [_step(site, view, step) for view, step in _steps_of(site, state)]
+        for state in ("confirmed", "suspected", "refuted")
+    }
+    flags = [
+        [f"{one.key.subject} ({one.key.preset})", f"{one.after.when:%Y-%m-%d}",
+         _word(f"{percent(-math.log(one.ratio))} {'slower' if one.worse else 'faster'}", "failed" if one.worse else "passed"),
+         one.place.label, one.after.because]
+        for one in site.flags[:_MOST_CHANGES]
+    ]  # fmt: skip
+    yield _page(
+        "changes.html", "Changes", site=site, most=_MOST_CHANGES, flags=flags, confirmed=by_state["confirmed"],
+        suspected=by_state["suspected"], refuted=by_state["refuted"],
+    )  # fmt: skip
+    newest = max((step.gate.started for _, step in _steps_of(site, "confirmed") if step.gate), default=_NEVER)
+    yield _page("feed.xml", "", confirmed=by_state["confirmed"][:_MOST_CHANGES], updated=_stamp(newest))
+
+
+def _steps_of(site: SiteModel, state: str) -> list[tuple[SeriesView, Suspicion]]:
+    """Return the steps of one state, newest first."""
+    found = [(view, step) for view in site.views for step in view.steps if step.state.value == state]
+    return sorted(found, key=lambda one: (one[1].after.started, one[0].id), reverse=True)
+
+
+def _title(view: SeriesView, step: Suspicion) -> str:
+    """Return what happened in one line."""
+    causes = " and ".join(cause.value for cause in step.causes)
+    return f"{view.name} on {view.place.stack}: {report.size_seen(step)}, {causes}"
+
+
+def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> _Step:
+    """Return what pages show of a step; two series can step on a day, and two gates can judge one step, so its anchor names both."""
+    colours = {"suspected": "unverified", "refuted": "dim", "confirmed": "worse" if step.slower else "better"}
+    times = (step.before.started, step.after.started)
+    own = site.kept[step.gate.path].id.rpartition("-")[2] if step.gate else "open"
+    return {
+        "view": view, "word": step.word, "state": step.state.value, "kind": colours[step.state.value], "slower": step.slower,
+        "size": report.size_seen(step), "by_nights": report.size(step), "title": _title(view, step), "day": step.after.day,
+        "series": step.kind.value, "causes": report.causes(step), "when": report.when(step), "differences": report.differences(step),
+        "nights": [_shown_run(site, night.path, drawing.stamp(times, at)) for at, night in enumerate((step.before, step.after))],
+        "gate": _shown_run(site, step.gate.path, "this gate") if step.gate else None, "interleaved": step.interleaved,
+        "command": site.shown(step.command), "found_by": [*_found_by(site, step)],
+        "anchor": f"{view.id}-{step.after.day}-{step.kind.value}-{own}",
+        "settled": _stamp(step.gate.started if step.gate else step.after.started),
+    }  # fmt: skip
+
+
+def _shown_run(site: SiteModel, path: Path | None, text: str) -> dict[str, str]:
+    run = site.kept.get(path) if path else None
+    return {"page": run.page if run else "", "text": text}
+
+
+def _found_by(site: SiteModel, step: Suspicion) -> Iterator[tuple[dict[str, str], str]]:
+    """Yield what searches of this figure at this place have named since, each with its page, newest first."""
+    wanted = ("bisect", Verdict.PASSED, step.figure.subject, step.place.stack, step.place.host)
+    for run in site.kept.values():
+        record = run.record
+        about = (record.verb, record.verdict, record.provenance.get("subject"), run.place.stack, run.place.host)
+        if about == wanted and run.started >= step.after.started:
+            culprits = (check.subject for check in record.checks if check.id.startswith("bisect/culprit::"))
+            yield _shown_run(site, run.path, "this search"), ", ".join(culprits)
+
+
+def _stamp(when: datetime) -> str:
+    return f"{when.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
+    what, points = (
+        "night" if view.nightly else "state",
+        sum(not math.isnan(one.median) for one in view.curves[-1].values),
+    )
+    span = f"{drawing.stamp(view.times, 0)} to {drawing.stamp(view.times, -1)}"
+    now = (
+        f"{drawing.value(view.now)} {view.curves[-1].unit}; {points} of {counted(len(view.times), what)} count, {span}."
+    )
+    heads = [
+        "night" if view.nightly else "from",
+        *(curve.title.split(":", 1)[0] for curve in view.curves),
+        "n",
+        "what is said",
+    ]
+    return _page(
+        "series.html", view.name, view.page, ("site.js",), view=view, now=now, references=[*_references(view)],
+        start=f"{drawing.start_of(view.times):%Y-%m-%dT%H:%M:%SZ}", seconds=drawing.resolution(view.times),
+        curves=[(curve, drawing.plot(view, curve)) for curve in view.curves],
+        states=[(drawing.stamp(view.times, mark.at), "; ".join(mark.phrases)) for mark in view.states],
+        steps=[_step(site, view, step) for step in view.steps], heads=heads, rows=[*reversed([*_points(site, view)])],
+    )  # fmt: skip
+
+
+def _references(view: SeriesView) -> Iterator[str]:
+    """Yield what others measured of the same work: nobody verified it, so it is text beside the curves and no point of them."""
+    for row in reference.find(view.subject, view.preset, view.unit):
+        ranks = f" on {row.ranks} ranks" if row.ranks > 1 else ""
+        yield f"{shown(row.seconds, row.unit)}{ranks} on {row.device}, measured by others ({row.source})"
+
+
+def _points(site: SiteModel, view: SeriesView) -> Iterator[Sequence[object]]:
+    """Yield a row for each of the last points and those that something is said of, and one for each month of the others."""
+    single = {mark.at for curve in view.curves for mark in curve.marks} | {mark.at for mark in view.states}
+    single |= {*range(max(0, len(view.times) - _ROWS), len(view.times))}
+    months = [0 if at in single else 12 * when.year + when.month for at, when in enumerate(view.times)]
+    for month, group in groupby(range(len(view.times)), key=lambda at: months[at]):
+        those = list(group)
+        yield from [_month(view, those)] if month else (_point(site, view, at) for at in those)
+
+
+def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
+    said = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
+    said += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]
+    night = _shown_run(site, view.paths[at], drawing.stamp(view.times, at))
+    first = el("a", night["text"], href=f"../{night['page']}") if night["page"] else night["text"]
+    values = (drawing.value(curve.values[at]) for curve in view.curves)
+    return first, *values, view.counts[at] or "", "; ".join(filter(None, (*said, view.notes[at])))
+
+
+def _month(view: SeriesView, those: Sequence[int]) -> Sequence[object]:
+    """Return one row for several points: the median of theirs, between the least and the greatest."""
+    cells = []
+    for curve in view.curves:
+        found = [curve.values[at].median for at in those if not math.isnan(curve.values[at].median)]
+        cells.append(drawing.value(Interval(median(found), min(found), max(found))) if found else "")
+    odd = sum(bool(view.notes[at]) for at in those) if view.nightly else 0
+    note = f"{counted(len(those), 'night' if view.nightly else 'state')}, median and range{f', {odd} left out' if odd else ''}"
+    return f"{view.times[those[0]]:%Y-%m}", *cells, "", note
+
+
+# Runs: all of them, each with its record, and two side by side.
+
+
+def _listing(site: SiteModel) -> tuple[str, str]:
+    rows = [
+        [_link(run, run.minute), run.record.verb, console.label(run.record), run.place.host, _verdict(run.record.verdict),
+         console.verdict_line(run.record).partition(": ")[2]]
+        for run in site.kept.values()
+    ]  # fmt: skip
+    return _page("runs.html", "Runs", rows=rows, hidden=len(site.index.runs) - len(rows))
+
+
+def _record(site: SiteModel, run: IndexedRun) -> tuple[str, str]:
+    record, own = run.record, run.page.rpartition("/")[2].removesuffix(".html")
+    others = [check for check in record.checks if check.kind is not Kind.CELL]
+    facts = [[name, str(fact), group_of(name) or "not compared"] for name, fact in sorted(record.provenance.items())]
+    facts += [[f"digest of {name}", digest, ""] for name, digest in sorted(record.digests.items())]
+    suite_heads, suites = _suites(record)
+    return _page(
+        "record.html", f"{record.verb}: {console.label(record)}, {run.day}", run.page, run=run, record=record, own=own, most=_MOST,
+        line=console.verdict_line(record).partition("  ")[2], before=site.before.get(run.path), command=repeated_by(record),
+        bad=[_check(check) for check in others if check.verdict.exit_code], compared=_compared(record),
+        fine=[_check(check, repro=False) for check in others if not check.verdict.exit_code],
+        suites=suites, suite_heads=suite_heads, figures=[_measured(row) for row in record.measurements], facts=facts,
+    )  # fmt: skip
+
+
+def _check(check: Check, repro: bool = True) -> Sequence[object]:
+    reason: object = check.reason
+    if repro and (code := str(check.figures.get("repro", ""))):
+        inner = el("details", el("summary", "code that repeats it"), el("pre", el("code", code), tabindex=0))
+        reason = joined((check.reason, inner))
+    return check.id, _verdict(check.verdict), f"{check.seconds:.1f}", reason
+
+
+def _suites(record: Record) -> tuple[list[str], list[list[object]]]:
+    """Return how many checks of each suite ended how."""
+    occurred = [verdict for verdict in Verdict if any(check.verdict is verdict for check in record.checks)]
+    groups: dict[str, list[Check]] = {}
+    for check in record.checks:
+        if check.kind is Kind.SUITE:
+            groups.setdefault(check.id.partition("::")[0], []).append(check)
+    rows = list[list[object]]()
+    for name, checks in groups.items():
+        counts = Counter(check.verdict for check in checks)
+        rows.append(
+            [name, *(counts[verdict] or "" for verdict in occurred), f"{sum(one.seconds for one in checks):.1f}"]
+        )
+    return ["suite", *(verdict.value for verdict in occurred), "s"], rows
+
+
+def _compared(record: Record) -> list[Sequence[object]]:
+    """Return what a gate or a sweep compared: head over base with its interval, and the smallest change that it would have seen."""
+    cells = [check for check in record.checks if check.kind is Kind.CELL]
+    cells.sort(key=lambda check: (not check.verdict.exit_code, -_number(check, "ratio"), check.id))
+    return [_cell(check) for check in cells]
+
+
+def _cell(check: Check) -> Sequence[object]:
+    word = check.outcome.value if check.outcome else check.verdict.value
+    kind = _CELLS.get(check.outcome, "unverified") if check.outcome else "unverified"
+    ratio, low, high = (_number(check, name) for name in ("ratio", "ratio, low", "ratio, high"))
+    told: Sequence[object] = ("", "", "")
+    if 0 < low <= ratio <= high < math.inf:
+        visible, effect = (
+            _number(check, "minimum detectable effect"),
+            min(max(_number(check, "minimum effect"), 0.01), 10.0),
+        )
+        launches = [_number(check, name) for name in check.figures if name.startswith("launch ")]
+        drawn = charts.strip((low, ratio, high), launches, effect, 100, 12)
+        strip = el("svg", drawn, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
+        told = drawing.value(Interval(ratio, low, high)), strip, f"{visible:.1%}" if visible else ""
+    return f"{check.subject} {check.aspect}".strip() or check.id, _word(word, kind), *told, check.reason
+
+
+def _number(check: Check, name: str) -> float:
+    found = check.figures.get(name)
+    return float(found) if isinstance(found, (int, float)) and math.isfinite(found) else 0.0
+
+
+def _measured(row: Measurement) -> Sequence[object]:
+    wide = f"{compare_records.interval(row).relative:.1%}" if row.value > 0 else ""
+    return (
+        f"{row.workload} {row.metric}", row.preset, row.dtype, row.world_size, shown(row.value, row.unit), wide, len(row.samples),
+        console.sparkline(row.samples), row.note,
+    )  # fmt: skip
+
+
+def _pair(run: IndexedRun, before: IndexedRun) -> tuple[str, str]:
+    """Return the page of a run and the one before it: what differs, and figures that stand out."""
+    one, other = before.record, run.record
+    facts = [[name, group or "not compared", *both] for group, name, *both in compare_records.facts(one, other)]
+    rows = compare_records.ratios(one, other)
+    listed = rows[: max(min(sum(row.factor >= 1 for row in rows), _MOST), compare_records.FEWEST)]
+    ratios = [
+        [row.name, shown(row.before.seconds, row.before.unit), shown(row.after.seconds, row.after.unit),
+         f"{row.ratio:.4f} [{row.low:.4f}, {row.high:.4f}]", _factor(row)]
+        for row in listed
+    ]  # fmt: skip
+    known = {check.id: check for check in one.checks}
+    checks = [
+        [check.id, _verdict(known[check.id].verdict), _verdict(check.verdict), check.reason]
+        for check in other.checks
+        if check.id in known and known[check.id].verdict is not check.verdict
+    ]
+    return _page(
+        "pair.html", f"{other.verb} of {other.stack}: {before.day} and {run.day}", f"compare/{run.id}.html",
+        sides=(("Before:", before), ("After:", run)), caution=compare_records.CAUTION, facts=facts, ratios=ratios,
+        less=len(rows) - len(listed), checks=checks[:_MOST],
+    )  # fmt: skip
+
+
+def _factor(row: compare_records.FigureRatio) -> object:
+    if not row.factor:
+        return "within noise"
+    kind = ("failed" if row.ratio > 1 else "passed") if row.factor >= 1 else ""
+    return el(
+        "span", f"{row.factor:.1f} {'slower' if row.ratio > 1 else 'faster'}", class_=f"word {kind}" if kind else ""
+    )
+
+
+def _chooser(site: SiteModel) -> tuple[str, str]:
+    """Return the page on which any two runs are chosen; without scripts it lists the pairs that have a page."""
+    known = [run for run in site.kept.values() if run.record.measurements or run.record.checks]
+    pairs = [(run, before) for run in known if (before := site.before.get(run.path))]
+    rates = json.dumps(RATES, sort_keys=True)
+    return _page(
+        "compare.html", "Compare", scripts=("compare.js",), caution=compare_records.CAUTION, rates=rates, known=known, pairs=pairs
+    )  # fmt: skip
+
+
+# The drill, and fleets.
+
+
+def _drill(site: SiteModel) -> tuple[str, str]:
+    """Return the page of every fault that is planted, and whether the newest record of a drill saw it caught."""
+    found = faults.load()
+    newest = next((run for run in reversed(site.index.runs) if run.record.verb == "drill"), None)
+    checks = {check.subject: check for check in newest.record.checks if check.kind is Kind.FAULT} if newest else {}
+    rows = [(row.area, [row.id, row.imitates, _catchers(row), _caught(checks.get(row.id))]) for row in found.rows]
+    areas = [(area, [row for own, row in rows if own == area]) for area in faults.AREAS]
+    caught = sum(check.verdict is Verdict.PASSED for check in checks.values())
+    return _page(
+        "drill.html", "Drill: every check is seen to fail", count=len(found.rows), newest=newest, checks=checks, caught=caught,
+        shown=newest is not None and newest.path in site.kept, areas=areas,
+    )  # fmt: skip
+
+
+def _catchers(row: faults.Fault) -> str:
+    return " ".join((*row.expected.red, *(f"note of {name}" for name in row.expected.noted)))
+
+
+def _caught(check: Check | None) -> Markup:
+    if check is None:
+        return el("span", "not in the record", class_="dim")
+    passed = check.verdict is Verdict.PASSED
+    return _word("caught" if passed else check.verdict.value, "passed" if passed else "failed", title=check.reason)
+
+
+def _fleets(found: Sequence[FleetJudgement], problems: Sequence[str]) -> tuple[str, str]:
+    """Return the page of fleets: the newest judgement of each sweep with its picture, and what a terminal says of it."""
+    shows = []
+    for one in found[:_MOST_FLEETS]:
+        first, *rest = fleet_report.parts(one)
+        headline, told = (Markup(outline.html(parts, below=1)) for parts in ([first], rest))
+        shows.append((one, headline, Markup(picture.svg(one)), told))
+    return _page("fleets.html", "Fleets: the odd one out" if found else "Fleets", fleets=shows, problems=problems)
