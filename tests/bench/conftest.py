@@ -21,7 +21,6 @@ from stackproof.workloads.work import Setting, Work
 def subject_of(
     stack: Stack, kind: str = "spin", unit: str = "s/sample", needs: tuple[str, ...] = (), **parameters: Any
 ) -> Subject:
-    """Return a subject that no file lists."""
     rows = {"tiny": parameters, "full": parameters}
     return Subject("own-subject", "3", kind, unit, "a subject of a test", ("fast",), needs, rows, stack)
 

@@ -49,7 +49,6 @@ class Told(Work):
 
 
 def taking(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
-    """Let runs take these seconds, in turn, again and again."""
     calls: list[int] = []
 
     def timed(*_: object) -> float:
@@ -105,7 +104,6 @@ def test_new_inputs_give_another_result(make: type[Gemm | Copy | Attention], row
 
 
 def left(work: Work) -> torch.Tensor:
-    """Return a copy of what a run leaves."""
     found = work.run()
     tensor = found["output"] if isinstance(found, dict) else found
     assert isinstance(tensor, torch.Tensor)
@@ -113,7 +111,6 @@ def left(work: Work) -> torch.Tensor:
 
 
 def singly(work: Work, seconds: float, number: int = 1) -> tuple[int, list[float]]:
-    """Look at runs one by one, as the engine does."""
     checks = SpotChecks(work)
     samples = checks.singly(Sampler(HOST, work.run, number, work.ready), Budget(0.1, seconds / engine.PROOF), 0)
     return checks.single, samples
@@ -132,7 +129,6 @@ class Skipped:
 
 
 def product_or_copy(kind: str) -> Work:
-    """Return small work that writes into what is there."""
     table = (
         {"size": 64, "dtype": "float32"} if kind == "product" else {"mib": 1, "source": "device", "target": "device"}
     )
@@ -152,7 +148,6 @@ def test_a_run_that_is_left_out_now_and_then_is_found(kind: str, each: int, monk
 
 
 def attention(*, backward: bool) -> Attention:
-    """Return small attention."""
     table = {"batch": 1, "heads": 2, "length": 16, "width": 8, "dtype": "float32", "backward": backward}
     return Attention(Setting(HOST, "tiny", Table(Path("benchmarks.toml"), table)))
 

@@ -55,7 +55,6 @@ FEW = Budget(noise=0.5, seconds=0.1, least=3)
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, said: str, code: int = 0) -> None:
-    """Let every process say this."""
     ended = Ended(code, said, "Segmentation fault\n" if code else "")
     monkeypatch.setattr(processes, "run", lambda *_, **__: ended)
 

@@ -73,14 +73,12 @@ def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkey
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[None]:
-    """A group of one rank, over a file."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 
 
 def only_rank(tmp_path: Path) -> Rank:
-    """Return the only rank."""
     return Rank(0, 1, HOST, "gloo", 0.5, {}, tmp_path)
 
 

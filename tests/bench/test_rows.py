@@ -125,7 +125,6 @@ def test_an_unknown_arithmetic_has_no_share() -> None:
 
 
 def row(name: str, thing: str, rate: float, arithmetic: str = "", **facts: str) -> Sampled:
-    """A row that does one of a thing a run, at a rate a second."""
     unit = f"s/{thing}"
     worth = {"iteration": 1.0, thing: 1.0}
     return Sampled(

@@ -49,7 +49,6 @@ class Watch(Stopwatch):
 
 
 def scripted(*script: float) -> Sampler:
-    """Return a sampler on a device with this script."""
     Watch.script, Watch.read, Watch.waits, Watch.pending = list(script), 0, 0, 0
     return Sampler(Scripted("cpu", 0), lambda: None)
 
@@ -127,14 +126,12 @@ _ODD = 1.00037  # whole milliseconds are a lie of their own
 
 @pytest.fixture(autouse=True)
 def afresh() -> Iterator[None]:
-    """Forget earlier proofs, and this test's."""
     sampling.calibrate.cache_clear()
     yield
     sampling.calibrate.cache_clear()
 
 
 def spans(single: float, double: float) -> Spans:
-    """Return turns of these seconds, done when synchronising returns."""
     single, double = single * _ODD, double * _ODD
     return Spans(4, [Turn(0.0, single, 0.0, single)] * 3, [Turn(0.0, double, 0.0, double)] * 3)
 

@@ -42,7 +42,6 @@ full = { size = 2 }
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file of subjects of our own, read afresh."""
     path = tmp_path / "benchmarks.toml"
     path.write_text(ROW, encoding="utf-8")
     monkeypatch.setattr(subjects, "FILE", path)
@@ -52,7 +51,6 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def everything(stack: Stack) -> list[Subject]:
-    """Return the subjects of all profiles."""
     return [subject for profile in subjects.profiles() for subject in subjects.subjects(profile.name, stack)]
 
 

@@ -87,7 +87,6 @@ def test_the_function_of_torch_is_called(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def note(monkeypatch: pytest.MonkeyPatch, function: str, called: list[tuple[str, tuple[object, ...]]]) -> None:
-    """Put a double in place of a function that notes its call."""
 
     def double(*arguments: object, **keywords: object) -> None:
         called.append((function, (*arguments, *keywords.values())))
@@ -117,7 +116,6 @@ MERGE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def of(kind: str, dtype: str, world: int, count: int = 257) -> list[torch.Tensor]:
-    """Return every rank's numbers."""
     return [calls.values(kind, getattr(torch, dtype), count, rank, 0, 5, world) for rank in range(world)]
 
 
@@ -246,7 +244,6 @@ CPU = torch.device("cpu")
 
 
 def turn_of(name: str, operator: str = "copy", dtype: str = "float32", count: int = 8, **more: Any) -> SimpleNamespace:
-    """Return rank 1's turn among two."""
     case = Case(name, operator, dtype, count, 0, (0, 1), 0, **more)
     return prepare(case, COLLECTIVES[name], 1, CPU, None)
 
@@ -278,17 +275,14 @@ def test_the_first_wrong_number_is_told() -> None:
 
 
 def spoil_input(turn: SimpleNamespace) -> None:
-    """Change what was passed in."""
     turn.mine[0][2] = 1.5
 
 
 def spoil_memory(turn: SimpleNamespace) -> None:
-    """Write behind the result."""
     turn.results[0][0][-1] = 1.5
 
 
 def spoil_between(turn: SimpleNamespace) -> None:
-    """Write into the gaps of a strided tensor."""
     turn.results[0][0][1] = 1.5
 
 

@@ -25,7 +25,6 @@ ROWS = [row for row in rows() if row.dtype in ("float32", "none") and row.form !
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Rank]:
-    """A group of one rank over gloo, in this process."""
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     arguments = {"rows": [], "counts": [-1, 0, 3, 33], "row_s": 30.0, "outcomes": str(tmp_path)}
     yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, arguments, tmp_path)
@@ -33,12 +32,10 @@ def alone(tmp_path: Path) -> Iterator[Rank]:
 
 
 def asking(rank: Rank, *names: str) -> Rank:
-    """Return the rank with these rows to try."""
     return replace(rank, arguments={**rank.arguments, "rows": list(names)})
 
 
 def left(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the outcomes that rank 0 left."""
     lines = (folder / "rank0.outcomes").read_text().splitlines()
     return {row["row"]: row for row in map(json.loads, lines)}
 

@@ -58,7 +58,6 @@ class Meeting:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[dist.Store]:
-    """A store for notes in this process."""
     found = dist.HashStore()
     monkeypatch.setattr(order, "_store", lambda: found)
     monkeypatch.setattr(order, "_LATE_S", 0.02)
@@ -66,7 +65,6 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[dist.Store]:
 
 
 def ranks(action: Callable[[Rank], Any]) -> list[Any]:
-    """Return what an action gives on two ranks at the same time."""
     found: list[Any] = [None, None]
 
     def run(number: int) -> None:
@@ -81,7 +79,6 @@ def ranks(action: Callable[[Rank], Any]) -> list[Any]:
 
 
 def meet(monkeypatch: pytest.MonkeyPatch, meeting: Meeting) -> None:
-    """Let the ranks meet so."""
     monkeypatch.setattr(dist, "all_reduce", meeting.all_reduce)
     monkeypatch.setattr(dist, "barrier", meeting.barrier)
 
@@ -166,7 +163,6 @@ def test_notes_are_kept_apart_by_row(store: dist.Store) -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Rank]:
-    """A group of one rank over gloo, in this process."""
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, {}, tmp_path)
     dist.destroy_process_group()

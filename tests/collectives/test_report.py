@@ -48,7 +48,6 @@ def outcome(**values: Any) -> dict[str, Any]:
 
 
 def refused(said: str = "RuntimeError: no way", right: int = 0) -> dict[str, Any]:
-    """Return the outcome of a rank that was refused."""
     return outcome(right=right, refused=19 - right, refusal={"case": CASE, "said": said})
 
 
@@ -147,7 +146,6 @@ CPU, CUDA, XPU = (stacks.load(name) for name in ("cpu", "cuda", "xpu"))
 
 
 def leave(folder: Path, rank: int, names: list[str]) -> None:
-    """Write what a rank leaves that got through these rows."""
     lines: list[dict[str, Any]] = [{"row": "", "backend": "gloo", "implementation": "ProcessGroupGloo"}]
     lines += [{"row": name, "right": 3, "refusal": None} for name in names]
     (folder / f"rank{rank}.outcomes").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -171,12 +169,10 @@ class Ranks:
 
 
 def trial(start: Callable[[dict[str, Any]], None], folder: Path) -> RowRunner:
-    """Return a trial of the four rows on two ranks."""
     return RowRunner(start, ROWS, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), folder, 20.0)
 
 
 def crash(folder: Path) -> Exception:
-    """A rank dies."""
     return CheckCrashed("rank 1 ended with signal SIGSEGV")
 
 

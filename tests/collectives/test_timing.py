@@ -86,7 +86,6 @@ def test_long_buffers_repeat_and_are_filled_anew() -> None:
 
 @pytest.fixture
 def sender(tmp_path: Path) -> Iterator[Rank]:
-    """A group of one rank over gloo, in this process."""
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     names = [name for name in TRANSFERS if name != "send_recv"]
     yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, {"transfers": names, "sizes": [4096, 16384]}, tmp_path)
@@ -129,7 +128,6 @@ def test_a_refused_transfer_leaves_the_others_alone(sender: Rank, monkeypatch: p
 
 
 def event(name: str, start: float, end: float, kind: str = "DeviceType.CPU") -> SimpleNamespace:
-    """Return an event as torch's profiler has it, in microseconds."""
     return SimpleNamespace(name=name, device_type=kind, time_range=SimpleNamespace(start=start, end=end))
 
 
@@ -190,7 +188,6 @@ def test_the_middle_has_its_quartiles() -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Rank]:
-    """A group of one rank over gloo, in this process."""
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     arguments = {"workload": "classifier", "preset": "tiny", "seed": 7, "rounds": 2}
     yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, arguments, tmp_path)

@@ -41,19 +41,16 @@ ARGUMENTS = {"workload": "classifier", "preset": "tiny", "seed": 7, "steps": 3, 
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Any:
-    """A group of one rank over gloo, in this process."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, ARGUMENTS, tmp_path)
     dist.destroy_process_group()
 
 
 def fine(rank: Rank) -> dict[str, Any]:
-    """Answer."""
     return {"answer": 42}
 
 
 def broken(rank: Rank) -> dict[str, Any]:
-    """Refuse, as torch does what a backend lacks."""
     raise NotImplementedError("not for this device\nand more lines")
 
 
@@ -150,7 +147,6 @@ class Given(torch.nn.Module):
 
 
 def changed(tmp_path: Path, old: str, new: str) -> Path:
-    """Return a copy of the table in which one text was replaced."""
     text = TABLE.read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / "convergence.toml"

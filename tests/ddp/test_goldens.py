@@ -17,14 +17,12 @@ LOSSES = (1.38843262, 1.1, 0.952514529)
 
 @pytest.fixture
 def where(tmp_path: Path) -> Path:
-    """A golden on disk."""
     found = tmp_path / "cpu" / "classifier.txt"
     goldens.save(found, goldens.Golden(SETTING, SEEN, LOSSES))
     return found
 
 
 def refused(where: Path, old: str, new: str) -> str:
-    """Return how a golden is refused in which one text was replaced."""
     text = where.read_text()
     assert old in text
     where.write_text(text.replace(old, new))

@@ -36,12 +36,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture
 def checkout(measured: Checkout, tmp_path: Path) -> Checkout:
-    """A copy of it that a test may change."""
     return measured.copy(tmp_path / "checkout")
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Checkout:
-    """A checkout in which nothing was measured."""
     (tmp_path / "fresh").mkdir()
     return Checkout(tmp_path / "fresh")

@@ -55,13 +55,11 @@ NEW_DRIVER: dict[str, Figure] = {"driver.nvidia-smi": "590.10.01, NVIDIA L40S"}
 
 
 def samples(seconds: float, count: int = 30, seed: int = 1, noise: float = 0.005) -> list[float]:
-    """Return seconds with a noise that is the same each time."""
     source = random.Random(seed)
     return [seconds * math.exp(source.gauss(0, noise)) for _ in range(count)]
 
 
 def figure(seconds: float = 1e-3, **changed: Any) -> Measurement:
-    """Return a figure of a subject that `data/benchmarks.toml` has."""
     values: dict[str, Any] = {
         "workload": "gemm-float32",
         "preset": "tiny",
@@ -87,7 +85,6 @@ def record(
 
 
 def with_facts(made: Record, facts: dict[str, Figure]) -> Record:
-    """Change facts of a record and return it."""
     made.provenance |= facts
     return made
 
@@ -102,7 +99,6 @@ def asv_python() -> str:
 
 
 def asv_packages() -> Path:
-    """Return the folder with the packages of asv's environment."""
     (found,) = Path(asv_python()).parents[1].glob("lib/python3*/site-packages")
     return found
 

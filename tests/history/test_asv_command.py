@@ -14,7 +14,6 @@ BENCHMARK = "gemm.track_gemm_float32_tiny"
 
 
 def results(checkout: Checkout) -> list[dict[str, object]]:
-    """Return what asv keeps of each file of results."""
     folder = checkout.root / ".asv" / "results" / "box"
     return [json.loads((folder / name).read_text(encoding="utf-8")) for name in checkout.files()]
 
@@ -49,7 +48,6 @@ def test_a_driver_that_costs_12_percent_is_flagged_by_compare(checkout: Checkout
 
 
 def states(checkout: Checkout) -> list[str]:
-    """Publish, and return the branches of the repository of states."""
     ended = checkout.asv("publish")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     repository = checkout.root / ".asv" / "states" / "repository"

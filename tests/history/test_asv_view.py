@@ -31,7 +31,6 @@ def published(checkout: Checkout) -> str:
 
 
 def rows(checkout: Checkout) -> list[dict[str, Any]]:
-    """Return what is in asv's files, by column of each benchmark."""
     found = []
     for name in checkout.files():
         text = (checkout.root / ".asv" / "results" / "box" / name).read_text(encoding="utf-8")

@@ -25,7 +25,6 @@ from . import making
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set what asv's environment sets."""
     (tmp_path / "facts.json").write_text(json.dumps({**making.FACTS, "stack": "cpu"}), encoding="utf-8")
     for name, value in (
         (leaf.STACK, "cpu"),
@@ -40,7 +39,6 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sampled(subject: Subject, verified: bool = True) -> Sampled:
-    """Return what an engine would."""
     samples = (1e-3, 2e-3, 3e-3) if verified else ()
     worth = {"iteration": 1.0, "TFLOP": 2.0, "sample": 4.0}
     return Sampled(

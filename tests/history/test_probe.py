@@ -36,7 +36,6 @@ def test_defaults_of_the_stack_are_told_from_what_the_user_set(monkeypatch: pyte
 
 
 def ending(tmp_path: Path, code: int, said: str) -> Path:
-    """Return an interpreter that says so and ends so."""
     path = tmp_path / "python"
     path.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit {code}\n", encoding="utf-8")
     path.chmod(0o755)

@@ -15,7 +15,6 @@ from . import making
 
 
 def shown(*records: Record, problems: tuple[str, ...] = ()) -> str:
-    """Return what is printed of records."""
     console = Console(file=io.StringIO(), width=200, highlight=False)
     found = histories(entries({Path(str(number)): one for number, one in enumerate(records)}))
     terminal.show(found, problems, console)

@@ -19,18 +19,15 @@ from . import making
 
 
 def entries_of(*records: Record) -> list[Entry]:
-    """Return the entries of records."""
     return entries({Path(str(number)): record for number, record in enumerate(records)})
 
 
 def git(repository: Path, *arguments: str) -> str:
-    """Ask the repository."""
     command = ["git", "-C", str(repository), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def with_version(day: float, version: str) -> Record:
-    """Return a record of a day with a driver."""
     return making.with_facts(making.record(day), {"driver.nvidia-smi": version})
 
 
@@ -157,12 +154,10 @@ def test_versions_are_not_pooled() -> None:
 
 
 def told(*records: Record) -> list[History]:
-    """Return the histories of records."""
     return histories(entries({Path(str(number)): record for number, record in enumerate(records)}))
 
 
 def with_driver(day: float, driver: str, seconds: float, noise: float = 0.005, **changed: str) -> Record:
-    """Return a record of a day with a driver and a speed."""
     row = making.figure(seconds, samples=making.samples(seconds, seed=int(day), noise=noise), **changed)
     return making.with_facts(making.record(day, row), {"driver.nvidia-smi": driver})
 
@@ -176,7 +171,6 @@ def test_a_loss_with_a_driver_is_flagged_and_explained() -> None:
 
 
 def _busy(record: Record) -> Record:
-    """Note that others used the host."""
     for row in record.measurements:
         row.note = "busy host: others used 60% of its cores"
     return record
@@ -247,7 +241,6 @@ def test_a_record_is_copied_once(tmp_path: Path) -> None:
 
 
 def without_host() -> Record:
-    """Return a record of before hosts had names."""
     made = making.record(0)
     del made.provenance["host"]
     return made

@@ -50,7 +50,6 @@ _REAL = "import sys, os\nsys.path.remove(os.path.dirname(os.path.abspath(__file_
 
 
 def _pytest(tmp_path: Path, *flags: str, text: str = _TESTS, torch: str = "") -> subprocess.CompletedProcess[str]:
-    """Run it where nothing points at this checkout but the path."""
     (tmp_path / "test_theirs.py").write_text(text, encoding="utf-8")
     (tmp_path / "torch.py").write_text(
         torch, encoding="utf-8"

@@ -13,7 +13,6 @@ from stackproof.workloads.catalogue import get
 
 
 def train_for_ever(rank: Rank) -> dict[str, Any]:
-    """Train until somebody ends it, and tell each step."""
     shard = (rank.rank, rank.world_size)
     job = get("classifier").build(rank.device.torch, "tiny", 7, torch.float32, shard=shard)
     job.wrap(DistributedDataParallel)

@@ -15,7 +15,6 @@ _LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_", "RANK", "WORLD_SIZE", "LOCAL_"
 
 
 def plain(rank: int, world_size: int) -> dict[str, str]:
-    """Return the variables of a rank that plain variables place."""
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(world_size),
@@ -25,7 +24,6 @@ def plain(rank: int, world_size: int) -> dict[str, str]:
 
 
 def open_mpi(rank: int, world_size: int) -> dict[str, str]:
-    """Return the variables of a rank that Open MPI's mpirun placed."""
     names = ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")
     values = (rank, rank, world_size, world_size)
     return {f"OMPI_COMM_WORLD_{name}": str(value) for name, value in zip(names, values, strict=True)}

@@ -24,7 +24,6 @@ _PATIENCE_S = 20.0
 
 
 def refusal() -> str:
-    """Return why there can be no two hosts here, or nothing."""
     if missing := [tool for tool in ("unshare", "nsenter", "ip") if not shutil.which(tool)]:
         return f"two hosts need {', '.join(missing)} (util-linux, iproute2)"
     tried = subprocess.run(

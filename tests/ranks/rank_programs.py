@@ -18,7 +18,6 @@ from stackproof.ranks.rank import Rank
 
 
 def report(rank: Rank) -> dict[str, Any]:
-    """Return what the rank was told."""
     print(f"rank {rank.rank} was here")
     return {
         "rank": rank.rank,
@@ -65,7 +64,6 @@ leave_quietly_1 = functools.partial(_leave_quietly, lost=1)
 
 
 def crash_on_one(rank: Rank) -> dict[str, Any]:
-    """Die by a signal on rank 1."""
     rank.phase("touching memory")
     if rank.rank == 1:
         print("last words", file=sys.stderr, flush=True)
@@ -86,7 +84,6 @@ def hang_on_one(rank: Rank) -> dict[str, Any]:
 
 
 def wait_together(rank: Rank) -> dict[str, Any]:
-    """Wait on every rank, for somebody to kill one."""
     rank.phase("waiting")
     _wait_for_ever()
     return {}

@@ -46,7 +46,6 @@ Extension modules: numpy, torch (total: 2)
 def rank(
     folder: Path, number: int, *phases: str, error: str = "", stderr: str = "", stdout: str = "", ended: bool = False
 ) -> None:
-    """Leave the files of one rank."""
     (folder / f"rank{number}.phases").write_text("".join(f"{phase}\n" for phase in ("importing", *phases)))
     output = folder / "ranks_x" / "attempt_0" / str(number)
     output.mkdir(parents=True)
@@ -65,7 +64,6 @@ def failures(folder: Path, **exits: int) -> None:
 
 
 def failed(folder: Path, ranks: int = 2) -> Exception:
-    """Return who is blamed."""
     return who_failed(Traces(folder, ranks), 1)
 
 
@@ -216,7 +214,6 @@ Thread 0x00007f02 (most recent call first):
 
 
 def entered(folder: Path, *counts: dict[str, int]) -> None:
-    """Leave the ranks' counts of collectives by group."""
     for number, one in enumerate(counts):
         (folder / f"rank{number}.entered").write_text(json.dumps(one))
 
@@ -340,12 +337,10 @@ RCCL = "RCCL version : 2.18.3-HEAD:2f6d59e\n"
 
 
 def nccl(log: str, **asked: str) -> blame.Effect:
-    """Read a log of NCCL."""
     return blame.read(serving("nccl"), log, asked)
 
 
 def ccl(log: str, **asked: str) -> blame.Effect:
-    """Read a log of oneCCL."""
     return blame.read(serving("ccl"), log, asked)
 
 

@@ -78,7 +78,6 @@ def run(root: Path, *arguments: str, **environ: str) -> Record:
 
 
 def verdicts(record: Record) -> dict[str, tuple[Verdict, str]]:
-    """Return how each check ended."""
     return {check.id: (check.verdict, check.reason) for check in record.checks}
 
 

@@ -17,7 +17,6 @@ from stackproof.ranks import blame, counting
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[None]:
-    """A group of one rank, which is enough to count."""
     store = dist.FileStore(str(tmp_path / "store"), 1)
     dist.init_process_group("gloo", store=store, rank=0, world_size=1, timeout=timedelta(seconds=30))
     yield

@@ -18,7 +18,6 @@ from stackproof.workloads.catalogue import get
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Rank]:
-    """A group of one rank over gloo, in this process."""
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, {}, tmp_path)
     dist.destroy_process_group()

@@ -26,12 +26,10 @@ from .joiners import join, open_mpi, plain
 
 
 def record(folder: Path) -> Record:
-    """Read what rank 0 wrote."""
     return reading.read(folder / "record.json")
 
 
 def reasons(folder: Path) -> dict[str, tuple[Verdict, str]]:
-    """Return the record's checks by name."""
     return {check.id: (check.verdict, check.reason) for check in record(folder).checks}
 
 
@@ -233,7 +231,6 @@ def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:
 
 
 def said(number: int, **changed: Any) -> dict[str, Any]:
-    """Return what a healthy rank says, with changes."""
     return {
         "rank": number,
         "host": f"node{number}",

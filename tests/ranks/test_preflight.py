@@ -37,7 +37,6 @@ def group(backend: str = "nccl", **environ: str) -> PlannedGroup:
 
 
 def refused(found: PlannedGroup) -> str:
-    """Return the one sentence with which a group is refused."""
     (sentence,) = preflight.refusals(found)
     return sentence
 
@@ -260,7 +259,6 @@ class Fake(Accelerator):
 
 @pytest.fixture
 def one_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host with one card of the cuda stack."""
     monkeypatch.setattr(devices, "visible", lambda kind: (Fake("cuda", 0),))
     monkeypatch.setattr("stackproof.ranks.preflight.visible", lambda kind: (Fake("cuda", 0),))
 
@@ -301,7 +299,6 @@ def test_a_library_that_shares_or_words_it_otherwise_is_red(outcome: Exception |
 
 
 def cards(kind: str, count: int) -> tuple[Device, ...]:
-    """Return so many cards."""
     return tuple(Fake(kind, index) for index in range(count))
 
 

@@ -31,7 +31,6 @@ def prepare(interface: str) -> None:
 
 
 def forward(left: str, right: str, delay_s: float) -> None:
-    """Carry frames both ways for ever."""
     ends = [_open(left), _open(right)]
     waiting: deque[tuple[float, socket.socket, bytes]] = deque()  # in order of their time, as the delay is one
     while True:

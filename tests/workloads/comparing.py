@@ -21,7 +21,6 @@ def gradient_errors(actual: StepResult, reference: StepResult) -> dict[str, floa
 
 
 def whole_gradient(outcome: StepResult) -> torch.Tensor:
-    """Join all gradients into one float64 vector."""
     return torch.cat([outcome.gradients[name].double().flatten() for name in sorted(outcome.gradients)])
 
 

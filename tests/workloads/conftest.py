@@ -10,7 +10,6 @@ import torch
 
 @pytest.fixture(scope="module", autouse=True)
 def single_thread() -> Iterator[None]:
-    """Compute on one core, and restore the number of threads after."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -20,7 +20,6 @@ BUILT = ("classifier", "llama3-8b-lora", "yolov8n")
 
 
 def recipe(shard: tuple[int, int], scale: int = 1) -> Recipe:
-    """A recipe of which only the split matters."""
     return Recipe(CPU, "tiny", 0, torch.float32, None, shard, scale)
 
 

@@ -23,7 +23,6 @@ WORKLOADS = (Other(),)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that counts as part of the package for one test."""
     monkeypatch.setattr(workloads, "__path__", [*workloads.__path__, str(tmp_path)])
     catalogue._known.cache_clear()
     yield tmp_path

@@ -24,7 +24,6 @@ BERT = (EXAMPLE / "workloads" / "bert.py").read_text(encoding="utf-8")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty project that this process is about."""
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
     (tmp_path / "workloads").mkdir()
     monkeypatch.setenv(projects.VARIABLE, str(tmp_path))
@@ -37,7 +36,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def held(folder: Path, text: str, name: str = "gru") -> str:
-    """Write a workload's file, load it, and hold it."""
     (folder / "workloads" / "mine.py").write_text(text, encoding="utf-8")
     projects.current.cache_clear()
     return contract.hold(catalogue.get(name))

@@ -21,7 +21,6 @@ NAMES = ("qwen3-0.6b-lora", "llama3-8b-lora")
 
 @pytest.fixture(params=NAMES)
 def workload(request: pytest.FixtureRequest) -> Lora:
-    """Each model that the installed transformers has."""
     found = catalogue.get(request.param)
     assert isinstance(found, Lora)
     if reason := found.missing():

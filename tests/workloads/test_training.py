@@ -241,12 +241,10 @@ NAMES = ("classifier", "yolov8n", "llama3-8b-lora")
 
 
 def tiny(name: str, autocast: torch.dtype | None = None) -> Job:
-    """Return a tiny job in float32."""
     return get(name).build(torch.device("cpu"), "tiny", 7, torch.float32, autocast)
 
 
 def scale_backward(job: Job, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make backward give gradients that are wrong by a factor."""
     own = job.differentiate
     monkeypatch.setattr(job, "differentiate", lambda loss: own(loss * factor))
 

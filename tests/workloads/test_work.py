@@ -22,7 +22,6 @@ class Row:
 
 
 def read(name: str) -> torch.dtype:
-    """Read a row that names this dtype."""
     return Table(Path("x"), {"dtype": name}).row(Row).dtype
 
 

@@ -32,7 +32,6 @@ assert after == before, (after, before)
 
 @pytest.fixture(scope="module")
 def exact() -> StepResult:
-    """The float64 reference of seed 0."""
     return WORKLOAD.reference("tiny", 0)
 
 

@@ -11,12 +11,10 @@ from stackproof.workloads.work import Setting, Work
 
 
 def setting(preset: str = "tiny", **parameters: Any) -> Setting:
-    """Return a setting on the CPU."""
     return Setting(HOST, preset, Table(Path("benchmarks.toml"), parameters))
 
 
 def looked_at(work: Work) -> None:
-    """Take a run that is looked at alone."""
     assert work.begin_spot_check()
     work.run()
     work.end_spot_check()
