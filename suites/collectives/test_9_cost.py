@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof.collectives.timing import middle, split
+from stackproof.collectives.timing import quartiles, split
 from stackproof.device import devices
 from stackproof.ranks.launch import arrange
 from stackproof.record.checks import require
@@ -48,20 +48,20 @@ def test_exposed(
     require(len(off) == _WORLD, "without the all-reduce, the ranks' gradients are the same: it was not off")
     times = split(group.ranks)
     for kind, samples in times.items():
-        figures[f"{kind}, ms"] = " ".join(f"{value * 1e3:.2f}" for value in middle(samples))
+        figures[f"{kind}, ms"] = " ".join(f"{value * 1e3:.2f}" for value in quartiles(samples))
     for kind, metric in (("on", "step"), ("off", "step without communication")):
-        value, note = middle(times[kind])[0], group.arrangement.note
+        value, note = quartiles(times[kind])[0], group.arrangement.note
         what = f"{metric} {group.arrangement.backend}"
         measured(
             Measurement(name, preset, group.ranks[0]["dtype"], _WORLD, what, "s/iteration", value, times[kind], note)
         )
-    ballast, shown = middle(times["ballast"])[0], middle(times["shown"])[0]
+    ballast, shown = quartiles(times["ballast"])[0], quartiles(times["shown"])[0]
     require(ballast > 0, "an all-reduce took no time: the device's clock or its synchronisation does nothing")
     require(
         shown >= _SHOWS * ballast,
         f"all-reduces of {ballast * 1e3:.1f} ms made the step {shown * 1e3:.1f} ms longer: communication is not timed",
     )
-    step, (exposed, low, high) = middle(times["on"])[0], middle(times["exposed"])
+    step, (exposed, low, high) = quartiles(times["on"])[0], quartiles(times["exposed"])
     figures |= {"exposed, share": exposed / step}
     figures["summary"] = (
         f"{exposed * 1e3:.1f} ms of a {step * 1e3:.1f} ms step are exposed communication ({exposed / step:.0%}; quartiles "

@@ -33,7 +33,7 @@ def test_measured(
     sampled = measure(subject, device, preset, budget)
     require(sampled.verified, f"computes wrong and was not timed: {sampled.reason}")
     require(min(sampled.samples) > 0, "a run took no time: the clock or synchronisation does nothing")
-    figures |= bounds.hold(sampled)
+    figures |= bounds.share_of_bound(sampled)
     bounds.note(sampled, subject.kind)
     for row in measurements(sampled, subject.kind, device.name()):
         measured(row)

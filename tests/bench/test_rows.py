@@ -143,19 +143,19 @@ def bounds() -> OwnBounds:
 
 
 def test_work_below_its_bound_tells_its_share(bounds: OwnBounds) -> None:
-    assert bounds.hold(row("training", "TFLOP", 0.5, "float32")) == {"of the same run's gemm-float32": 0.5}
-    assert bounds.hold(row("attention", "TFLOP", 1.5, "bfloat16")) == {"of the same run's gemm-float32": 1.5}
+    assert bounds.share_of_bound(row("training", "TFLOP", 0.5, "float32")) == {"of the same run's gemm-float32": 0.5}
+    assert bounds.share_of_bound(row("attention", "TFLOP", 1.5, "bfloat16")) == {"of the same run's gemm-float32": 1.5}
 
 
 def test_work_above_its_bound_fails(bounds: OwnBounds) -> None:
     with pytest.raises(
         CheckFailed, match=r"it would run at 3 TFLOP/s, 3.0 times what gemm-float32 did at best in the same run \(1\)"
     ):
-        bounds.hold(row("training", "TFLOP", 3.0, "float32"))
+        bounds.share_of_bound(row("training", "TFLOP", 3.0, "float32"))
     with pytest.raises(CheckFailed, match="25 GB/s, 2.5 times what copy-within did"):
-        bounds.hold(row("all-reduce", "GB over a link", 25.0))
+        bounds.share_of_bound(row("all-reduce", "GB over a link", 25.0))
 
 
 def test_where_no_row_bounds_it_nothing_is_said(bounds: OwnBounds) -> None:
-    assert bounds.hold(row("training", "TFLOP", 9.0, "tf32")) == {}
-    assert OwnBounds().hold(row("training", "TFLOP", 9.0, "float32")) == {}
+    assert bounds.share_of_bound(row("training", "TFLOP", 9.0, "tf32")) == {}
+    assert OwnBounds().share_of_bound(row("training", "TFLOP", 9.0, "float32")) == {}

@@ -124,7 +124,7 @@ def test_a_group_that_cannot_be_made_is_a_refusal_of_its_rows(
 def test_ranks_begin_a_row_together(alone: Rank) -> None:
     lonely = replace(alone, world_size=2)
     with pytest.raises((RuntimeError, dist.DistStoreError)):
-        collectives.agree(lonely, "all_reduce-sum-float32", 0.1)
+        collectives.wait_for_all(lonely, "all_reduce-sum-float32", 0.1)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def group(tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("group")
 def test_collectives_are_counted_by_group(tmp_path: Path) -> None:
-    with counting.told(tmp_path, 0):
+    with counting.counted(tmp_path, 0):
         before = counting._sequences()
         second: Any = dist.new_group([0])
         for _ in range(3):
@@ -48,7 +48,7 @@ def test_a_backend_without_numbers_has_its_calls_counted(tmp_path: Path, monkeyp
         for name in counting._COUNTED:
             monkeypatch.setattr(place, name, getattr(place, name))
     mine = torch.ones(3)
-    with counting.told(tmp_path, 0):
+    with counting.counted(tmp_path, 0):
         dist.all_reduce(mine)
         dist.barrier()
     assert torch.equal(mine, torch.ones(3))

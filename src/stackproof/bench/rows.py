@@ -212,7 +212,7 @@ class OwnBounds:
         elif sampled.facts.get("memory") == "device":
             self.copies.append(_Best(sampled.worth["GB"] / fastest, sampled.subject))
 
-    def hold(self, sampled: Sampled) -> dict[str, Figure]:
+    def share_of_bound(self, sampled: Sampled) -> dict[str, Figure]:
         """Return the share of its own bound that a row's median is; nothing where no row bounds it.
 
         Raises:

@@ -308,7 +308,7 @@ def check(rank: Rank) -> dict[str, Any]:
             rank.phase(name)
             with deadline(rank, name, rank.arguments["row_s"]):
                 rpc.write(stream, {"row": name, **examine(rank, Row.of(name), groups)})
-                agree(rank, name, rank.arguments["row_s"])
+                wait_for_all(rank, name, rank.arguments["row_s"])
     return {"rank": rank.rank}
 
 
@@ -395,7 +395,7 @@ def implementation(rank: Rank) -> str:
     return type(getattr(backend, "wrapped_pg", backend)).__name__  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it
 
 
-def agree(rank: Rank, name: str, seconds: float) -> None:
+def wait_for_all(rank: Rank, name: str, seconds: float) -> None:
     """Wait for all ranks without the backend, so that no rank begins a row while another is still in the one before."""
     store = dist.distributed_c10d._get_default_store()
     store.set(f"collectives/{name}/{rank.rank}", "done")

@@ -380,7 +380,7 @@ def split(ranks: list[dict[str, Any]]) -> dict[str, list[float]]:
     return slowest
 
 
-def middle(samples: list[float]) -> tuple[float, float, float]:
+def quartiles(samples: list[float]) -> tuple[float, float, float]:
     """Return the median and the quartiles around it."""
     ordered, count = sorted(samples), len(samples)
     return median(ordered), ordered[count // 4], ordered[count - 1 - count // 4]

@@ -84,7 +84,7 @@ class Traces:
         )
         return found[-1] if found else self.folder / "agent.log"
 
-    def said(self, rank: int, count: int = 2) -> str:
+    def last_lines(self, rank: int, count: int = 2) -> str:
         """Return the last lines of a rank's output, without the stacks that its deadline had dumped."""
         lines = [line for stream in ("stdout", "stderr") for line in _before_dump(self._tail(rank, stream))[-count:]]
         return " / ".join(dict.fromkeys(lines))
@@ -153,7 +153,7 @@ def counts_sentence(entered: Mapping[int, Counts]) -> str:
 
 
 def who_hung(traces: Traces, after_s: float) -> str:
-    """Name the ranks that the others wait for: those that entered fewer collectives and do not wait themselves.
+    """Name the ranks that the others wait for: they entered fewer collectives than the others and are not inside one.
 
     Where no count tells, those that got least far by their phases; among equals those that do not merely wait for the others.
     """
@@ -162,7 +162,7 @@ def who_hung(traces: Traces, after_s: float) -> str:
     counts = {rank: read_counts(traces.folder, rank) for rank in range(traces.world_size)}
     behind = _behind(traces, ranks, counts)
     named = " and ".join(f"rank {rank}" for rank in behind)
-    stack, last = traces.stack(behind[0]), traces.said(behind[0])
+    stack, last = traces.stack(behind[0]), traces.last_lines(behind[0])
     frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
     others = ", ".join(
         f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size) if rank not in behind
@@ -188,7 +188,7 @@ def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, Counts]) 
 
 
 def _theirs(traces: Traces, but: Sequence[int]) -> str:
-    """Say where the ranks are that are not to blame: each one's innermost line outside torch."""
+    """Say where the other ranks are: the innermost line outside torch of each."""
     lines = {
         rank: [frame for frame in traces.stack(rank) if "/torch/" not in frame] for rank in range(traces.world_size)
     }
@@ -211,7 +211,7 @@ def who_failed(traces: Traces, status: int) -> Exception:
         said = first_line(error, 160 if meaning else 400)
         silent = _silent(traces, failures) if is_symptom(traces.everything(rank)) else ""
         return CheckFailed(f"rank {rank} failed in '{where}': {said}{because}{_early(traces, [rank])}{silent}")
-    ended, said = processes.describe_exit(first["exitcode"]), traces.said(rank) or "nothing"
+    ended, said = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
     ended += "" if first["exitcode"] else ", before its program had come to its end,"
     stack = traces.stack(rank)
     at = f"; it was in {stack[0]}" if stack else ""
@@ -219,7 +219,7 @@ def who_failed(traces: Traces, status: int) -> Exception:
 
 
 def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:
-    """Where every failure only follows from a loss, say which ranks left neither a failure nor a result: one of them was lost."""
+    """Where every failure is a lost connection, name the ranks that left neither a failure nor a result: one of them died first."""
     known = {failure["rank"] for failure in failures if failure["exitcode"] != _SIGTERM}
     silent = [rank for rank in range(traces.world_size) if rank not in known and not traces.ended(rank)]
     named = " and ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in silent if not traces.error(rank))
@@ -227,7 +227,7 @@ def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
-    """Whether a rank was inside a collective itself, not in what somebody wrapped around one; looks at `depth` innermost frames.
+    """Whether one of the `depth` innermost frames of a rank is a collective of torch.
 
     One that left no stack is stopped or stuck outside Python.
     """
@@ -235,7 +235,7 @@ def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
 
 
 def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:
-    """Order failures by how likely they only follow from another: a signal, an error, a lost peer, the agent's own SIGTERM."""
+    """Rank a failure by how likely another one caused it, from 0 (a signal) over an error and a lost peer to 3 (the agent's SIGTERM)."""
     if failure["exitcode"] == _SIGTERM and not traces.error(failure["rank"]):
         return 3
     if is_symptom(traces.everything(failure["rank"])):
@@ -267,7 +267,7 @@ def _failures(traces: Traces) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Effect:
-    """Facts that a log tells by name, what it denies of what was asked for, and what it warns of, a sentence each."""
+    """Facts from a log by name, and a sentence for each requested setting that it contradicts and for each warning."""
 
     facts: dict[str, str]
     contradictions: tuple[str, ...]
@@ -281,7 +281,7 @@ def log_of(traces: Traces, rank: int) -> str:
 
 
 def read(library: Library, log: str, asked: Mapping[str, str]) -> Effect:
-    """Hold a log against the variables that were asked for; those that only make the library talk do not count."""
+    """Compare a log with the variables that were asked for, except those that only switch the log on."""
     wanted = {name: value for name, value in asked.items() if name not in library.talk}
     facts = {fact.name: found for fact in library.facts if (found := _values(fact.pattern, log, fact.many))}
     denied = [*_unlike(library, log, wanted), *_denied(library, log, wanted, facts)]
@@ -334,7 +334,7 @@ def _denied(library: Library, log: str, wanted: Mapping[str, str], facts: Mappin
 
 
 def _seen(row: Requested, asked: str, log: str, facts: Mapping[str, str]) -> str:
-    """Return what denies it, or nothing."""
+    """Return what in the log contradicts the request, or nothing."""
     if row.seen:
         found = row.seen.search(log)
         return found.group().removeprefix("] ").strip(" :") if found else ""

@@ -1,4 +1,4 @@
-"""Counts the collectives that this rank enters, by group, into a file of its own: from those of all a hang is told (`blame`).
+"""Counts the collectives that this rank enters, by group, in a file; `blame` compares the files of all ranks to explain a hang.
 
 The count is torch's own sequence number of the group, which C++ callers such as DDP's reducer move too. oneCCL's `ccl` keeps none:
 there the calls of torch.distributed's functions are counted instead.
@@ -29,8 +29,8 @@ _COUNTED = (
 
 
 @contextlib.contextmanager
-def told(folder: Path, rank: int) -> Iterator[None]:
-    """Keep the count of this rank in its file, from a thread: a main thread that hangs in a collective tells nothing."""
+def counted(folder: Path, rank: int) -> Iterator[None]:
+    """Keep the count of this rank in its file, from a thread, because the main thread may hang in a collective."""
     ended, count = threading.Event(), _counter()
     thread = threading.Thread(target=_follow, args=(folder, rank, count, ended), daemon=True)
     thread.start()

@@ -21,7 +21,7 @@ def known(rank: int, elements: int = _PERIOD) -> torch.Tensor:
 
 
 def require_exact(rank: Rank, elements: int = _PERIOD, group: Any = None) -> None:
-    """Sum what all ranks know over the backend; the sum is known without it.
+    """All-reduce known whole numbers and compare with the sum computed on the host.
 
     Raises:
         RuntimeError: a number is wrong.

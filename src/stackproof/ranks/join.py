@@ -34,7 +34,7 @@ _FALL = 0.9
 
 
 def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
-    """Return what the ranks' evidence amounts to, a check each for bring-up, collectives and training."""
+    """Return a check each for bring-up, collectives and training, judged by the ranks' evidence."""
     who = ", ".join(
         f"rank {said['rank']} on {said['device']} {said['bus id']}".rstrip() + f" of {said['host']}" for said in ranks
     )
@@ -71,7 +71,7 @@ def _training(ranks: Sequence[Mapping[str, Any]]) -> Check:
 
 
 def straggler(seconds: Mapping[int, Sequence[float]], times: float = 2.0) -> tuple[int, float] | None:
-    """Return the rank whose own steps (without the waiting in collectives) take `times` the median of the others', and the ratio.
+    """Return the rank whose own steps (without waiting in collectives) take more than `times` the others' median, and the ratio.
 
     `seconds`: of each rank, its steps in seconds; medians are compared, so that one step with a bad neighbour accuses nobody.
     """

@@ -1,4 +1,4 @@
-"""One rank that somebody else's launcher started: it meets the others, holds the preflight, joins the group, proves what it does.
+"""One rank that an external launcher started: it meets the others, runs the preflight, joins the group and runs its program.
 
 Run as `python -m stackproof.ranks.joined FILE` by `join`, which ends it at its deadline.
 """
@@ -77,7 +77,7 @@ _STEPS = 20
 
 
 def prove(rank: Rank) -> dict[str, Any]:
-    """Return this rank's evidence: `report`, exact collectives by name, own seconds per step, and what training told.
+    """Return this rank's evidence: `report`, exact collectives by name, own seconds per step, and losses and digest of a short training.
 
     Raises:
         RuntimeError: a collective of known whole numbers is wrong.
@@ -104,7 +104,7 @@ def _train(rank: Rank) -> dict[str, Any]:
 
 
 def _exact(rank: Rank, name: str) -> str:
-    """Hold one collective against what the ranks' known data give; the barrier against nothing but its end."""
+    """Compare the result of one collective with the ranks' known data; a barrier only has to return."""
     rank.phase(name)
     mine = known(rank.rank).to(rank.device.torch)
     if name == "barrier":
@@ -124,7 +124,7 @@ def _exact(rank: Rank, name: str) -> str:
 
 
 def _own_seconds(rank: Rank) -> list[float]:
-    """Return the seconds of equal work on each rank, the waiting in the collective after it left out: a slow rank shows."""
+    """Return the seconds of equal work on each rank, without the wait in the collective after it, so that a slow rank shows."""
     rank.phase("equal work on every rank")
     matrix, seconds = torch.ones(256, 256, device=rank.device.torch), []
     for _ in range(_STEPS):
@@ -219,7 +219,7 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
 
 
 def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Decision:
-    """Tell rank 0 what is here, and do what it decides.
+    """Send rank 0 what this host has, and return what it decides for all.
 
     Raises:
         PreflightRefusal: the group would hang, crash, or be another one than was asked for.
@@ -245,7 +245,7 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
 
 
 def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
-    """Choose the backend for what all ranks told; hold the preflight."""
+    """Choose the backend from what all ranks sent, and run the preflight."""
     place, seats, nodes = invitation.place, [], []
     for rank in range(place.world_size):
         try:

@@ -104,7 +104,7 @@ def launch(
 
 
 def _explained(ended: Exception, traces: Traces) -> Exception:
-    """Add the known failure that the ranks' logs show, if they show one; an unknown one is named better by the phases."""
+    """Add the cause that triage knows from the ranks' logs, if any."""
     logs = [traces.log(rank, stream) for rank in range(traces.world_size) for stream in ("stdout", "stderr")]
     found = explain.explain(list(dict.fromkeys(logs)))
     return type(ended)(f"{ended}; triage: {found}") if found and UNKNOWN not in found else ended

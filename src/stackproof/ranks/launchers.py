@@ -1,4 +1,4 @@
-"""What a rank is told, as a JSON file. Needs no torch.
+"""The specification that a rank is started with, as a JSON file. Needs no torch.
 
 Where a rank is, read from the environment of whoever started it: torchrun, srun, mpirun, or plain variables. Needs no torch.
 """
@@ -170,7 +170,7 @@ def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", ru
 
 
 def unexplained(place: Placement, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those that placed this rank: alone they would look like what a dead launcher left."""
+    """Return the variables without RANK and its like where they placed this rank, lest the preflight take them for leftovers."""
     explained = _PLAIN if place.launcher == _rows()[-1].name else ()
     return {name: value for name, value in environ.items() if name not in explained}
 

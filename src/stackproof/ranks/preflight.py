@@ -60,7 +60,7 @@ def installed(folder: str) -> list[str]:
 
 
 def bridges(found: Iterable[Interface], beginnings: Collection[str]) -> list[str]:
-    """Return the names of those that belong to containers: bridges, and what begins like one."""
+    """Return the names of the interfaces of containers: bridges, and names that begin like one."""
     return [one.name for one in found if one.bridge or one.name.startswith(tuple(beginnings))]
 
 
@@ -262,7 +262,7 @@ def _providers(group: PlannedGroup) -> Iterator[str]:
 
 
 def _environment(group: PlannedGroup) -> Iterator[str]:
-    """What the tables of variables call a problem, and names that no library knows but that are near to one."""
+    """Settings that the tables of variables call a problem, and misspelt names."""
     for node in group.nodes:
         short = sum(seat.host == node.host for seat in group.seats) > max(node.cards, 1)
         for slip in findings.examine(node.environ, group.families):
@@ -313,7 +313,7 @@ def group_of(
     deadline_s: float,
     on_host: bool = False,
 ) -> PlannedGroup:
-    """Put together what is known of a group that is about to form; of several descriptions of a host the first counts."""
+    """Return the description of a group about to form; of several descriptions of one host the first counts."""
     hosts = {found.host: found for found in reversed(nodes)}
     return PlannedGroup(
         stack=stack.name,

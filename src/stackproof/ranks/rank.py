@@ -27,7 +27,7 @@ from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
 from stackproof.ranks.blame import FORMED, LEAVING
-from stackproof.ranks.counting import told
+from stackproof.ranks.counting import counted
 from stackproof.ranks.launchers import Spec
 from stackproof.stack import stacks
 
@@ -127,7 +127,7 @@ def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, 
     if spec.within_s:
         faulthandler.dump_traceback_later(min(spec.within_s, spec.remaining_s))
     context = Rank(seat.rank, seat.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder)
-    with told(folder, seat.rank):
+    with counted(folder, seat.rank):
         result = _program(spec.program)(context)
     context.phase(LEAVING)
     _part(store, seat)

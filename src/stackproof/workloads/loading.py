@@ -67,7 +67,7 @@ class Loading(Work):
         return {"sample": float(len(self._pictures))}
 
     def run(self) -> None:
-        """Wait for each batch of an epoch and queue its copy; the last, and one that chance picked, stay for who looks at them."""
+        """Wait for each batch of an epoch and queue its copy; the last, and one chosen at random, are kept for the checks."""
         self._seen = 0
         for batch in self._loader:
             self._last = batch.to(self.device.torch, non_blocking=True)
@@ -94,16 +94,16 @@ class Loading(Work):
         self._require_batch(self._seen - 1, self._last)
 
     def poison_output(self) -> None:
-        """Let chance pick another batch."""
+        """Choose another batch at random to be checked."""
         self._chosen = random.randrange(len(self._sums))
 
     def begin_spot_check(self) -> bool:
-        """Let chance pick a batch of the next epoch."""
+        """Choose a batch of the next epoch at random to be checked."""
         self.poison_output()
         return True
 
     def end_spot_check(self) -> None:
-        """Hold it, and the last."""
+        """Verify that batch, and the last."""
         self.verify()
 
     def recheck(self) -> None:

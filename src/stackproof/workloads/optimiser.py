@@ -69,12 +69,12 @@ class OptimiserStep(Work):
         return True
 
     def end_spot_check(self) -> None:
-        """Hold them against the closed form."""
+        """Compare them with the closed form."""
         self._marked.share()
 
     @cached_property
     def _smallest(self) -> list[torch.Tensor]:
-        """A few parameters that move, so that a look costs little beside the step."""
+        """A few small parameters that move, so that a check costs little beside the step."""
         moved = (one for one in self.parameters if one.grad is not None and bool(one.grad.any()))
         return sorted(moved, key=torch.Tensor.numel)[:_FEW]
 

@@ -109,7 +109,7 @@ class Attention(Work):
         return f"kernel {self._ran}, all numbers of {len(self._left)} tensors: {seen.said}"
 
     def verify(self) -> None:
-        """Hold all that the last run gave against the closed form."""
+        """Compare all that the last run gave with the closed form."""
         self._seen()
 
     def _seen(self) -> list[Deviation]:
@@ -138,12 +138,12 @@ class Attention(Work):
         self._factors["cotangent"] *= again
 
     def begin_spot_check(self) -> bool:
-        """Spoil some numbers of each result: what the next run returns is new, unless the run before is returned once more."""
+        """Overwrite some numbers of each result, so that a run that returns the result before shows."""
         self._spoilt = Spoilt(list(self._left.values()))
         return True
 
     def end_spot_check(self) -> None:
-        """None of the spoilt numbers came back."""
+        """Require that none of the overwritten numbers came back."""
         require(
             not self._spoilt.left(list(self._left.values())),
             "attention gave what an earlier call had left: some of the timed ones did nothing",
@@ -176,7 +176,7 @@ class Attention(Work):
         self._switches.close()
 
     def conclude(self) -> Mapping[str, Figure]:
-        """Look at the last run and at one more; say which kernel ran."""
+        """Verify the last run and one more; say which kernel ran."""
         self.recheck()
         return {"kernel": self._ran}
 

@@ -85,7 +85,7 @@ _TINY = sys.float_info.min
 
 
 class TrainingSteps(Work):
-    """Forward, backward and optimiser of one step: all micro-batches of a job.
+    """One training step: forward, backward and optimiser over all micro-batches of a job.
 
     The last timed step begins where the first did. It must find the gradients that were proved, and do to each parameter what the closed
     form of its optimiser does with them.
@@ -171,7 +171,7 @@ class TrainingSteps(Work):
         return frozenset(map(kind_of, gone)) - frozenset(kind_of(name) for name in exact.gradients if name not in gone)
 
     def _round(self) -> None:
-        """Keep what the timed precision finds, where it may round to tf32; it lies near what was proved without."""
+        """Keep the gradients in the timed precision where it may round to tf32; they must lie near those that were proved without."""
         if self.arithmetic == "tf32" or torch.get_float32_matmul_precision() != "highest":
             with shortened(False):
                 exact = self.job.observe().gradients
@@ -308,7 +308,7 @@ class TrainingSteps(Work):
             )
 
     def conclude(self) -> Mapping[str, Figure]:
-        """Look at what the timed steps left, and at one from the start."""
+        """Verify what the timed steps left, and one step from the start."""
         assert self._losses is not None
         self.recheck()
         first, last = self._losses[0], self._losses[1] if self._end is None else self._end

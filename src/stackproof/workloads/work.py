@@ -47,7 +47,7 @@ class Work(ABC):
 
     @abstractmethod
     def prove(self) -> str:
-        """Run once and hold what came out against a reference; return what was seen in one sentence.
+        """Run once and compare the result with a reference; return in one sentence what was compared.
 
         Raises:
             CheckFailed: the result is wrong.
@@ -58,34 +58,34 @@ class Work(ABC):
         """Queue the work once; nothing waits for the device."""
 
     def ready(self, runs: int) -> None:  # noqa: B027 - most work can be repeated as it stands
-        """Make ready for so many runs, outside the time that they take; queued like them."""
+        """Prepare so many runs, outside their timed span; queued on the device like them."""
 
     def verify(self) -> None:  # noqa: B027 - some work leaves nothing behind that could be looked at
-        """Hold everything that the last run left against its reference; cheap enough to be done while others are timed.
+        """Compare everything that the last run left with its reference; cheap enough to run between timed blocks.
 
         Raises:
             CheckFailed: the last run did not do what was proved.
         """
 
     def poison_output(self) -> None:  # noqa: B027 - as above
-        """Overwrite what the last run left and change what the next one is given, so that what is stale, or kept, shows."""
+        """Overwrite the output and change the inputs, so that a result that is stale or cached shows."""
 
     def fresh_inputs(self) -> bool:
-        """Give the next run inputs that no run had, when nobody will look any more; false where each run has new ones anyhow."""
+        """Give the next run inputs that no run had, after the last check; false where each run has new ones anyhow."""
         return False
 
     def reset_to_verified(self) -> bool:
-        """Go back to where the work was proved, so that the next run can be held in full; false where each run can be."""
+        """Go back to the state that was proved, so that the next run can be verified in full; false where each run can be."""
         return False
 
     def output_buffer(self) -> torch.Tensor | None:
-        """Return what each run writes anew, all of it and the same from the same inputs; nothing where runs make what they return."""
+        """Return the tensor that each run overwrites whole, the same from the same inputs; None where runs allocate their results."""
         return None
 
     def begin_spot_check(self) -> bool:
-        """Make ready for a run that is looked at alone; false where nobody could tell that it was left out.
+        """Prepare to check the next run alone; false where nobody could tell that it was left out.
 
-        Of work that writes where the run before wrote, some of what stands there is spoilt, and must be written anew.
+        Some numbers of the output buffer are overwritten, and the run must write them anew.
         """
         target = self.output_buffer()
         if target is not None:
@@ -93,7 +93,7 @@ class Work(ABC):
         return target is not None
 
     def end_spot_check(self) -> None:
-        """Hold the run since `begin_spot_check` closely enough to see that it was not left out.
+        """Check the run since `begin_spot_check` closely enough to see that it was not left out.
 
         Raises:
             CheckFailed: it did nothing, or something else than was proved.
@@ -103,7 +103,7 @@ class Work(ABC):
         require(not left, "it did not write what it must: some of the timed ones did nothing")
 
     def recheck(self) -> None:
-        """Look at the last run; then spoil, run once more and look at that.
+        """Verify the last run; then poison the output, run once more and verify that.
 
         Raises:
             CheckFailed: one of them did not do what was proved.
@@ -114,7 +114,7 @@ class Work(ABC):
         self.verify()
 
     def conclude(self) -> Mapping[str, Figure]:
-        """Look at what the last timed run left, and once more; return what explains the figures and is known only here.
+        """Verify the last timed run and one more; return facts that explain the figures.
 
         Raises:
             CheckFailed: the timed runs did not do what was proved, and their figures are void.
