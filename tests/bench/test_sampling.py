@@ -147,7 +147,7 @@ def telling(monkeypatch: pytest.MonkeyPatch, *found: Spans) -> list[Device]:
     monkeypatch.setattr(clock, "measure", measured)
     monkeypatch.setattr(clock, "products", lambda _: None)
     monkeypatch.setattr(clock, "lasting", lambda *_: 1)
-    kept = timekeeping.Kept(1, 1.0, 0.0)
+    kept = timekeeping.ClockCheck(1, 1.0, 0.0)
     monkeypatch.setattr(timekeeping, "device_clock", lambda *_: kept)
     monkeypatch.setattr(timekeeping, "host_clock", lambda *_: kept)
     return asked

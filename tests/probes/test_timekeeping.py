@@ -11,7 +11,7 @@ from stackproof.device.devices import HOST
 from stackproof.device.kinds import Host, HostStopwatch, Stopwatch
 from stackproof.probes import clock, timekeeping
 from stackproof.probes.clock import Spans, Turn
-from stackproof.probes.timekeeping import Moment, Told, hold
+from stackproof.probes.timekeeping import Moment, TimedSpan, require_right
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 
 
@@ -87,9 +87,9 @@ def test_a_coarse_tick_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_busy_host_accuses_no_clock() -> None:
     begin, end = Moment(0.0, 0.3), Moment(1.0, 1.4)
-    assert timekeeping.told(1.0, begin, end) == Told(1.0, 0.7, 1.4)
+    assert timekeeping.timed_span(1.0, begin, end) == TimedSpan(1.0, 0.7, 1.4)
     with pytest.raises(CheckInconclusive, match="so busy that"):
-        hold("it", [timekeeping.told(1.0, begin, end)], 0.002)
+        require_right("it", [timekeeping.timed_span(1.0, begin, end)], 0.002)
 
 
 @pytest.mark.parametrize("name", ["monotonic", "monotonic_ns", "perf_counter_ns"])

@@ -47,26 +47,26 @@ def raw() -> float:
 
 @dataclass(frozen=True)
 class Moment:
-    """When something happened, by the reference: not before `early` and not after `late`, in seconds; `told` is the clock's own reading."""
+    """When something happened, by the reference: within `early` and `late`, in seconds; `reading` is the clock's own."""
 
     early: float
     late: float
-    told: float = 0.0
+    reading: float = 0.0
 
 
 def at(reference: Now, act: Callable[[], Any]) -> Moment:
     """Do something between two readings; again, while the readings are far apart: what counts is what was done last."""
     for _ in range(_TRIES):
         early = reference()
-        told = act()
+        reading = act()
         late = reference()
         if late - early <= _NARROW_S:
             break
-    return Moment(early, late, float(told or 0.0))
+    return Moment(early, late, float(reading or 0.0))
 
 
 @dataclass(frozen=True)
-class Told:
+class TimedSpan:
     """A span that a clock told, in seconds, and within which bounds it was by the reference."""
 
     seconds: float
@@ -83,12 +83,16 @@ class Told:
         return abs(self.off) > rate * self.longest + GRAIN_S
 
 
-def told(seconds: float, begin: Moment, end: Moment) -> Told:
+def timed_span(seconds: float, begin: Moment, end: Moment) -> TimedSpan:
     """Return the span between two moments as a clock told it."""
-    return Told(seconds, max(0.0, end.early - begin.late), end.late - begin.early)
+    return TimedSpan(seconds, max(0.0, end.early - begin.late), end.late - begin.early)
 
 
-def hold(whose: str, spans: Sequence[Told], rate: float) -> float:
+def _between(begin: Moment, end: Moment) -> TimedSpan:
+    return timed_span(end.reading - begin.reading, begin, end)
+
+
+def require_right(whose: str, spans: Sequence[TimedSpan], rate: float) -> float:
     """Every span is what the reference says; returns the rate of the longest, as far as it is known to be off.
 
     Raises:
@@ -140,7 +144,7 @@ class Outside:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ClockCheck:
     """What was seen of a clock: how many spans, and by what share the longest is known to be off at least."""
 
     spans: int
@@ -148,7 +152,7 @@ class Kept:
     off: float
 
 
-def host_clock(seconds: float = SECONDS) -> Kept:
+def host_clock(seconds: float = SECONDS) -> ClockCheck:
     """The clock that times everything is the raw counter over every span from ten milliseconds to two seconds.
 
     And the raw counter, as this process reads it, is the one that another process reads; clocks that are that clock by another name, or
@@ -156,18 +160,18 @@ def host_clock(seconds: float = SECONDS) -> Kept:
     """
     with Outside() as outside:
         begin, others = at(outside, raw), _by_other_names()
-        looks = []
+        readings = []
         for _ in range(round(seconds / _STEP_S)):
-            looks.append(at(raw, time.perf_counter))
+            readings.append(at(raw, time.perf_counter))
             time.sleep(_STEP_S)
-        looks.append(at(raw, time.perf_counter))
+        readings.append(at(raw, time.perf_counter))
         later, end = _by_other_names(), at(outside, raw)
-    hold("the raw counter, held against another process's,", [told(end.told - begin.told, begin, end)], RATE)
-    spans = [told(last.told - first.told, first, last) for first, last in _pairs(looks)]
-    kept = Kept(len(spans), seconds, hold("the host's clock", spans, RATE))
+    require_right("the raw counter, held against another process's,", [_between(begin, end)], RATE)
+    spans = [_between(first, last) for first, last in _pairs(readings)]
+    check = ClockCheck(len(spans), seconds, require_right("the host's clock", spans, RATE))
     for name, first in others.items():
-        hold(f"time.{name}", [told(later[name].told - first.told, first, later[name])], RATE)
-    return kept
+        require_right(f"time.{name}", [_between(first, later[name])], RATE)
+    return check
 
 
 def _by_other_names() -> dict[str, Moment]:
@@ -195,7 +199,7 @@ class Meanwhile:
             ClockWrongError: it was longer or shorter than the clock told.
         """
         end = at(raw, time.perf_counter)
-        span = told(end.told - self._begin.told, self._begin, end)
+        span = _between(self._begin, end)
         if span.wrong(RATE):
             raise ClockWrongError(
                 f"while samples were taken the host's clock told {span.seconds * 1e3:.3f} ms for a span of {span.shortest * 1e3:.3f} to "
@@ -203,28 +207,28 @@ class Meanwhile:
             )
 
 
-def _pairs(looks: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
+def _pairs(readings: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
     """Return neighbours, and what is 2, 4, 8 ... looks apart, and the first with the last: a jump shows between neighbours."""
-    found, gap = [(looks[0], looks[-1])], 1
-    while gap < len(looks):
-        found += list(zip(looks, looks[gap:], strict=False))
+    found, gap = [(readings[0], readings[-1])], 1
+    while gap < len(readings):
+        found += list(zip(readings, readings[gap:], strict=False))
         gap *= 2
     return found
 
 
-def device_clock(device: Device, work: KnownWork, units: int, seconds: float = SECONDS) -> Kept:
+def device_clock(device: Device, work: KnownWork, units: int, seconds: float = SECONDS) -> ClockCheck:
     """The device's clock is the raw counter over short spans, idle and at work, and over a long one that holds them all."""
-    spans, watch = list[Told](), device.stopwatch()
+    spans, watch = list[TimedSpan](), device.stopwatch()
     work.read()
     began, begin = time.monotonic(), _start(device, watch)
     while not spans or (time.monotonic() - began < seconds and len(spans) < seconds / _STEP_S):
         spans.append(_short(device, work, units if len(spans) % 2 else 0))
     end = _stop(device, watch)
-    spans.append(told(watch.seconds(), begin, end))
-    return Kept(len(spans), spans[-1].longest, hold(f"{device}: its own clock", spans, DEVICE_RATE))
+    spans.append(timed_span(watch.seconds(), begin, end))
+    return ClockCheck(len(spans), spans[-1].longest, require_right(f"{device}: its own clock", spans, DEVICE_RATE))
 
 
-def _short(device: Device, work: KnownWork, units: int) -> Told:
+def _short(device: Device, work: KnownWork, units: int) -> TimedSpan:
     watch = device.stopwatch()
     begin = _start(device, watch)
     if units:
@@ -233,7 +237,7 @@ def _short(device: Device, work: KnownWork, units: int) -> Told:
     else:
         time.sleep(_STEP_S)
     end = _stop(device, watch)
-    return told(watch.seconds(), begin, end)
+    return timed_span(watch.seconds(), begin, end)
 
 
 def _start(device: Device, watch: Stopwatch) -> Moment:

@@ -22,7 +22,7 @@ from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
 from stackproof.base.toml import read_toml
 from stackproof.stack import installed_files, lockfile
-from stackproof.stack.stacks import Stack, Vendor, told
+from stackproof.stack.stacks import Stack, Vendor, display_path
 
 HOME = places.HOME / "stacks"
 TOOLS = places.HOME / "tools"
@@ -144,7 +144,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
     uv = find_uv(say)
     say(
         f"building the environment of {stack.label} with {interpreter} "
-        f"from {told(stack.lock)} ({len(lock.pins)} packages)"
+        f"from {display_path(stack.lock)} ({len(lock.pins)} packages)"
     )
     (environment / STAMP).unlink(missing_ok=True)
     _run(
@@ -176,7 +176,7 @@ def _sync(stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path) -> Non
     indexes = sorted({row.index for row in needed if row.index})
     also = f" (besides the package index it needs {', '.join(indexes)})" if indexes else ""
     sync = [str(uv), "pip", "sync", *python, "--require-hashes", *_sources(needed), str(hashed)]
-    _run(sync, f"{told(stack.lock)}: uv could not install it{also}", cwd=stack.folder)
+    _run(sync, f"{display_path(stack.lock)}: uv could not install it{also}", cwd=stack.folder)
     if vendor := lock.vendor_text().splitlines():
         wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
         missing = ", ".join(pin.requirement for pin in lock.unhashed)
@@ -197,7 +197,9 @@ def _where_from(stack: Stack) -> str:
     by_hand = [row.file for row in stack.vendor if row.file]
     if by_hand:
         others = f" and {len(by_hand) - 1} more in stack.toml" if by_hand[1:] else ""
-        return f"download them by hand into {told(stack.folder / 'wheels')}/ ({by_hand[0]}{others}), then {again}"
+        return (
+            f"download them by hand into {display_path(stack.folder / 'wheels')}/ ({by_hand[0]}{others}), then {again}"
+        )
     indexes = ", ".join(sorted({row.index for row in stack.vendor}))
     return f"check that {indexes} can be reached, then {again} completes the hashes"
 

@@ -26,7 +26,7 @@ from stackproof.base.toml import OneOf, Parsed, Table, Wrong
 from stackproof.project import projects
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.stack import manifest
-from stackproof.stack.stacks import STACKS, SUITES, Stack, suites, told
+from stackproof.stack.stacks import STACKS, SUITES, Stack, display_path, suites
 
 EXCUSABLE = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
 WHERE = ("cards", "rehearsal", "both")
@@ -89,7 +89,7 @@ class KnownIssue:
     @property
     def place(self) -> str:
         """File and line, as people name a row."""
-        return f"{told(self.file)}:{self.line}"
+        return f"{display_path(self.file)}:{self.line}"
 
     @property
     def expired(self) -> bool:

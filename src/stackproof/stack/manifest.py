@@ -22,7 +22,7 @@ from stackproof.base.text import counted as counted_as
 from stackproof.base.toml import Table, Wrong
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.stack import capabilities
-from stackproof.stack.stacks import STACKS, Stack, suites, told
+from stackproof.stack.stacks import STACKS, Stack, display_path, suites
 
 _NAMED = 5
 """Checks that a complaint names at most."""
@@ -81,7 +81,7 @@ class Manifest:
     @property
     def name(self) -> str:
         """How people call it."""
-        return told(self.path)
+        return display_path(self.path)
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ class Stack:
     @property
     def definition(self) -> str:
         """How people call the file that says all this."""
-        return told(self.folder / "stack.toml")
+        return display_path(self.folder / "stack.toml")
 
     @property
     def inputs(self) -> Path:
@@ -266,8 +266,8 @@ def load(name: str, folder: Path = STACKS) -> Stack:
     return _definition(known[name])
 
 
-def told(path: Path) -> str:
-    """Return how people find a file of a stack: from the project that it is of, else as any file of ours."""
+def display_path(path: Path) -> str:
+    """Return the path of a file of a stack as people type it: within its project, else as any file of ours."""
     project = projects.current()
     if project and path.is_relative_to(project.folder):
         return project.told(path)
