@@ -14,8 +14,9 @@ from stackproof import ROOT
 from stackproof.base import git
 from stackproof.cli import main
 from stackproof.extras.nights.drift.nights import Measured, nights
-from stackproof.extras.nights.night import anchors, ledger, night
+from stackproof.extras.nights.night import anchors, night
 from stackproof.extras.nights.night import command as verb
+from stackproof.extras.nights.night import request as request_
 from stackproof.gate import variants
 from stackproof.record import reading, store
 from stackproof.record.records import Check, Figure, Verdict
@@ -76,8 +77,8 @@ def test_an_anchor_needs_its_file(
 
 def stopped(results: Path, **facts: Figure) -> None:
     """Leave the journal of a night of the cpu stack that was stopped after its first stage."""
-    given: dict[str, Figure] = {"profile": "regular", "device": ledger.FIRST, **facts}
-    ledger.opened("cpu", given, Outputs(results), print).add(Check("doctor", Verdict.PASSED, "seen", 1.0))
+    given: dict[str, Figure] = {"profile": "regular", "device": request_.FIRST, **facts}
+    request_.opened("cpu", given, Outputs(results), print).add(Check("doctor", Verdict.PASSED, "seen", 1.0))
 
 
 def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace:

@@ -26,7 +26,7 @@ def measured(
     monkeypatch.setattr(measure, "launch", fake.launch)
     monkeypatch.setattr(measure, "handshake", fake.handshake)
     asked = Measuring(specs(*sides), LaunchTerms("tiny", plan.load()), 2, "cpu", **changes)
-    return measure.measure(asked, Path(), lambda text: None)
+    return measure.launch_all(asked, Path(), lambda text: None)
 
 
 def has(*names: str, **rows: Any) -> dict[str, Any]:

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.extras.nights.night import confirm, night, sides, suites
-from stackproof.extras.nights.night.ledger import resumed
-from stackproof.extras.nights.night.night import NightRun
+from stackproof.extras.nights.night import confirm, measure, night
+from stackproof.extras.nights.night.request import NightRun, resumed
 from stackproof.record.records import Check, Measurement, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner.verbs import StageOutcome
 from tests.extras.nights.drift.nightly import Story, judged, told
 
-from .standing import ledger_in, request
+from .fake_night import ledger_in, request
 
 ALL = ["doctor", "smoke", "verify", "figures", "scan", "told", "site"]
 
@@ -26,8 +25,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NightRun:
     monkeypatch.setattr(night, "_doctor", lambda stack: passed)
     monkeypatch.setattr(night, "_site", lambda run: passed)
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: passed)
-    monkeypatch.setattr(suites, "verify", lambda run: _add(run, "verify"))
-    monkeypatch.setattr(sides, "measured", _measured)
+    monkeypatch.setattr(night, "verify", lambda run: _add(run, "verify"))
+    monkeypatch.setattr(measure, "measured", _measured)
     monkeypatch.setattr(confirm, "look", lambda *words: judged(told(Story(count=20))))
     return NightRun(request(tmp_path), ledger_in(tmp_path))
 
@@ -82,10 +81,10 @@ def test_it_goes_on_where_it_was_killed(tmp_path: Path, run: NightRun, monkeypat
         return StageOutcome(Verdict.PASSED, "seen")
 
     monkeypatch.setattr(NightRun, "suite", suite)
-    monkeypatch.setattr(sides, "measured", dies)
+    monkeypatch.setattr(measure, "measured", dies)
     assert night.hold(run) is Verdict.INTERRUPTED
     assert names(run) == ["doctor", "smoke", "verify"]
-    monkeypatch.setattr(sides, "measured", _measured)
+    monkeypatch.setattr(measure, "measured", _measured)
     again = NightRun(run.asked, resumed("cpu", run.ledger.record.provenance, Outputs(tmp_path), print))
     assert night.hold(again) is Verdict.PASSED
     assert names(again) == ALL and asked == ["smoke"]

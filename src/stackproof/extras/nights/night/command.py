@@ -13,8 +13,7 @@ from stackproof.api.stack import hosts, stacks
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
     from stackproof.api.record import Outputs
-    from stackproof.extras.nights.night.ledger import Ledger
-    from stackproof.extras.nights.night.night import NightRequest
+    from stackproof.extras.nights.night.request import Ledger, NightRequest
 
 _NEEDED = ("numpy", "scipy")
 _STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
@@ -99,46 +98,36 @@ def _pause(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.api.gate import require_interpreter
-    from stackproof.api.runs import require_named
+    from stackproof.api.gate import plan, require_interpreter
+    from stackproof.api.runs import profile, require_named
 
     stack = stacks.load(options.stack)
     if options.resume:
         _recall(options)
-    options.profile = _profile(options.profile, stack)
+    options.profile = profile(options.profile or plan.load().profile(stack.device)).name
     require_named(options.only)
     if options.unpinned:
         require_interpreter(options.unpinned)
-    for name in _NEEDED:
+    for name in (*_NEEDED, *([] if "site" in options.without else ["jinja2"])):
         if importlib.util.find_spec(name) is None:
-            raise Refusal(
-                f"`night` looks at earlier nights with {name}, which is not installed here; "
-                f"{advice.missing(name, f'{stack.name}-night')}"
-            )
+            missing = advice.missing(name, f"{stack.name}-night")
+            raise Refusal(f"`night` looks at nights and shows them with {name}, which is not installed here; {missing}")
     return _renew(options, stack) if options.anchor else _hold(options, stack)
 
 
 def _recall(options: argparse.Namespace) -> None:
     """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
     from stackproof.api.record import LOCAL, reading
-    from stackproof.extras.nights.night import ledger
+    from stackproof.extras.nights.night import request
 
-    if (found := ledger.last((options.results or LOCAL).absolute(), options.stack)) is None:
+    if (found := request.last((options.results or LOCAL).absolute(), options.stack)) is None:
         return  # the ledger says so
     facts = reading.read(found).provenance
-    for name, known in ledger.asked(facts).items():
+    for name, known in request.asked(facts).items():
         if not getattr(options, name) or getattr(options, name) == _UNSAID.get(name):
             setattr(options, name, known)
     if facts.get("pinned") is False and not options.unpinned:
         raise Refusal(f"{found} ran unpinned; name its interpreter again, `night --continue --unpinned PYTHON`")
-
-
-def _profile(name: str, stack: stacks.Stack) -> str:
-    """Return the profile that is asked for, or the gate's for this device."""
-    from stackproof.api.gate import plan
-    from stackproof.api.runs import profile
-
-    return profile(name or plan.load().profile(stack.device)).name
 
 
 def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
@@ -157,16 +146,17 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
 def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.api.pages import console
-    from stackproof.extras.nights.night import night
+    from stackproof.api.record import Outputs
+    from stackproof.extras.nights.night import night, request
 
     asked = _request(options, stack)
     if not (found := hosts.inspect(stack)).present:
         raise found.refusal()
-    outputs = _outputs(options, asked)
+    outputs = Outputs(asked.results, options.json, None, options.markdown)
     outputs.prepare()
     _require_early(asked)
     ledger = _ledger(options, asked, outputs)
-    verdict = night.hold(night.NightRun(asked, ledger))
+    verdict = night.hold(request.NightRun(asked, ledger))
     where = ledger.close(verdict, outputs, console.markdown)
     console.show(ledger.record, where)
     return verdict.exit_code
@@ -186,21 +176,15 @@ def _require_early(asked: NightRequest) -> None:
 
 def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
     from stackproof.api.record import LOCAL
-    from stackproof.extras.nights.night import anchors, night, plan
+    from stackproof.extras.nights.night import anchors, plan, request
 
     anchors.require_ours(stack)
     results = (options.results or LOCAL).absolute()
-    return night.NightRequest(
+    return request.NightRequest(
         stack, results, anchors.load(stack), plan.load(), options.profile, tuple(options.only), options.device, options.launches,
         options.minutes, options.pause, tuple(options.without), options.unpinned.absolute() if options.unpinned else None,
         options.deadline_scale, (options.site or results.parent / "site").absolute(),
     )  # fmt: skip
-
-
-def _outputs(options: argparse.Namespace, asked: NightRequest) -> Outputs:
-    from stackproof.api.record import Outputs
-
-    return Outputs(asked.results, options.json, None, options.markdown)
 
 
 def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: Outputs) -> Ledger:
@@ -210,15 +194,15 @@ def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: Outputs) 
     from stackproof.api.base import plain
     from stackproof.api.environment import lockfile
     from stackproof.api.stack import provenance
-    from stackproof.extras.nights.night import ledger, sides
+    from stackproof.extras.nights.night import measure, request
 
     stack, began = asked.stack, time.monotonic()
     lock = "unpinned" if asked.unpinned else lockfile.read(stack.lock).digest
-    facts = {**provenance.host_facts(stack), **asked.facts(), **sides.facts(sides.frozen(asked))}
+    facts = {**provenance.host_facts(stack), **asked.facts(), **measure.anchor_facts(measure.frozen(asked))}
     facts |= {"lock": lock, "pinned": not asked.unpinned}
 
     def say(text: str) -> None:
         print(plain(f"[{time.monotonic() - began:5.0f} s] {text}", lines=False), flush=True)  # noqa: T201
 
-    begin = ledger.resumed if options.resume else ledger.opened
+    begin = request.resumed if options.resume else request.opened
     return begin(stack.name, facts, outputs, say)

@@ -1,18 +1,46 @@
-"""Measures a night: today's side and the frozen ones in turns, launch after launch, on the live sides of the gate."""
+"""Measures a night: today's side and the frozen ones in turns, on the live sides of the gate; once more where it was disturbed."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stackproof.api.base import HostLoad
-from stackproof.api.gate import Conditions, Launch, LaunchTerms, Lost, Observed, SideSpec, handshake, launch
-from stackproof.api.record import Figure, Measurement, Verdict
-from stackproof.extras.nights.drift.nights import FigureKey, Measured, NightSide
+from stackproof.api.base import EnvironmentMismatchError, HostLoad, Refusal, StackUnavailableError, counted
+from stackproof.api.gate import (
+    Conditions,
+    Launch,
+    LaunchTerms,
+    Lost,
+    Observed,
+    SideEndedError,
+    SideSpec,
+    Variant,
+    handshake,
+    launch,
+    of,
+    variants,
+)
+from stackproof.api.gate import plan as gate_plan
+from stackproof.api.record import NOT_EXECUTED, Check, Figure, Measurement, Verdict, store
+from stackproof.api.runs import StageOutcome, profile
+from stackproof.extras.nights.drift.nights import (
+    ANCHOR,
+    DISTURBED,
+    FORMER,
+    VERB,
+    FigureKey,
+    Measured,
+    NightSide,
+    nights,
+)
+from stackproof.extras.nights.night.anchors import FrozenSide
+from stackproof.extras.nights.night.plan import disturbances
+from stackproof.extras.nights.night.request import NightRequest, NightRun
 
 _FIRST = 1 << 10
 """Launches of a night are numbered from here: what a gate counts and captures in its first launches is left to gates."""
@@ -50,7 +78,7 @@ class MeasuredNight:
         ]
 
 
-def measure(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
+def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
     """Launch all sides so many times and return what they were seen to do.
 
     A subject that a frozen side cannot run any more is measured of today alone; one that today's side cannot run is lost.
@@ -116,7 +144,7 @@ def _launch(
         found.conditions.add(launched.conditions, load.share())
         _take(asked, launched, sides, found)
         for one in lost:
-            left += _without(asked, one, wanted, found)
+            left += _lost(asked, one, wanted, found)
 
 
 def _take(asked: Measuring, launched: Launch, sides: Iterable[Measured], found: MeasuredNight) -> None:
@@ -126,7 +154,7 @@ def _take(asked: Measuring, launched: Launch, sides: Iterable[Measured], found: 
                 found.seen.setdefault(name, {}).setdefault(side, []).append(seen[asked.sides[side].name])
 
 
-def _without(asked: Measuring, one: Lost, wanted: dict[str, list[Measured]], found: MeasuredNight) -> Iterator[str]:
+def _lost(asked: Measuring, one: Lost, wanted: dict[str, list[Measured]], found: MeasuredNight) -> Iterator[str]:
     """Leave a frozen side out of a subject that it cannot run, and yield the subject again; one that today's cannot run is lost."""
     frozen = [side for side in wanted[one.subject] if side is not Measured.TODAY and asked.sides[side].name == one.side]
     if frozen and one.verdict is not Verdict.SKIPPED:
@@ -155,3 +183,134 @@ def _row(name: str, side: Measured, seen: Sequence[Observed], told: Mapping[str,
 def _rounds(blocks: Sequence[float]) -> list[float]:
     """Return the geometric mean of the two blocks of each round: both sides have the same middle of time there."""
     return [math.sqrt(first * second) for first, second in zip(blocks[::2], blocks[1::2], strict=True)]
+
+
+_NAMES = {Measured.TODAY: "today", Measured.ANCHOR: "anchor", Measured.FORMER: "former"}
+_ATTEMPTS = 2
+_VERDICTS = {StackUnavailableError: Verdict.UNAVAILABLE, EnvironmentMismatchError: Verdict.MISMATCHED}
+
+
+def frozen(asked: NightRequest) -> dict[Measured, FrozenSide]:
+    """Return the frozen sides of tonight: the anchor, and the former one for as long as it is being chained."""
+    found = {Measured.ANCHOR: asked.anchors.anchor}
+    if asked.anchors.former:
+        earlier, _ = nights(store.dated(store.read(store.files(asked.tops, (VERB,)))))
+        if former := asked.anchors.beside(one for one in earlier if one.place.stack == asked.stack.name):
+            found[Measured.FORMER] = former
+    return found
+
+
+def anchor_facts(chosen: dict[Measured, FrozenSide]) -> dict[str, str]:
+    """Return what a record keeps of the frozen sides."""
+    names = {Measured.ANCHOR: ANCHOR, Measured.FORMER: FORMER}
+    return {names[side]: one.digest for side, one in chosen.items()}
+
+
+def measured(run: NightRun) -> None:
+    """Measure the sides, take the figures over, and say whether the night is admitted; all of it is one step of the record."""
+    if run.ledger.ended("figures"):
+        return
+    began = time.monotonic()
+    try:
+        sides = _built(run)
+        found, reasons = _admitted(run, sides)
+    except SideEndedError as ended:
+        run.add("figures", began, StageOutcome(ended.verdict, str(ended)))
+    except Refusal as refusal:
+        run.add("figures", began, StageOutcome(_VERDICTS.get(type(refusal), Verdict.FAILED), str(refusal)))
+    else:
+        _take_over(run, found, reasons, time.monotonic() - began)
+
+
+def _built(run: NightRun) -> dict[Measured, SideSpec]:
+    """Build today's side, and the frozen ones that can still be built."""
+    asked = run.asked
+    sides = {Measured.TODAY: _spec(run, Variant(_NAMES[Measured.TODAY]))}
+    for side, one in frozen(asked).items():
+        try:
+            sides[side] = _spec(run, Variant(_NAMES[side], one.commit))
+        except Refusal as refusal:
+            _leave_out(run, side, str(refusal))
+    return sides
+
+
+def _spec(run: NightRun, variant: Variant) -> SideSpec:
+    asked = run.asked
+    run.ledger.say(f"building: {variant.name}")
+    if asked.unpinned:
+        return variants.unpinned(variant, asked.stack, asked.profile, asked.device, asked.unpinned)
+    return variants.prepared(variant, asked.stack, asked.profile, asked.device, run.ledger.say)
+
+
+def _leave_out(run: NightRun, side: Measured, why: str) -> None:
+    """Say that a frozen side cannot run: a night without it tells of today's side alone."""
+    instead = "choose a new one with `night --anchor new` while it still can, or the series begins anew"
+    run.ledger.add(
+        Check(side.value, Verdict.INCONCLUSIVE, f"the {side.value} cannot run, and is left out: {why}; {instead}", 0.0)
+    )
+
+
+def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredNight, list[str]]:
+    """Measure until nothing has disturbed it, twice at most; return what was seen last and what disturbed that."""
+    asked, rules = run.asked, run.asked.plan.admission
+    pause = rules.pause if asked.pause < 0 else asked.pause
+    for attempt in range(1, _ATTEMPTS + 1):
+        found = _measured(run, sides, run.ledger.folder / f"measure-{attempt}")
+        reasons = disturbances(found.conditions, rules, asked.stack.device)
+        if not reasons or attempt == _ATTEMPTS:
+            break
+        run.ledger.say(f"disturbed: {'; '.join(reasons)}; measured once more in {pause:.0f} s")
+        time.sleep(pause)
+    return found, [f"disturbed {attempt} times, the last time because {'; '.join(reasons)}"] if reasons else []
+
+
+def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> MeasuredNight:
+    """Measure; a frozen side that does not come up is left out, and the others are measured."""
+    asked = run.asked
+    terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale, asked.plan.energy.seconds)
+    launches = asked.launches or int(of(asked.plan.measure.launches, asked.stack.device))
+    run.ledger.say(f"measure: {' and '.join(_NAMES[side] for side in sides)} in turns; launches: {launches}")
+    try:
+        return launch_all(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)
+    except (SideEndedError, Refusal) as ended:
+        named = str(ended).partition(":")[0]
+        side = next((one for one in sides if one is not Measured.TODAY and _NAMES[one] == named), None)
+        if side is None:
+            raise
+        _leave_out(run, side, str(ended))
+        del sides[side]
+        return _measured(run, sides, folder)
+
+
+def _take_over(run: NightRun, found: MeasuredNight, reasons: list[str], seconds: float) -> None:
+    record = run.ledger.record
+    record.provenance |= found.facts
+    record.provenance |= {DISTURBED: "; ".join(reasons)} if reasons else {}
+    record.measurements = found.rows(profile(run.asked.profile).preset)
+    for one in found.lost.values():
+        record.checks.append(Check(f"runs::{one.subject}", one.verdict, one.reason, 0.0))
+    record.checks.append(_admission(found, reasons))
+    figures = StageOutcome(*_figures(found))
+    record.checks.append(Check("figures", figures.verdict, figures.reason, seconds))
+    for check in record.checks[-2:]:
+        run.ledger.say(f"{check.verdict.value}: {check.id}: {check.reason}")
+    run.ledger.keep()
+
+
+def _admission(found: MeasuredNight, reasons: list[str]) -> Check:
+    """Return whether the night counts; a disturbed one is left out of every series, and is no success."""
+    loads = {f"launch {number}, others' share of the cores": load for number, load in enumerate(found.conditions.loads)}
+    if reasons:
+        return Check("admission", Verdict.INCONCLUSIVE, f"{'; '.join(reasons)}; the night is left out", 0.0, {**loads})
+    said = "; ".join(found.conditions.said()) or "nothing is known to have disturbed it"
+    return Check("admission", Verdict.PASSED, f"admitted: {said}", 0.0, {**loads})
+
+
+def _figures(found: MeasuredNight) -> tuple[Verdict, str]:
+    beside = [name for name, sides in found.seen.items() if Measured.ANCHOR in sides]
+    alone = [f"{name} of today alone ({why})" for name, why in found.alone.items()]
+    if not found.seen:
+        bad = [one for one in found.lost.values() if one.verdict not in NOT_EXECUTED]
+        return Verdict.FAILED, "no figure was measured" + (f": {bad[0].reason}" if bad else "")
+    said = f"{counted(len(beside), 'figure')} beside the anchor; launches: {len(found.conditions.loads)}"
+    return Verdict.PASSED, "; ".join([said, *alone])

@@ -5,82 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from stackproof.api.base import Refusal, counted
 from stackproof.api.doctor import checkup, machine
-from stackproof.api.record import Check, Figure, Verdict, overall, store
-from stackproof.api.runs import StageOutcome, verbs
-from stackproof.api.stack import Level, Stack
-from stackproof.extras.nights.night import confirm, sides, suites
-from stackproof.extras.nights.night.anchors import Anchors
-from stackproof.extras.nights.night.ledger import FIRST, Ledger
-from stackproof.extras.nights.night.plan import NightPlan
+from stackproof.api.gate import of
+from stackproof.api.record import Check, Verdict, overall, reading
+from stackproof.api.runs import StageOutcome, suites, verbs
+from stackproof.api.stack import Level
+from stackproof.extras.nights.night import confirm, measure
+from stackproof.extras.nights.night.request import NightRun, last
 
 STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
-
-
-@dataclass(frozen=True)
-class NightRequest:
-    """What is asked of a night; what is empty or zero is as `data/night.toml` and the gate have it."""
-
-    stack: Stack
-    results: Path
-    anchors: Anchors
-    plan: NightPlan
-    profile: str
-    only: tuple[str, ...] = ()
-    device: str = ""
-    launches: int = 0
-    minutes: float = 0.0
-    pause: float = -1.0
-    without: tuple[str, ...] = ()
-    unpinned: Path | None = None
-    scale: float = 1.0
-    site: Path = field(default_factory=lambda: store.LOCAL.parent / "site")
-
-    @property
-    def tops(self) -> tuple[Path, ...]:
-        """The folders in which earlier nights and their gates lie."""
-        return tuple(dict.fromkeys((*store.folders(), self.results)))
-
-    def facts(self) -> dict[str, Figure]:
-        """Return what of the request explains a record."""
-        found: dict[str, Figure] = {
-            "profile": self.profile,
-            "only": " ".join(self.only),
-            "device": self.device or FIRST,
-        }
-        amounts = {"launches": self.launches, "minutes": self.minutes, "pause": self.pause}
-        unsaid = {"launches": 0, "minutes": 0.0, "pause": -1.0}
-        found |= {f"asked.{name}": amount for name, amount in amounts.items() if amount != unsaid[name]}
-        return found | ({"without": " ".join(self.without)} if self.without else {})
-
-
-@dataclass
-class NightRun:
-    """A night that is under way."""
-
-    asked: NightRequest
-    ledger: Ledger
-
-    def verb(self, *words: str, log: str, python: Path | None = None) -> StageOutcome:
-        """Run a verb of this stack as a process of its own; its record goes where the night's does."""
-        asked = self.asked
-        scale = ["--deadline-scale", str(asked.scale)] if asked.scale != 1 else []
-        command = [words[0], "--stack", asked.stack.name, *words[1:], "--results", str(asked.results), *scale]
-        deadline = 60 * asked.plan.verify.deadline * asked.scale
-        return verbs.call(command, self.ledger.folder / f"{log}.log", deadline, python or Path(sys.executable))
-
-    def suite(self, *words: str, log: str) -> StageOutcome:
-        """Run a verb in the stack's environment, which it builds; or in the one that was named."""
-        asked = self.asked
-        chosen = ["--device", asked.device] if asked.device else []
-        return self.verb(*words, *chosen, *([] if asked.unpinned else ["--locked"]), log=log, python=asked.unpinned)
-
-    def add(self, name: str, began: float, ended: StageOutcome) -> None:
-        """Take over how a stage ended that began then."""
-        self.ledger.add(Check(name, ended.verdict, ended.reason, time.monotonic() - began, dict(ended.figures)))
 
 
 def hold(run: NightRun) -> Verdict:
@@ -101,8 +37,8 @@ def hold(run: NightRun) -> Verdict:
 def _stages(run: NightRun) -> Iterator[tuple[str, Callable[[], None]]]:
     yield "doctor", lambda: _once(run, "doctor", lambda: _doctor(run.asked.stack.name))
     yield "smoke", lambda: _once(run, "smoke", lambda: run.suite("smoke", log="smoke"))
-    yield "verify", lambda: suites.verify(run)
-    yield "measure", lambda: sides.measured(run)
+    yield "verify", lambda: verify(run)
+    yield "measure", lambda: measure.measured(run)
     yield "scan", lambda: _scan(run)
     yield "confirm", lambda: _confirm(run)
     yield "site", lambda: _once(run, "site", lambda: _site(run))
@@ -182,3 +118,54 @@ def _site(run: NightRun) -> StageOutcome:
     if code == 0:
         return StageOutcome(Verdict.PASSED, f"{run.asked.site}, in {time.monotonic() - began:.0f} s")
     return StageOutcome(Verdict.FAILED, f"`site` ended with {code}; {verbs.last(log)}")
+
+
+_STAGE = "verify::"
+_LEFT_OUT = "left out for time"
+"""The figure of a suite that had to wait; a record that was written before there was one lets none wait."""
+
+
+def verify(run: NightRun) -> None:
+    """Run suites until the minutes are over, each a stage of its own; the others are said to be left out."""
+    asked = run.asked
+    minutes = asked.minutes or of(asked.plan.verify.minutes, asked.stack.device)
+    until = time.monotonic() + 60 * minutes
+    chosen = order(asked.results, asked.stack.name, run.ledger.folder)
+    run.ledger.say(f"verify: {counted(len(chosen), 'suite')}, of which none is begun after {minutes:g} minutes")
+    for suite in chosen:
+        name, began = f"{_STAGE}{suite}", time.monotonic()
+        if run.ledger.ended(name):
+            continue
+        if began > until:
+            run.add(
+                name,
+                began,
+                StageOutcome(
+                    Verdict.SKIPPED,
+                    f"left out for time: {minutes:g} minutes were over; it comes first tomorrow",
+                    {_LEFT_OUT: True},
+                ),
+            )
+        else:
+            run.ledger.say(f"{name} ...")
+            run.add(name, began, run.suite("verify", "--suite", suite, log=f"verify-{suite}"))
+
+
+def order(results: Path, stack: str, tonight: Path) -> list[str]:
+    """Return all suites of `verify`, those first that the night before left out."""
+    known = suites.of_verb("verify")
+    waiting = [suite for suite in _waiting(results, stack, tonight) if suite in known]
+    return [*waiting, *(suite for suite in known if suite not in waiting)]
+
+
+def _waiting(results: Path, stack: str, tonight: Path) -> Iterator[str]:
+    path = last(results, stack, but=tonight)
+    if path is None:
+        return
+    try:
+        record = reading.read(path)
+    except Refusal:  # it will be said where nights are looked at
+        return
+    for check in record.checks:
+        if check.id.startswith(_STAGE) and check.figures.get(_LEFT_OUT):
+            yield check.id.removeprefix(_STAGE)

@@ -1,13 +1,13 @@
-"""What a night does, and how much of it: `data/night.toml`, read strictly."""
+"""What a night does, how much of it, and when it is left out: `data/night.toml`, read strictly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from stackproof.api.base import DATA, Table
-from stackproof.api.gate import ByDevice, require_other
+from stackproof.api.base import DATA, Table, matches
+from stackproof.api.gate import ByDevice, Conditions, of, require_other
 
 FILE = DATA / "night.toml"
 
@@ -68,3 +68,25 @@ class NightPlan:
 def load() -> NightPlan:
     """Return the plan of the file; a slip in it is refused by key."""
     return Table.load(FILE).row(NightPlan)
+
+
+def disturbances(seen: Conditions, rules: AdmissionRules, kind: str) -> list[str]:
+    """Return a sentence for each thing that disturbed a night on this type of device; none where it is admitted."""
+    return [*_load(seen, of(rules.load, kind)), *_card(seen, rules)]
+
+
+def _load(seen: Conditions, limit: float) -> Iterator[str]:
+    busy = [load for load in seen.loads if load > limit]
+    if busy:
+        yield (
+            f"others used {max(busy):.0%} of the host's cores in {len(busy)} of {len(seen.loads)} launches ({limit:.0%} are allowed)"
+        )
+
+
+def _card(seen: Conditions, rules: AdmissionRules) -> Iterator[str]:
+    launches = len(seen.loads)
+    for reason, count in seen.throttled.items():
+        if matches(reason, rules.throttled):
+            yield f"the card was slowed in {count} of {launches} launches: {reason}"
+    if rules.others:
+        yield from (f"{other} used the card in {count} of {launches} launches" for other, count in seen.others.items())

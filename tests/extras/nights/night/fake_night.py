@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from stackproof.extras.nights.night import ledger, plan
+from stackproof.extras.nights.night import plan
+from stackproof.extras.nights.night import request as request_
 from stackproof.extras.nights.night.anchors import Anchors, FrozenSide
-from stackproof.extras.nights.night.ledger import Ledger
-from stackproof.extras.nights.night.night import NightRequest
+from stackproof.extras.nights.night.request import Ledger, NightRequest
 from stackproof.record.records import Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner.verbs import StageOutcome
@@ -22,7 +22,7 @@ ANCHORS = Anchors(FrozenSide(date(2026, 1, 1), "c" * 40, "1" * 64, "2" * 64))
 def ledger_in(folder: Path) -> Ledger:
     """Begin the record of a night."""
     facts = {**FACTS, "stack": "cpu", "anchor": ANCHORS.anchor.digest}
-    return ledger.opened("cpu", facts, Outputs(folder), lambda text: None)
+    return request_.opened("cpu", facts, Outputs(folder), lambda text: None)
 
 
 def request(folder: Path, **changes: object) -> NightRequest:
@@ -52,4 +52,4 @@ class Night:
 
     def add(self, name: str, began: float, ended: StageOutcome) -> None:
         """Take over how a stage ended."""
-        self.ledger.add(ledger.Check(name, ended.verdict, ended.reason, 1.0, dict(ended.figures)))
+        self.ledger.add(request_.Check(name, ended.verdict, ended.reason, 1.0, dict(ended.figures)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stackproof.extras.nights.night import plan
-from stackproof.extras.nights.night.admission import disturbances
+from stackproof.extras.nights.night.plan import disturbances
 from stackproof.gate.interleave import Conditions
 
 RULES = plan.load().admission

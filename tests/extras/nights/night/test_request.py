@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.nights.night import ledger
-from stackproof.extras.nights.night.ledger import Ledger
+from stackproof.extras.nights.night import request as request_
+from stackproof.extras.nights.night.request import Ledger
 from stackproof.record import console, reading
 from stackproof.record.records import Check, Figure, Verdict
 from stackproof.record.writer import Outputs
@@ -26,7 +26,7 @@ FACTS: dict[str, Figure] = {
 
 def begun(folder: Path, *ended: str) -> Ledger:
     """Return a night in which these checks have passed."""
-    found = ledger.opened("cpu", FACTS, Outputs(folder), lambda text: None)
+    found = request_.opened("cpu", FACTS, Outputs(folder), lambda text: None)
     for name in ended:
         found.add(Check(name, Verdict.PASSED, "seen", 1.0))
     return found
@@ -34,7 +34,7 @@ def begun(folder: Path, *ended: str) -> Ledger:
 
 def resumed(folder: Path, **facts: Figure) -> Ledger:
     """Take the last night of the folder up."""
-    return ledger.resumed("cpu", {**FACTS, **facts}, Outputs(folder), lambda text: None)
+    return request_.resumed("cpu", {**FACTS, **facts}, Outputs(folder), lambda text: None)
 
 
 def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_night_killed_while_its_pages_were_built_goes_on(tmp_path: Path) -> No
     assert reading.read(again.path).verdict is Verdict.INTERRUPTED
 
 
-@pytest.mark.parametrize("fact", ledger.SAME)
+@pytest.mark.parametrize("fact", request_.SAME)
 def test_another_state_is_another_night(tmp_path: Path, fact: str) -> None:
     begun(tmp_path, "doctor")
     with pytest.raises(Refusal, match=f"cannot be continued: '{fact}' is .* then, 'new' now"):
@@ -73,10 +73,10 @@ def test_another_state_is_another_night(tmp_path: Path, fact: str) -> None:
 def test_what_was_asked_is_in_the_journal() -> None:
     facts: dict[str, Figure] = {"only": "gemm-float32 copy", "without": "", "profile": "full", "device": "cuda:1"}
     facts |= {"asked.launches": 2, "asked.pause": 0.0}
-    assert ledger.asked(facts) == {
+    assert request_.asked(facts) == {
         "only": ["gemm-float32", "copy"], "profile": "full", "device": "cuda:1", "launches": 2, "pause": 0.0
     }  # fmt: skip
-    assert ledger.asked({"device": ledger.FIRST}) == {}
+    assert request_.asked({"device": request_.FIRST}) == {}
 
 
 def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:
@@ -93,10 +93,10 @@ def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:
 
 
 def test_the_newest_night_is_the_last(tmp_path: Path) -> None:
-    assert ledger.last(tmp_path, "cpu") is None
+    assert request_.last(tmp_path, "cpu") is None
     first = begun(tmp_path, "doctor")
-    assert ledger.last(tmp_path, "cpu") == first.path
-    assert ledger.last(tmp_path, "cpu", but=first.folder) is None
+    assert request_.last(tmp_path, "cpu") == first.path
+    assert request_.last(tmp_path, "cpu", but=first.folder) is None
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""The record of a night while it goes on: what has ended is kept at once, so that a runner that dies loses only what it was at."""
+"""What is asked of a night, and its record while it goes on: what has ended is kept at once, so that a runner that dies loses little."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal
-from stackproof.api.record import Check, Figure, Outputs, Record, Verdict, reading, writer
+from stackproof.api.record import Check, Figure, Outputs, Record, Verdict, reading, store, writer
+from stackproof.api.runs import StageOutcome, verbs
+from stackproof.api.stack import Stack
 from stackproof.extras.nights.drift.nights import VERB
+from stackproof.extras.nights.night.anchors import Anchors
+from stackproof.extras.nights.night.plan import NightPlan
 
 FILE = "record.json"
 SAME = ("commit", "lock", "pinned", "anchor", "anchor.former", "profile", "only", "device")
@@ -110,3 +115,66 @@ def last(results: Path, stack: str, but: Path | None = None) -> Path | None:
     """Return the newest night's record of a stack among a checkout's own, `but` this folder's; None without one."""
     found = (results / stack).glob(f"*-{VERB}-*/{FILE}")
     return max((path for path in found if path.parent != but), default=None)
+
+
+@dataclass(frozen=True)
+class NightRequest:
+    """What is asked of a night; what is empty or zero is as `data/night.toml` and the gate have it."""
+
+    stack: Stack
+    results: Path
+    anchors: Anchors
+    plan: NightPlan
+    profile: str
+    only: tuple[str, ...] = ()
+    device: str = ""
+    launches: int = 0
+    minutes: float = 0.0
+    pause: float = -1.0
+    without: tuple[str, ...] = ()
+    unpinned: Path | None = None
+    scale: float = 1.0
+    site: Path = field(default_factory=lambda: store.LOCAL.parent / "site")
+
+    @property
+    def tops(self) -> tuple[Path, ...]:
+        """The folders in which earlier nights and their gates lie."""
+        return tuple(dict.fromkeys((*store.folders(), self.results)))
+
+    def facts(self) -> dict[str, Figure]:
+        """Return what of the request explains a record."""
+        found: dict[str, Figure] = {
+            "profile": self.profile,
+            "only": " ".join(self.only),
+            "device": self.device or FIRST,
+        }
+        amounts = {"launches": self.launches, "minutes": self.minutes, "pause": self.pause}
+        unsaid = {"launches": 0, "minutes": 0.0, "pause": -1.0}
+        found |= {f"asked.{name}": amount for name, amount in amounts.items() if amount != unsaid[name]}
+        return found | ({"without": " ".join(self.without)} if self.without else {})
+
+
+@dataclass
+class NightRun:
+    """A night that is under way."""
+
+    asked: NightRequest
+    ledger: Ledger
+
+    def verb(self, *words: str, log: str, python: Path | None = None) -> StageOutcome:
+        """Run a verb of this stack as a process of its own; its record goes where the night's does."""
+        asked = self.asked
+        scale = ["--deadline-scale", str(asked.scale)] if asked.scale != 1 else []
+        command = [words[0], "--stack", asked.stack.name, *words[1:], "--results", str(asked.results), *scale]
+        deadline = 60 * asked.plan.verify.deadline * asked.scale
+        return verbs.call(command, self.ledger.folder / f"{log}.log", deadline, python or Path(sys.executable))
+
+    def suite(self, *words: str, log: str) -> StageOutcome:
+        """Run a verb in the stack's environment, which it builds; or in the one that was named."""
+        asked = self.asked
+        chosen = ["--device", asked.device] if asked.device else []
+        return self.verb(*words, *chosen, *([] if asked.unpinned else ["--locked"]), log=log, python=asked.unpinned)
+
+    def add(self, name: str, began: float, ended: StageOutcome) -> None:
+        """Take over how a stage ended that began then."""
+        self.ledger.add(Check(name, ended.verdict, ended.reason, time.monotonic() - began, dict(ended.figures)))

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stackproof.extras.nights.night import suites
+from stackproof.extras.nights.night import night as night_
 from stackproof.record import console
 from stackproof.record.records import Check, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner.verbs import StageOutcome
 
-from .standing import Night, ledger_in
+from .fake_night import Night, ledger_in
 
 
 def ran(
@@ -28,10 +28,10 @@ def ran(
         now[0] += clock.pop(0) if clock else 0.0
         return StageOutcome(Verdict.PASSED, "seen")
 
-    monkeypatch.setattr(suites, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(suites.suites, "of_verb", lambda verb: ("data", "models", "rng"))
+    monkeypatch.setattr(night_, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(night_.suites, "of_verb", lambda verb: ("data", "models", "rng"))
     night.suite = suite  # type: ignore[method-assign]
-    suites.verify(night)  # type: ignore[arg-type]
+    night_.verify(night)  # type: ignore[arg-type]
     return night, asked
 
 
@@ -64,7 +64,7 @@ def test_a_suite_that_ended_is_not_run_again(tmp_path: Path, monkeypatch: pytest
     first.add(Check("verify::data", Verdict.PASSED, "seen", 1.0))
     night = Night(first, tmp_path)
     asked = list[str]()
-    monkeypatch.setattr(suites.suites, "of_verb", lambda verb: ("data", "models"))
+    monkeypatch.setattr(night_.suites, "of_verb", lambda verb: ("data", "models"))
     night.suite = lambda *words, log: asked.append(words[2]) or StageOutcome(Verdict.PASSED, "seen")  # type: ignore
-    suites.verify(night)  # type: ignore[arg-type]
+    night_.verify(night)  # type: ignore[arg-type]
     assert asked == ["models"]

@@ -9,16 +9,16 @@ import pytest
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.extras.nights.drift.nights import Measured, nights
-from stackproof.extras.nights.night import measure, sides
-from stackproof.extras.nights.night.night import NightRun
+from stackproof.extras.nights.night import measure
+from stackproof.extras.nights.night.request import NightRun
 from stackproof.gate.interleave import Lost
 from stackproof.gate.live import SideEndedError
 from stackproof.gate.variants import Variant
 from stackproof.record import store
 from stackproof.record.records import Check, Verdict
 
+from .fake_night import ledger_in, request
 from .fakes_of_sides import NAMES, ROW, FakeSides, specs
-from .standing import ledger_in, request
 
 HEAT = {"reading": {}, "throttled": ["hardware thermal slowdown"], "others": []}
 HAS: dict[str, Any] = {"today": {"gemm": ROW}, "anchor": {"gemm": ROW}}
@@ -35,13 +35,13 @@ def held(
             raise EnvironmentMismatchError(f"{variant.name}: its wheels are gone")
         return known[variant.name]
 
-    monkeypatch.setattr(sides, "_spec", spec)
-    monkeypatch.setattr(sides.time, "sleep", waits.append)
+    monkeypatch.setattr(measure, "_spec", spec)
+    monkeypatch.setattr(measure.time, "sleep", waits.append)
     monkeypatch.setattr(measure, "launch", fake.launch)
     monkeypatch.setattr(measure, "handshake", fake.handshake)
     monkeypatch.setattr(measure, "HostLoad", lambda: type("Quiet", (), {"share": lambda self: 0.0})())
     run = NightRun(request(folder, launches=2, pause=pause), ledger_in(folder))
-    sides.measured(run)
+    measure.measured(run)
     return run
 
 
@@ -139,5 +139,5 @@ def test_a_subject_that_computes_wrong_fails_the_night(tmp_path: Path, monkeypat
 def test_figures_that_are_there_are_not_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeSides(HAS)
     run = held(tmp_path, fake, monkeypatch)
-    sides.measured(run)
+    measure.measured(run)
     assert len(fake.launches) == 2
