@@ -9,9 +9,8 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import supervise
-from stackproof.runner.process import CheckProcess
+from stackproof.runner.process import CheckProcess, RunState
 from stackproof.runner.request import Request
-from stackproof.runner.state import RunState
 from stackproof.runner.suites import Stage
 from stackproof.stack import stacks
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES
 from stackproof.project import projects
@@ -48,15 +48,14 @@ def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[
         request = Request("expect", stack, chosen, folder=folder, options={"profile": DEFAULT_PROFILE}, collect=True)
         request.write(Path(folder) / "request.json")
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
-        variables = {**os.environ, **variables_of(stack), **guarded, REQUEST: str(Path(folder) / "request.json")}
-        words = [*command(request, root), "--collect-only"]
-        ended = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        variables = {**variables_of(stack), **guarded, REQUEST: str(Path(folder) / "request.json")}
+        ended = processes.run([*command(request, root), "--collect-only"], seconds=_SECONDS, environment=variables)
         events = list(Tail(Path(folder) / "events.jsonl", anew=True))
     wrong = [event["check"]["reason"] for event in events if event["event"] == "finished"]
     told = [event for event in events if event["event"] == "collected"]
     names = [(name, name in event["theirs"]) for event in told for name in event["known"]]
-    if wrong or not names or ended.returncode:
-        last = wrong or (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["nothing was said"]
+    if wrong or not names or not ended.ok:
+        last = wrong or (ended.errors or ended.output).strip().splitlines()[-1:] or ["nothing was said"]
         absent = "; add --locked, which builds an environment that has it" if "No module named" in last[0] else ""
         raise Refusal(f"the checks of '{stack.name}' cannot be collected: {last[0]}{absent}")
     return names

@@ -1,21 +1,25 @@
 """The pytest plugin inside a stack's environment: suites' fixtures, and one event per thing that happens.
 
-Events go, a JSON object a line, to the file that the supervising process (`supervise`) reads: whatever kills this
-process, what happened before is known.
+Events go, a JSON object a line, to the file that the supervising process (`supervise`) reads: whatever kills this process, what happened
+before is known. A pass is earned: the check's own body ran to its end here, took time, and said what it saw. What pytest reports is not
+asked: a plugin that answers for a check or a wrapper that swallows its error leaves the body's own end as it was.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import hashlib
 import importlib
 import itertools
 import random
 import re
+import sys
 import time
 import zlib
 from collections.abc import Callable, Generator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,9 +32,8 @@ from stackproof.base.text import error_line, first_line, is_visible, matches
 from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device
-from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckInconclusive
+from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckFailed, CheckInconclusive
 from stackproof.record.records import NOT_EXECUTED, Check, Figure, Measurement, Verdict
-from stackproof.runner import evidence
 from stackproof.runner.request import Request
 from stackproof.runner.suites import plugins_of
 from stackproof.stack import stacks
@@ -108,7 +111,7 @@ class Reporter:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         self._refuse_foreign(items)
-        self.emit("facts", values=evidence.facts(self.config))
+        self.emit("facts", values=plugin_facts(self.config))
         known = {check_id(item.nodeid): item for item in items}
         chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
         theirs = [name for name, item in known.items() if self._theirs(item)]
@@ -145,7 +148,7 @@ class Reporter:
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Run the check's body ourselves, and keep how it ended whatever others make of its error."""
         try:
-            evidence.run_body(pyfuncitem)
+            run_body(pyfuncitem)
         except Exception as error:
             pyfuncitem.stash.setdefault(_ENDED, _judge(error))
             raise
@@ -173,7 +176,7 @@ class Reporter:
     def _refuse_foreign(self, items: list[pytest.Item]) -> None:
         """End the run if somebody else's plugin could answer for checks."""
         config = self.config
-        if foreign := evidence.foreign_plugins(config, plugins_of(self.request.suites, Path(config.rootpath))):
+        if foreign := foreign_plugins(config, plugins_of(self.request.suites, Path(config.rootpath))):
             reason = (
                 f"plugins of pytest that are not ours: {', '.join(foreign)}; take them out, nothing was run with them"
             )
@@ -225,9 +228,91 @@ class Reporter:
         verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
         figures = {name: value for name, value in (item.stash.get(_FIGURES, None) or {}).items() if value is not None}
         summary = str(figures.pop("summary", ""))
-        if verdict is Verdict.PASSED and (lack := evidence.missing(item, summary)):
+        if verdict is Verdict.PASSED and (lack := missing(item, summary)):
             verdict, reason = Verdict.FAILED, lack
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A body that came to its end: after so many seconds, with this value (a check returns nothing)."""
+
+    seconds: float
+    value: Any
+
+
+_RETURNED = pytest.StashKey[Returned]()
+
+
+def run_body(item: pytest.Function) -> None:
+    """Run a check's body and keep that it returned; only this leaves the sign that a pass needs."""
+    _require_own(item)
+    arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
+    began = time.perf_counter()
+    value = item.obj(**arguments)
+    item.stash[_RETURNED] = Returned(time.perf_counter() - began, value)
+
+
+def _require_own(item: pytest.Function) -> None:
+    """Refuse a body that something put in the place of the one in the check's file."""
+    code = getattr(item.function, "__code__", None)
+    if code is None or Path(code.co_filename).resolve() != Path(item.path).resolve():
+        place = code.co_filename if code else type(item.function).__name__
+        raise CheckFailed(f"was replaced: its body is not the one in {item.path.name}, it comes from {place}")
+
+
+def missing(item: pytest.Item, summary: str) -> str:
+    """Say what a check lacks that no error ended, or nothing if its pass is earned."""
+    returned = item.stash.get(_RETURNED, None)
+    if returned is None:
+        return "its body did not run to its end in this process: something answered for it; look for plugins and options of pytest"
+    if returned.value is not None:
+        kind = type(returned.value).__name__
+        return f"returned a {kind}, and what runs only when somebody asks for it has shown nothing; let the check return nothing"
+    if returned.seconds <= 0:
+        return "took no time at all, so that nothing can have run; look for a clock that was replaced"
+    return "" if is_visible(summary) else 'passed and did not say what it saw; set figures["summary"]'
+
+
+def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str]:
+    """Return the plugins of pytest that are not pytest's, ours, a suite's or named in suites.toml, with where they come from."""
+    homes = [Path(pytest.__file__).parent, Path(pytest.__file__).parent.parent / "_pytest", Path(config.rootpath)]
+    homes.append(Path(__file__).parents[1])
+    homes += [file.parent for name in allowed if (file := _home(sys.modules.get(name)))]
+    found = []
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        home = _home(plugin)
+        if plugin is not None and not any(home and home.is_relative_to(place) for place in homes):
+            found.append(f"{name} ({home or 'made while running'})")
+    return sorted(found)
+
+
+def plugin_facts(config: pytest.Config) -> dict[str, str]:
+    """Return for provenance what had a say in the checks: each conftest with the digest of its text, and plugins besides pytest's."""
+    found, own, others = {}, Path(config.rootpath), []
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        file = _file(plugin) if isinstance(plugin, ModuleType) else None
+        if file is None or not file.is_file() or file.is_relative_to(Path(pytest.__file__).parents[1] / "_pytest"):
+            continue
+        if file.name == "conftest.py":
+            place = file.relative_to(own).as_posix() if file.is_relative_to(own) else str(file)
+            found[f"conftest.{place}"] = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+        else:
+            others.append(str(name))
+    return {**found, **({"plugins": " ".join(sorted(others))} if others else {})}
+
+
+def _home(plugin: Any) -> Path | None:
+    """Return the file that a plugin's code is in."""
+    if isinstance(plugin, ModuleType):
+        return _file(plugin)
+    kind = plugin if isinstance(plugin, type) else type(plugin)  # pytest registers classes of its own too
+    return _file(sys.modules.get(kind.__module__))
+
+
+def _file(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file) if file else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,26 +1,105 @@
-"""One supervised process that runs checks: what it says, and what becomes of it when it dies or hangs."""
+"""The state of a run, and one supervised process of it: what it says, and what becomes of it when it dies or hangs."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.places import SUITES
 from stackproof.project import projects
-from stackproof.record.records import Check, Measurement, Verdict
+from stackproof.record import records
+from stackproof.record.records import Check, Measurement, Record, Verdict
 from stackproof.runner.request import REQUEST, Request
-from stackproof.runner.state import RunState
 from stackproof.runner.suites import plugins_of
-from stackproof.stack import environments, startup
+from stackproof.stack import environments, findings, startup
 from stackproof.stack.stacks import Stack
 from stackproof.triage import explain
+
+_CHECKPOINT_S = 10.0
+
+
+class Observer(Protocol):
+    """Who watches a run: the terminal, or nobody."""
+
+    def collected(self, total: int) -> None:
+        """The run has this many checks, as far as is known."""
+
+    def started(self, identifier: str) -> None:
+        """A check began."""
+
+    def finished(self, check: Check) -> None:
+        """A check ended."""
+
+
+def _unchanged(check: Check) -> Check:
+    return check
+
+
+def _nowhere(record: Record) -> None:
+    """Keep no checkpoint."""
+
+
+@dataclass
+class RunState:
+    """Collects checks into a record, each once, and lets a run that is killed leave what it had.
+
+    `excuse` may turn a failure into a known issue; `save` keeps the record as it stands.
+    """
+
+    record: Record
+    observer: Observer
+    excuse: Callable[[Check], Check] = _unchanged
+    save: Callable[[Record], None] = _nowhere
+    collected: dict[str, None] = field(default_factory=dict)
+    known: dict[str, None] = field(default_factory=dict)
+    """Every check of the suites that were looked at, chosen or not."""
+    theirs: set[str] = field(default_factory=set)
+    """Those of them that are a project's, which no manifest of ours counts."""
+    _saved_at: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._ended = {check.id for check in self.record.checks}
+        self._earlier = frozenset(self._ended)
+
+    def announce(self, identifiers: list[str], known: Iterable[str] = (), theirs: Iterable[str] = ()) -> None:
+        """Note what a process collected; a fresh process after a crash collects the same again."""
+        self.known.update(dict.fromkeys(known))
+        self.theirs.update(theirs)
+        before = len(self.collected)
+        self.collected.update(dict.fromkeys(identifiers))
+        if len(self.collected) > before:
+            self.observer.collected(len(self.collected.keys() - self._earlier))
+
+    def conclude(self, check: Check) -> None:
+        """Note how a check ended; the first word counts."""
+        if check.id in self._ended:
+            return
+        self._ended.add(check.id)
+        judged = self.excuse(records.of_suite(check))
+        if judged.verdict is Verdict.FAILED:
+            judged = replace(judged, reason=findings.with_settings(judged.reason, os.environ))
+        self.record.checks.append(judged)
+        self.observer.finished(judged)
+
+    def checkpoint(self) -> None:
+        """Keep the record every few seconds as if it had been interrupted now."""
+        if time.monotonic() - self._saved_at < _CHECKPOINT_S:
+            return
+        verdict, self.record.verdict = self.record.verdict, Verdict.INTERRUPTED
+        self.save(self.record)
+        self.record.verdict, self._saved_at = verdict, time.monotonic()
+
+    @property
+    def ended(self) -> dict[str, tuple[str, str]]:
+        """The checks that have a verdict: it and its reason, by name."""
+        return {check.id: (check.verdict.value, check.reason) for check in self.record.checks}
+
 
 _QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
 _GRACE_S = 2.0
@@ -156,7 +235,7 @@ class Tail:
             stream.seek(self._position)
             while (line := stream.readline()).endswith(b"\n"):
                 self._position = stream.tell()
-                yield json.loads(line)
+                yield files.parse_json(line, self._path)
 
 
 def command(request: Request, root: Path) -> list[str]:

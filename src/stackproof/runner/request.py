@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import advice
+from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Figure
 from stackproof.stack import stacks
@@ -77,7 +77,7 @@ class Request:
         """Read the request that the environment variable names."""
         if REQUEST not in os.environ:
             raise Refusal(f"suites are run by stackproof: use `{advice.command('NAME', 'smoke')}`")
-        read: dict[str, Any] = json.loads(Path(os.environ[REQUEST]).read_text(encoding="utf-8"))
+        read: dict[str, Any] = files.read_json(Path(os.environ[REQUEST]))
         stack = stacks.load(read["stack"])
         read["stack"] = stack.rehearse() if read.pop("rehearsed") else stack
         values: dict[str, Any] = {

@@ -11,9 +11,8 @@ from stackproof.record import console, reading, writer
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise, vetting
-from stackproof.runner.process import variables_of
+from stackproof.runner.process import Observer, variables_of
 from stackproof.runner.request import Request
-from stackproof.runner.state import Observer
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 

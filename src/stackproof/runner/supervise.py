@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,13 +17,14 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.places import SUITES
 from stackproof.base.text import as_typed, matches
 from stackproof.project import projects
+from stackproof.project.projects import Project
 from stackproof.record.records import NOT_EXECUTED, Check, Record, Verdict, overall
-from stackproof.runner.process import CheckProcess
+from stackproof.runner.process import CheckProcess, Observer, RunState
 from stackproof.runner.request import Request
-from stackproof.runner.state import Observer, RunState
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, stages
 from stackproof.stack import known_issues, manifest, stacks
 from stackproof.stack.manifest import Manifest
+from stackproof.stack.stacks import Stack
 
 _MOST_PROCESSES = 25
 _LOOK_S = 0.03
@@ -49,7 +50,8 @@ def run(
     try:
         for number, (root, stage) in enumerate(_stages(request)):
             _run_stage(request, stage, state, folder / f"stage-{number}", mark, living, root)
-        _guard(request, expected, state)
+        for check in _guards(request, expected, state):
+            state.conclude(check)
         for check in known_issues.verdicts(rows, record, request.suites, bool(request.only)):
             state.conclude(check)
         record.verdict = overall(check.verdict for check in record.checks)
@@ -107,14 +109,9 @@ def _run_stage(
 
 def _joining(stage: Stage, waiting: dict[str, CheckProcess], record: Record) -> list[CheckProcess]:
     """Return the processes whose suites the device has memory for beside the others; it is known when the first process has told it."""
-    gib = _device_gib(record)
-    return [waiting.pop(suite) for suite in list(waiting) if stage.apart[suite] <= gib]
-
-
-def _device_gib(record: Record) -> float:
-    """Return the memory of the smallest card that torch saw, in GiB; 0 where it saw none."""
     sizes = [float(value) for name, value in record.provenance.items() if name.endswith(".memory_bytes")]
-    return min(sizes, default=0.0) / 2**30
+    gib = min(sizes, default=0.0) / 2**30  # of the smallest card that torch saw
+    return [waiting.pop(suite) for suite in list(waiting) if stage.apart[suite] <= gib]
 
 
 def _follow(living: list[CheckProcess], state: RunState, joining: Callable[[], list[CheckProcess]]) -> None:
@@ -140,90 +137,74 @@ def _interrupted(state: RunState, living: list[CheckProcess]) -> None:
     state.record.verdict = Verdict.INTERRUPTED
 
 
-def _guard(request: Request, found: Manifest | None, state: RunState) -> None:
-    """Fail a run in which a collected check never ran, or which does not have the checks that its stack's manifest counts on."""
-    ended = state.ended
+def _guards(request: Request, found: Manifest | None, state: RunState) -> Iterator[Check]:
+    """Yield a failed check for all that a run should have had and has not, and the word on a project's own manifest."""
+    ended, chosen = state.ended, request.suites
     for identifier in [identifier for identifier in state.collected if identifier not in ended]:
-        state.conclude(Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0))
+        yield Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0)
     if request.only:
-        _guard_selection(request, state)
+        yield from _guard_selection(request.only, chosen, state.known)
         return
+    whole = (
+        request.options.get("profile", DEFAULT_PROFILE) == DEFAULT_PROFILE
+    )  # else there are more subjects than counted
+    exact, more = bool(state.record.provenance.get("pinned")), () if whole else chosen
+    theirs = [check for check in state.record.checks if check.id in state.theirs]
     if found is not None:
-        _guard_files(request, found, state)
-    _guard_theirs(request, state)
+        ours = [check for check in state.record.checks if check.id not in state.theirs]
+        known = [name for name in state.known if name not in state.theirs]
+        run = manifest.Selection(known, ours, chosen, exact, more)
+        for file, sentence in manifest.complaints(found, run, request.stack):
+            yield Check(f"guard: {file}", Verdict.FAILED, sentence, 0.0)
+    if (project := projects.current()) and state.theirs:
+        run = manifest.Selection(state.theirs, theirs, chosen, exact, more)
+        yield from _guard_project(project, run, request.stack)
     counted = {file.partition("/")[0] for file in found.files} if found else set()
-    for suite in request.suites:
-        if suite not in counted:
-            _guard_count(request, suite, state)
+    for suite in [suite for suite in chosen if suite not in counted]:
+        yield from _guard_count(suite, state.record.checks, request.stack)
 
 
-def _guard_selection(request: Request, state: RunState) -> None:
+def _guard_selection(only: Sequence[str], chosen: Sequence[str], known: Collection[str]) -> Iterator[Check]:
     """Hold each pattern of `--only` against the checks there are, unless the collection itself went wrong.
 
     Raises:
         Refusal: none selects anything: a slip of the keyboard. Where others did, what they ran is kept, and the run fails.
     """
-    slips = [
-        pattern for pattern in request.only if state.known and not any(matches(name, [pattern]) for name in state.known)
-    ]
-    said = " | ".join(_no_match(pattern, request, state) for pattern in slips)
-    if slips and len(slips) == len(request.only):
-        raise Refusal(said)
-    if slips:
-        state.conclude(Check("guard: selection", Verdict.FAILED, said, 0.0))
+    unmatched = [pattern for pattern in only if known and not any(matches(name, [pattern]) for name in known)]
+    said = []
+    for pattern in unmatched:
+        longer = f"; try '{pattern}*'" if any(pattern in name for name in known) else ""
+        near = suggestion(pattern, known) or longer
+        said.append(f"--only '{as_typed(pattern)}' matches no check of {', '.join(chosen)}{near}; patterns may hold *")
+    if said and len(said) == len(only):
+        raise Refusal(" | ".join(said))
+    if said:
+        yield Check("guard: selection", Verdict.FAILED, " | ".join(said), 0.0)
 
 
-def _no_match(pattern: str, request: Request, state: RunState) -> str:
-    near = suggestion(pattern, state.known) or (
-        f"; try '{pattern}*'" if any(pattern in name for name in state.known) else ""
-    )
-    return f"--only '{as_typed(pattern)}' matches no check of {', '.join(request.suites)}{near}; patterns may hold *"
-
-
-def _guard_files(request: Request, found: Manifest, state: RunState) -> None:
-    """Hold every file of the suites against the stack's manifest, to the name in an environment of its lock."""
-    facts = state.record.provenance
-    more = request.suites if request.options.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE else ()
-    known = [name for name in state.known if name not in state.theirs]
-    checks = [check for check in state.record.checks if check.id not in state.theirs]
-    run = manifest.Selection(known, checks, request.suites, bool(facts.get("pinned")), more)
-    for file, sentence in manifest.complaints(found, run, request.stack):
-        state.conclude(Check(f"guard: {file}", Verdict.FAILED, sentence, 0.0))
-
-
-def _guard_theirs(request: Request, state: RunState) -> None:
+def _guard_project(project: Project, run: manifest.Selection, stack: Stack) -> Iterator[Check]:
     """Hold a project's checks against its own manifest; where it has none, say so and count them."""
-    project = projects.current()
-    if project is None or not state.theirs:
-        return
-    checks = [check for check in state.record.checks if check.id in state.theirs]
-    done = sum(check.verdict not in NOT_EXECUTED for check in checks)
-    counted = f"{done} of {len(state.theirs)} checks of {project.name} were executed"
+    done = sum(check.verdict not in NOT_EXECUTED for check in run.checks)
+    counted = f"{done} of {len(list(run.collected))} checks of {project.name} were executed"
     if project.expected is None:
         said = f"{counted}; no expected.toml beside {project.file.name} says how many there must be, so none would be missed"
-        state.conclude(Check("guard: project", Verdict.PASSED, said, 0.0))
-        return
-    found = manifest.read(project.expected, request.stack)
-    more = request.suites if request.options.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE else ()
-    run = manifest.Selection(state.theirs, checks, request.suites, bool(state.record.provenance.get("pinned")), more)
-    for file, sentence in manifest.complaints(found, run, request.stack):
-        state.conclude(Check(f"guard: {project.name}: {file}", Verdict.FAILED, sentence, 0.0))
-    state.conclude(
-        Check("guard: project", Verdict.PASSED, f"{counted}, held against {project.told(project.expected)}", 0.0)
-    )
+    else:
+        said = f"{counted}, held against {project.told(project.expected)}"
+        for file, sentence in manifest.complaints(manifest.read(project.expected, stack), run, stack):
+            yield Check(f"guard: {project.name}: {file}", Verdict.FAILED, sentence, 0.0)
+    yield Check("guard: project", Verdict.PASSED, said, 0.0)
 
 
-def _guard_count(request: Request, suite: str, state: RunState) -> None:
-    prefix = f"{suite}/"
-    checks = [check for check in state.record.checks if check.id.startswith(prefix) and "::" in check.id]
+def _guard_count(suite: str, every: Sequence[Check], stack: Stack) -> Iterator[Check]:
+    """Hold a suite that no manifest counts against the number of the stack's definition."""
+    checks = [check for check in every if check.id.startswith(f"{suite}/") and "::" in check.id]
     executed = sum(check.verdict not in NOT_EXECUTED for check in checks)
-    promised = request.stack.expected.get(suite, 1)
-    if executed >= promised:
-        return
-    left = [f"{check.id.partition('::')[2]} ({check.reason})" for check in checks if check.verdict in NOT_EXECUTED]
-    why = f"; not executed: {'; '.join(left[:_NAMED])}" if left else ""
-    reason = (
-        f"find out why too few checks of {suite} ran: {executed} were executed, "
-        f"{request.stack.definition} expects at least {promised}{why}"
-    )
-    state.conclude(Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0))
+    promised = stack.expected.get(suite, 1)
+    if executed < promised:
+        left = [f"{check.id.partition('::')[2]} ({check.reason})" for check in checks if check.verdict in NOT_EXECUTED]
+        why = f"; not executed: {'; '.join(left[:_NAMED])}" if left else ""
+        reason = (
+            f"find out why too few checks of {suite} ran: {executed} were executed, "
+            f"{stack.definition} expects at least {promised}{why}"
+        )
+        yield Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0)

@@ -5,14 +5,12 @@ This process imports no torch and none of the project's code.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.text import counted, tail
 from stackproof.project import projects
@@ -76,26 +74,12 @@ def vet(
     if project is not None and not project.workloads and not projects.packaged():
         return Vetted(project, {})
     command = [str(python), "-m", "stackproof.workloads.catalogue"]
-    variables = {**os.environ, projects.VARIABLE: str(project.folder) if project else "", **(environment or {})}
-    try:
-        ended = subprocess.run(
-            command,
-            env=variables,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS * scale,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Refusal(
-            f"the workloads of {_where(project)} were not built in {_SECONDS * scale:.0f} s; make `tiny` smaller"
-        ) from error
-    if ended.returncode:
-        raise Refusal(tail(ended.stderr, 1 if ended.returncode == Refusal.exit_code else 3, most=2000))
-    found = json.loads(ended.stdout.strip().splitlines()[-1])
+    variables = {projects.VARIABLE: str(project.folder) if project else "", **(environment or {})}
+    ended = processes.run(command, seconds=_SECONDS * scale, environment=variables)
+    if ended.timed_out:
+        where = str(project.folder) if project else "installed packages"
+        raise Refusal(f"the workloads of {where} were not built in {_SECONDS * scale:.0f} s; make `tiny` smaller")
+    if ended.code:
+        raise Refusal(tail(ended.errors, 1 if ended.code == Refusal.exit_code else 3, most=2000))
+    found = files.parse_json(ended.output.strip().splitlines()[-1], "what the workloads say of themselves")
     return Vetted(project, {name: Offered(**row) for name, row in found.items()})
-
-
-def _where(project: Project | None) -> str:
-    return str(project.folder) if project else "installed packages"

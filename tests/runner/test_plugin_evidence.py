@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stackproof.record.records import Record, Verdict
-from stackproof.runner import evidence
+from stackproof.runner import plugin
 
 from ..conftest import SAYS, RunSuite
 
@@ -135,11 +135,11 @@ class Foreign:
     """A plugin that this file would register."""
 
 
-@pytest.mark.parametrize(("plugin", "foreign"), [(pytest.Pytester, False), (Foreign, True), (Foreign(), True)])
-def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, plugin: object, foreign: bool) -> None:
-    manager = SimpleNamespace(list_name_plugin=lambda: [("one", plugin)])
+@pytest.mark.parametrize(("given", "foreign"), [(pytest.Pytester, False), (Foreign, True), (Foreign(), True)])
+def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, given: object, foreign: bool) -> None:
+    manager = SimpleNamespace(list_name_plugin=lambda: [("one", given)])
     config: Any = SimpleNamespace(rootpath=tmp_path, pluginmanager=manager)
-    assert bool(evidence.foreign_plugins(config, ())) is foreign
+    assert bool(plugin.foreign_plugins(config, ())) is foreign
 
 
 @pytest.mark.slow
