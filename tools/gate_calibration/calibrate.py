@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.gate.cells import TIME
 from stackproof.gate.gate import Comparison, GateRun, compare, conclude
@@ -50,8 +51,8 @@ def read(path: Path) -> list[Trial]:
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(Trial(**json.loads(line)))
-        except (ValueError, TypeError) as error:
+            found.append(Trial(**files.parse_json(line, f"line {number}")))
+        except (files.NotJsonError, TypeError) as error:
             if number < len(lines):
                 raise Refusal(
                     f"{path}:{number}: is no trial ({error}); remove that line, or name another file with --trials"

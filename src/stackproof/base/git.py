@@ -35,7 +35,7 @@ def output(folder: Path, *words: str, stdin: bytes = b"", seconds: float = math.
         stdin=stdin,
         decoding="surrogateescape",
     )
-    if ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
+    if not ended.started:
         raise GitMissingError("git is not installed, and nothing is known of commits without it; install git")
     if ended.timed_out:
         raise Refusal(

@@ -44,14 +44,17 @@ def start(
     pass_fds: Sequence[int] = (),
     cwd: str | None = None,
     unset: Collection[str] = (),
+    *,
+    asked: bool = False,
 ) -> Process:
     """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file.
 
-    `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's; `unset`: variables that it does not inherit.
+    `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's; `unset`: variables that it does not inherit;
+    `asked`: whether its stdin is a pipe of ours.
     """
     return subprocess.Popen(
         command,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if asked else subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
         env=_marked(environment, mark, unset),
@@ -82,6 +85,11 @@ class Ended:
     output: str = ""
     errors: str = ""
     timed_out: bool = False
+
+    @property
+    def started(self) -> bool:
+        """Whether it could be started."""
+        return self.code not in (NOT_EXECUTABLE, NOT_FOUND)
 
     @property
     def ok(self) -> bool:

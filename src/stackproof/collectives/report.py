@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import places
+from stackproof.base import files, places
 from stackproof.collectives import calls
 from stackproof.collectives.calls import COLLECTIVES, MOST_RANKS
 from stackproof.collectives.table import COUNTS, SHORT, Lack, Row, lacking
@@ -169,7 +168,7 @@ def left_by(folder: Path, rank: int) -> dict[str, Outcome] | None:
     except OSError:
         return None
     whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    return {outcome["row"]: outcome for outcome in map(json.loads, whole)}
+    return {outcome["row"]: outcome for outcome in (files.parse_json(line, "an answer of a rank") for line in whole)}
 
 
 def judge(row: Row, world: World, ranks: Sequence[Outcome], lack: Lack | None) -> str:

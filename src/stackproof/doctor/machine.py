@@ -7,13 +7,12 @@ import os
 import platform
 import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base import files
+from stackproof.base import files, processes
 from stackproof.base.places import HOME
 
 _MOST_BYTES = 1 << 20
@@ -138,11 +137,8 @@ class Machine:
         """Return what a tool prints; nothing if it is absent, angry, or slow: a slow tool must not make a slow doctor."""
         if self.answers is not None:
             return self.answers.get(command[0], "")
-        try:
-            ended = subprocess.run(command, capture_output=True, timeout=_TOOL_S, stdin=subprocess.DEVNULL, check=False)
-        except (OSError, subprocess.SubprocessError):
-            return ""
-        return (ended.stdout or ended.stderr).decode("utf-8", "replace")
+        ended = processes.run(command, seconds=_TOOL_S)
+        return (ended.output or ended.errors) if ended.started and not ended.timed_out else ""
 
     def has_library(self, name: str, folders: Collection[str] = ()) -> bool:
         """Whether a shared library is found: by the loader's cache, by LD_LIBRARY_PATH, in the usual folders or in these."""

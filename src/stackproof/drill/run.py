@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof import ROOT
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.places import FIRED
 from stackproof.drill import forking
@@ -128,7 +127,7 @@ def _recorded(path: Path) -> dict[str, Seen]:
     """Return what a record, or a doctor's report, says; nothing if there is none."""
     if not path.exists():
         return {}
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = files.read_json(path)
     if "findings" in found:
         return _diagnosed(found)
     checks = reading.read(path).checks
@@ -149,7 +148,7 @@ def _diagnosed(report: dict[str, Any]) -> dict[str, Seen]:
 
 def _noted(path: Path) -> dict[str, str]:
     """Return what limits the measurements of a record."""
-    if not path.exists() or "findings" in json.loads(path.read_text(encoding="utf-8")):
+    if not path.exists() or "findings" in files.read_json(path):
         return {}
     return {row.workload: row.note for row in reading.read(path).measurements}
 

@@ -6,7 +6,6 @@ A fault is planted in the forked process as in one that was started afresh: befo
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +37,7 @@ class ForkServers:
     rows: Sequence[ForkedSuites] = ()
     folder: Path = Path()
     _sockets: dict[Key, Path] = field(default_factory=dict)
-    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _started: list[processes.Process] = field(default_factory=list)
     _mark: str = field(default_factory=processes.new_mark)
 
     def offer(self, site: Site, runs: Sequence[Run]) -> None:
@@ -71,7 +70,7 @@ class ForkServers:
         for server in self._started:
             processes.end_tree(self._mark, server)
 
-    def _start(self, key: Key, path: Path) -> subprocess.Popen[bytes]:
+    def _start(self, key: Key, path: Path) -> processes.Process:
         python, modules = key
         guarded = startup.guarded(stacks.load(STACK), os.environ, bool(environments.stamp(python.parent.parent)))
         variables = {**guarded, "PYTHONPATH": "", ROOM: "." * _ROOM_BYTES}

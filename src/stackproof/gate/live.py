@@ -94,21 +94,18 @@ class LiveSide:
         }  # fmt: skip
         command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(told)]
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=(writing,),
-                env=self._environment(), start_new_session=True, cwd=log.parent,
+            self._process = processes.start(
+                command, output, {**spec.environment, "PYTHONPATH": self._path()}, f"{run}/{self._mark}".lstrip("/"),
+                pass_fds=(writing,), cwd=str(log.parent), unset=spec.unset, asked=True,
             )  # fmt: skip
         os.close(writing)
         assert self._process.stdin is not None
         self._reading, self._channel = reading, rpc.Channel(reading, self._process.stdin.fileno())
 
-    def _environment(self) -> dict[str, str]:
-        """Put the side's own source first; what the user's environment holds besides is the same for both sides."""
-        path = [str(self.spec.source), self.spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")]
-        own = {**os.environ, **self.spec.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-        outer = [os.environ.get(processes.MARK, ""), self._run, self._mark]
-        own = {name: value for name, value in own.items() if name not in self.spec.unset}
-        return own | {processes.MARK: "/".join(filter(None, outer))}
+    def _path(self) -> str:
+        """Put the side's own source first; what the user's path holds besides is the same for both sides."""
+        rest = self.spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+        return os.pathsep.join(filter(None, (str(self.spec.source), rest)))
 
     def hello(self) -> Answer:
         """Wait until the side is up and return what it is.

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -168,7 +167,7 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log:
     return CommandEnd(-signal.SIGABRT if status is None else status, seconds, peak, hung=status is None)
 
 
-def _wait(started: subprocess.Popen[bytes], until: float) -> tuple[int | None, int]:
+def _wait(started: processes.Process, until: float) -> tuple[int | None, int]:
     """Return the status, None at the deadline, and the peak of memory, which only the kernel's `wait4` tells."""
     while True:
         found, status, usage = os.wait4(started.pid, os.WNOHANG)

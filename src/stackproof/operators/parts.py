@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,7 +17,7 @@ from typing import Any
 
 import torch
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.operators.compare import Outcome, Result
@@ -81,20 +80,20 @@ def _run(asked: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
             processes.end_tree(mark, process)
 
 
-def _answer(folder: Path, part: int, process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
+def _answer(folder: Path, part: int, process: processes.Process) -> list[dict[str, Any]]:
     if (status := process.wait()) != 0:
         said = " / ".join(processes.last_lines(folder / f"{part}.log", 3))
         raise CheckCrashed(
             f"a process of the sweep ended with {processes.describe_exit(status)}; it printed last: {said}"
         )
-    rows: list[dict[str, Any]] = json.loads((folder / f"{part}.answer").read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = files.read_json(folder / f"{part}.answer")
     return rows
 
 
 def main(asked: Path, answer: Path) -> int:
     """Sweep what is asked for, and name each operator before it is examined, for whoever has to explain a crash."""
     processes.die_with_parent()
-    wanted = json.loads(asked.read_text(encoding="utf-8"))
+    wanted = files.read_json(asked)
     for name in wanted["imports"]:
         importlib.import_module(name)
     found = sweep(
