@@ -55,7 +55,7 @@ class Runner:
         files = {name: str(self.home / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
         env = {
             **os.environ, **files, **given, "RUNNER_TEMP": str(self.temporary), "GITHUB_ACTION_PATH": str(ROOT), "GITHUB_REPOSITORY": "o/r",
-            "PATH": os.pathsep.join(filter(None, (path, os.environ["PATH"]))),
+            "PATH": os.pathsep.join(filter(None, (path, os.environ["PATH"])))
         }  # fmt: skip
         env |= {"RUNNER_ENVIRONMENT": "github-hosted"}
         return subprocess.run(
@@ -170,5 +170,5 @@ def test_it_is_installed_apart(runner: Runner) -> None:
     ended = runner.step("install stackproof apart from everything else", python=str(python))
     assert ended.returncode == 0, ended.stderr
     assert words.read_text(encoding="utf-8").split() == [
-        "-m", "venv", f"{runner.temporary}/stackproof", "-m", "pip", "install", "--quiet", f"{ROOT}[gate]",
+        "-m", "venv", f"{runner.temporary}/stackproof", "-m", "pip", "install", "--quiet", f"{ROOT}[gate]"
     ]  # fmt: skip

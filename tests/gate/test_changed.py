@@ -19,8 +19,8 @@ BASE: dict[str, Any] = {
     "groups": {
         "data": {"tokens": {"shape": [3], "digest": "a"}}, "loss": {"loss": _SCALAR},
         "gradient": {"w": _VECTOR, "tiny": {**_VECTOR, "norm": 1e-20, "sketch": [1e-20] * 8}},
-        "timed": {"result of run 1": _VECTOR, "size of the change of run 1": _SCALAR},
-    },
+        "timed": {"result of run 1": _VECTOR, "size of the change of run 1": _SCALAR}
+    }
 }  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def test_units_are_counted_of_every_step() -> None:
         job.step()
     samples = 32
     assert units.end() == {
-        "forward passes": 3, "numbers in": 3 * samples * 256, "numbers out": 3 * samples * 4, "backward passes": 3, "optimiser steps": 3,
+        "forward passes": 3, "numbers in": 3 * samples * 256, "numbers out": 3 * samples * 4, "backward passes": 3, "optimiser steps": 3
     }  # fmt: skip
     job.step()
     assert units.end()["optimiser steps"] == 3

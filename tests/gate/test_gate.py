@@ -95,8 +95,7 @@ def test_ctrl_c_keeps_what_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("facts", "what"),
-    [({"cpu.name": "Another CPU"}, "devices"), ({"cuda:0.driver api": "13000"}, "driver")],
+    ("facts", "what"), [({"cpu.name": "Another CPU"}, "devices"), ({"cuda:0.driver api": "13000"}, "driver")]
 )
 def test_unlike_devices_and_drivers_are_refused_unless_asked_for(
     facts: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -152,7 +152,7 @@ def _said(*launches: dict[str, Any], load: float = 0.0) -> str:
     found = Conditions(plan.load().conditions)
     for launch in launches:
         found.add([{"reading": {}, "throttled": [], "others": [], **launch}], load)
-    return "; ".join(found.said())
+    return "; ".join(found.sentences())
 
 
 def _reading(**values: float) -> dict[str, Any]:

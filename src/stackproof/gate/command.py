@@ -166,7 +166,6 @@ class CommandRun:
         return counted
 
     def _warn(self, until: float) -> None:
-        """Say at once that the minutes will not do."""
         pair, look = sum(launched.seconds for launched in self.first.values()), self.plan.design.looks[0]
         over = time.monotonic() + pair * look - until
         if over > 0:
@@ -206,17 +205,10 @@ class CommandRun:
         return pair
 
     def _deadline(self) -> float:
-        """Return the deadline of all launches after the first of each side."""
         longest = max(launched.seconds for launched in self.first.values())
         return min(self.request.deadline * self.request.deadline_scale, max(_LEAST_S, _SLACK * longest))
 
     def _launch(self, side: CommandSide, log: Path, deadline: float) -> OneLaunch:
-        """Launch one side and read what it said.
-
-        Raises:
-            SideEndedError: it failed, hung, or says something that is no figure.
-            Refusal: it cannot be started, or the base does not say what was asked for.
-        """
         metrics, figures = self.request.metrics, self.request.figures
         log.parent.mkdir(parents=True, exist_ok=True)
         steps = log.with_suffix(".steps")
@@ -281,7 +273,6 @@ def run_command_gate(request: CommandGateRequest) -> int:
 
 
 def _host() -> stacks.Stack:
-    """Return the stack that this host has, whose device and driver the record tells of."""
     try:
         return hosts.preferred().stack
     except Refusal as refusal:
@@ -355,7 +346,6 @@ def conclude(run: CommandRun, record: Record) -> None:
 
 
 def _metrics(run: CommandRun) -> Iterator[Check]:
-    """Yield the cells with noise, with what a person knows of them: the metric's own values."""
     by_name = {metric.name: metric for metric in run.request.metrics}
     for cell in run.cells.values():
         check = check_of(cell)
@@ -382,7 +372,6 @@ def _counters(run: CommandRun) -> Iterator[Check]:
 
 
 def _figures(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
-    """Yield what is said of each figure that either side gives."""
     if len(run.first) < 2:
         return
     launches = {side: [run.first[side], *run.launches(side)] for side in (BASE, HEAD)}

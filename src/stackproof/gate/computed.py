@@ -44,18 +44,18 @@ def fingerprint(work: Work) -> Message:
     """
     job, workload = getattr(work, "job", None), getattr(work, "workload", None)
     groups = in_float64(workload.build(HOST.torch, "tiny", _SEED, torch.float64)) if workload is not None else {}
-    told = settings(job) if job is not None else {}
-    return {"settings": told, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **_timed(work)}}
+    found = settings(job) if job is not None else {}
+    return {"settings": found, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **_timed(work)}}
 
 
 def settings(job: Job) -> dict[str, Any]:
-    """Return what the optimiser was told, by group and name, and the precision of the job."""
+    """Return what the optimiser was found, by group and name, and the precision of the job."""
     recipe = job.recipe
     names = {"dtype": recipe.dtype, "autocast": recipe.autocast, "optimiser": type(job.optimiser).__name__}
-    told: dict[str, Any] = {name: str(value) for name, value in names.items()}
+    found: dict[str, Any] = {name: str(value) for name, value in names.items()}
     for number, group in enumerate(job.optimiser.param_groups):
-        told |= {f"{name} of group {number}": _plain(value) for name, value in group.items() if name not in _HOW}
-    return told
+        found |= {f"{name} of group {number}": _plain(value) for name, value in group.items() if name not in _HOW}
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -154,7 +154,6 @@ def _seeded() -> Iterator[None]:
 
 @contextmanager
 def _scaled(names: Mapping[str, object], named: Mapping[str, torch.Tensor], scale: float) -> Iterator[None]:
-    """Multiply every gradient that backward gives inside."""
     hooks = [named[name].register_hook(lambda gradient: gradient * scale) for name in names]  # type: ignore[no-untyped-call]
     try:
         yield
@@ -197,7 +196,6 @@ class UnitsDone:
 
 
 def _numbers(nested: Any) -> int:
-    """Return how many numbers nested tuples, lists and mappings of tensors hold."""
     if isinstance(nested, torch.Tensor):
         return nested.numel()
     if isinstance(nested, Mapping):

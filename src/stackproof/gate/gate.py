@@ -321,6 +321,6 @@ def _unjudged(results: Results, record: Record) -> list[Check]:
 def conditions_check(conditions: Conditions) -> Check:
     """Return what disturbed the run, which is no verdict."""
     nothing = "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
-    reason, loads = "; ".join(conditions.said()) or nothing, enumerate(conditions.loads)
+    reason, loads = "; ".join(conditions.sentences()) or nothing, enumerate(conditions.loads)
     figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
     return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS)

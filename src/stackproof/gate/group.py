@@ -99,7 +99,6 @@ def serve(rank: Rank) -> Answer:
 
 @contextmanager
 def _within(rank: Rank, ask: str, _: Answer) -> Iterator[None]:
-    """Let whoever looks at the ranks see in which request each is."""
     rank.phase(ask)
     yield
 

@@ -94,19 +94,19 @@ class Conditions:
     others: dict[str, int] = field(default_factory=dict)
     loads: list[float] = field(default_factory=list)
 
-    def add(self, told: Sequence[Mapping[str, Any]], load: float) -> None:
-        """Take over what one launch was told by the vendor's tool, and the share of the host's cores that others used."""
+    def add(self, answers: Sequence[Mapping[str, Any]], load: float) -> None:
+        """Take over what one launch was answers by the vendor's tool, and the share of the host's cores that others used."""
         self.loads.append(load)
-        for one in told:
+        for one in answers:
             self.readings.append(
                 {name: value for name, value in one["reading"].items() if isinstance(value, (int, float))}
             )
-        for reason in {reason for one in told for reason in one["throttled"]}:
+        for reason in {reason for one in answers for reason in one["throttled"]}:
             self.throttled[reason] = self.throttled.get(reason, 0) + 1
-        for other in {other for one in told for other in one["others"]}:
+        for other in {other for one in answers for other in one["others"]}:
             self.others[other] = self.others.get(other, 0) + 1
 
-    def said(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """Return a sentence for each thing that may have disturbed the comparison; none if nothing is known to have."""
         launches = len(self.loads)
         busy = [load for load in self.loads if load > _BUSY]
@@ -175,14 +175,14 @@ def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: E
 
 def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
     """Wait until all are up; what the first start of a launch took is its start-up."""
-    told = {side.spec.name: side.hello() for side in sides}
+    hello = {side.spec.name: side.hello() for side in sides}
     if not found.hello:
-        found.hello = told
+        found.hello = hello
         found.seen[PROCESS] = {
             name: Observed(
                 quantities={"start-up": float(answer["start_up"]), "start-up-memory": float(answer["memory"])}
             )
-            for name, answer in told.items()
+            for name, answer in hello.items()
         }
 
 

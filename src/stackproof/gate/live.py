@@ -88,11 +88,11 @@ class LiveSide:
         self._mark, self._run = processes.new_mark(), run
         self._waits: tuple[str, float] = ("start-up", _START_S * scale)
         reading, writing = os.pipe()
-        told = {
+        arguments = {
             "name": spec.name, "stack": spec.stack, "rehearsed": spec.rehearsed, "profile": spec.profile, "device": spec.device,
             "drill": spec.drill, "backend": spec.backend, "began": time.time(),
         }  # fmt: skip
-        command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(told)]
+        command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(arguments)]
         with log.open("ab") as output:
             self._process = processes.start(
                 command, output, {**spec.environment, "PYTHONPATH": self._path()}, f"{run}/{self._mark}".lstrip("/"),

@@ -54,14 +54,14 @@ def read(text: str) -> PlantedFault:
     kind, _, value = text.partition("=")
     if kind not in KINDS:
         raise Refusal(f"--head-drill '{text}': there is no drill '{kind}'{suggestion(kind, KINDS)}; {_menu()}")
-    told = value or KINDS[kind][2]
+    chosen = value or KINDS[kind][2]
     try:
-        KINDS[kind][1](told)
+        KINDS[kind][1](chosen)
     except ValueError:
-        raise Refusal(f"--head-drill '{text}': '{told}' is not a number; {_menu()}") from None
-    if not told:
+        raise Refusal(f"--head-drill '{text}': '{chosen}' is not a number; {_menu()}") from None
+    if not chosen:
         raise Refusal(f"--head-drill '{text}' needs a name; {_menu()}")
-    return PlantedFault(kind, told)
+    return PlantedFault(kind, chosen)
 
 
 def _menu() -> str:

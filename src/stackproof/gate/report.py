@@ -202,7 +202,6 @@ def _style(check: Check) -> str:
 
 
 def _all_the_same(record: Record) -> str:
-    """Say what there is to say where no cell stands out; that every cell is the same only of those that were judged."""
     same = sum(word(check) == "SAME" for check in cells(record))
     if not same:
         return "No cell was judged."

@@ -194,7 +194,7 @@ class Side:
 
     def warm(self, seconds: float) -> Answer:
         """Run until the time of a run settles; return the seconds of one run and the most memory that was in use before, in bytes."""
-        return self._told(self._open().warm(seconds))
+        return self._without_missing(self._open().warm(seconds))
 
     def block(self, runs: int, core: int | None = None) -> Answer:
         """Run so many times and return the mean seconds of one run; of several ranks, the slowest rank's.
@@ -206,7 +206,7 @@ class Side:
 
     def done(self) -> Answer:
         """After the blocks: the most memory that was in use while they ran, in bytes, and the units of work that they did."""
-        return self._told(self._open().done())
+        return self._without_missing(self._open().done())
 
     def conditions(self) -> Answer:
         """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
@@ -223,7 +223,7 @@ class Side:
     def count(self, captured: bool) -> Answer:
         """Count one run exactly; where it is asked for, also how a compiler cuts the model, and the seconds of that."""
         found = self._open().count(captured)
-        return self._told({**found, "counters": self._told(found["counters"])})
+        return self._without_missing({**found, "counters": self._without_missing(found["counters"])})
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved, and let go of it."""
@@ -247,8 +247,7 @@ class Side:
             raise Refusal("no subject is open")
         return self.subject
 
-    def _told(self, answer: Answer) -> Answer:
-        """Leave out what a drill says is missing."""
+    def _without_missing(self, answer: Answer) -> Answer:
         return {name: value for name, value in answer.items() if not self._drilled("missing", name)}
 
 
@@ -273,12 +272,12 @@ def failed(error: Exception) -> Answer:
 def main(arguments: list[str]) -> int:
     """`side DESCRIPTOR JSON`: bring the stack up, say what is there, and serve."""
     die_with_parent()
-    told = files.parse_json(arguments[1], "the words of a side")
-    began = float(told.pop("began"))
+    words = files.parse_json(arguments[1], "the words of a side")
+    began = float(words.pop("began"))
     faulthandler.enable()
     with os.fdopen(int(arguments[0]), "w", encoding="utf-8") as answers:
         try:
-            side = Side(**told)
+            side = Side(**words)
             hello = {**side.hello(), "start_up": time.time() - began}
         except Refusal as refusal:
             rpc.write(answers, {"refused": str(refusal), "exit_code": refusal.exit_code})

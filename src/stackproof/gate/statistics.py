@@ -189,7 +189,6 @@ def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling
 
 
 def _spread(ordered: Sequence[float], cut: int) -> float:
-    """Return the standard deviation of the winsorised values."""
     low, high = ordered[cut], ordered[len(ordered) - cut - 1]
     clipped = [min(max(value, low), high) for value in ordered]
     mean = sum(clipped) / len(clipped)

@@ -85,11 +85,11 @@ def store(record: Record, launches: list[Launch], subjects: Mapping[str, Mapping
                 record.measurements.append(_row(name, side, seen, subjects[name], preset))
 
 
-def _row(name: str, side: str, seen: list[Observed], told: Mapping[str, str], preset: str) -> Measurement:
-    unit = told["unit"]
+def _row(name: str, side: str, seen: list[Observed], subject: Mapping[str, str], preset: str) -> Measurement:
+    unit = subject["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
     samples = [median(one.blocks) / amount for one in seen]
-    figures: dict[str, Figure] = {"side": side, "subject version": told["version"], "verified": seen[0].proved}
+    figures: dict[str, Figure] = {"side": side, "subject version": subject["version"], "verified": seen[0].proved}
     figures |= {
         quantity: median([one.quantities[quantity] for one in seen if quantity in one.quantities])
         for quantity in seen[0].quantities

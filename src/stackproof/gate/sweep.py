@@ -159,13 +159,11 @@ def _effect_check(label: str, result: CombinationResult, defaults: Answer) -> Ch
 
 
 def _whole(label: str, aspect: str, verdict: Verdict, reason: str, figures: dict[str, Figure] | None = None) -> Check:
-    """Return a check that is about a whole setting."""
     name = f"sweep/{label}::{aspect}"
     return Check(name, verdict, reason, 0.0, figures or {}, kind=Kind.SETTING, group=label, aspect=aspect)
 
 
 def _cells(label: str, outcome: GateRun) -> Iterator[Check]:
-    """Yield the checks of the cells as those of a setting."""
     results = outcome.results
     checks = [
         compared(lost.subject, "runs", Verdict.SKIPPED if lost.verdict in NOT_EXECUTED else lost.verdict, lost.reason)

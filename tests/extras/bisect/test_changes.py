@@ -94,7 +94,7 @@ def asked(**rows: str) -> dict[str, list[Requirement]]:
 
 ATOMS = [
     atom("numpy", "2.1", "2.2"), atom("tokenizers", "0.22", "0.23"), atom("torch", "2.14", "2.15"),
-    atom("transformers", "5.20", "5.23"), atom("triton", "3.6", "3.7"),
+    atom("transformers", "5.20", "5.23"), atom("triton", "3.6", "3.7")
 ]  # fmt: skip
 GOOD = asked(torch="triton==3.6; numpy", transformers="tokenizers<0.24; numpy>=2")
 BAD = asked(torch="triton==3.7; numpy", transformers="tokenizers>=0.23,<0.25; numpy>=2")

@@ -38,7 +38,7 @@ def test_a_proved_culprit_passes_with_its_effect_and_remedy(tmp_path: Path) -> N
     tested = SetTest(frozenset({"numpy"}), Settled(SetWord.BAD, 2), (0.05, 0.05), 40.0)
     outcome = BisectOutcome(
         BisectWord.FOUND, "every culprit is proved", "gemm::time slower: +5.1 %", [culprit()], [tested, unresolved],
-        ["numpy 2.1 -> 2.2", "torch 2.14 -> 2.15"],
+        ["numpy 2.1 -> 2.2", "torch 2.14 -> 2.15"]
     )  # fmt: skip
     record = told(outcome, tmp_path)
     assert record.verdict is Verdict.PASSED and outcome.exit_code == 0
@@ -74,7 +74,7 @@ def test_failures_in_either_half_of_the_proof_are_told() -> None:
         "(failed in 0 of 10 runs; a failure in 26% of them or more would have shown, 95 % sure)"
     )
     assert found.figures() == {
-        "alone": "bad", "without": "good", "alone, failed": 2, "alone, runs": 2, "without, failed": 0, "without, runs": 10,
+        "alone": "bad", "without": "good", "alone, failed": 2, "alone, runs": 2, "without, failed": 0, "without, runs": 10
     }  # fmt: skip
     rarer = replace(found, blame=replace(ALONE, without=SetWord.BAD), failed={"without": (1, 40)})
     assert "without it is bad (failed in 1 of 40 runs), because there is another" in rarer.sentence()
@@ -114,7 +114,7 @@ def test_every_other_end_has_its_word_and_its_code(
 def test_an_unproved_culprit_is_inconclusive(tmp_path: Path) -> None:
     outcome = BisectOutcome(
         BisectWord.UNPROVED, "not all of it could be proved", "gemm::time slower: +5 %",
-        [culprit(Blame(("a",), SetWord.BAD, SetWord.UNRESOLVED))],
+        [culprit(Blame(("a",), SetWord.BAD, SetWord.UNRESOLVED))]
     )  # fmt: skip
     record = told(outcome, tmp_path)
     assert record.verdict is Verdict.INCONCLUSIVE and outcome.exit_code == 6

@@ -103,7 +103,7 @@ def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run:
 
 
 @pytest.mark.parametrize(("codes", "edit", "said"), [
-    ((0, 0, 1), "# a note\n", "FOUND: commit"), ((0, 0, 0), "raise SystemExit(1)\n", "FOUND: what is not committed here"),
+    ((0, 0, 1), "# a note\n", "FOUND: commit"), ((0, 0, 0), "raise SystemExit(1)\n", "FOUND: what is not committed here")
 ])  # fmt: skip
 def test_an_edited_checkout_is_its_commits_and_then_the_edit(
     run: Run, codes: tuple[int, ...], edit: str, said: str

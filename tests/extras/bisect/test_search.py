@@ -27,10 +27,7 @@ class Workbench:
         """Return a side whose environment says what was moved."""
         if commit in self.broken:
             return NoAnswer("cannot be built")
-        told = {
-            "MOVED": ",".join(sorted(atom.name for atom in moved)),
-            "COMMIT": commit,
-        }
+        told = {"MOVED": ",".join(sorted(atom.name for atom in moved)), "COMMIT": commit}
         return SideSpec(name, Path(), Path(), told, "cpu", False, "fast", "")
 
     def sweep_caches(self) -> None:

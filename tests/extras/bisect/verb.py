@@ -28,7 +28,7 @@ class Run:
         self.script.write_text(program)
         return subprocess.run(
             self.words(*words, flags=flags), cwd=self.folder, env=self.environment(env), capture_output=True, text=True,
-            timeout=120, check=False,
+            timeout=120, check=False
         )  # fmt: skip
 
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:

@@ -119,7 +119,6 @@ def _request(options: argparse.Namespace) -> BisectRequest:
 
 
 def _refuse_foreign(options: argparse.Namespace) -> None:
-    """Refuse what would say nothing of a command of one's own."""
     if given := next((name for name in _NOT_OF_COMMANDS if getattr(options, name)), ""):
         raise Refusal(f"--{given} says nothing of --command; {_NOT_OF_COMMANDS[given]}, or leave it out")
 
@@ -139,10 +138,10 @@ def check_what(what: str) -> None:
     near = "" if aspect else suggestion(subject, {*found.counters, *names_of_subjects()})
     if any(f"'{name}'" in near for name in found.counters):
         raise Refusal(f"--what {what}: is no counter{near} and no subject; there are: {', '.join(found.counters)}")
-    told = ("time", "runs", "computed", *found.counters, *found.quantities)
-    if aspect and aspect not in told:
+    aspects = ("time", "runs", "computed", *found.counters, *found.quantities)
+    if aspect and aspect not in aspects:
         raise Refusal(
-            f"--what {what}: '{aspect}' is nothing that is compared{suggestion(aspect, told)}; there are: {', '.join(told)}"
+            f"--what {what}: '{aspect}' is nothing that is compared{suggestion(aspect, aspects)}; there are: {', '.join(aspects)}"
         )
     if subject != "process":
         require_named([subject], "--what")

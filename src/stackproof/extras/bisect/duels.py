@@ -242,11 +242,6 @@ class Duels:
         return chosen(symptoms(results), what, self.comparison.plan.counters)
 
     def _up(self, head: SideSpec) -> Answer:
-        """Start both sides once; return what they say, or how the head ended.
-
-        Raises:
-            GoodTurnedBadError: the good side does not come up.
-        """
         base = self.comparison.specs[0]
         try:
             return {"told": handshake((base, head), self._terms(), self.folder / "handshake")}
@@ -292,8 +287,6 @@ class Duels:
     def _journaled(
         self, key: str, specs: Sequence[SideSpec], subjects: Sequence[str], number: int
     ) -> tuple[Launch, list[Lost]]:
-        """Launch, or read what that launch of an earlier run saw."""
-
         def run() -> Answer:
             sides = tuple(map(self.fresh, specs))
             found, lost = launch(sides, subjects, self._terms(), number, self.folder / slug(key), lambda _: None)
@@ -420,7 +413,6 @@ class Duels:
 
 
 def _place(side: str) -> str:
-    """Return the place of a candidate in a line from the name of its side."""
     return side.rpartition("-")[2]
 
 
@@ -438,7 +430,9 @@ def _why_not(results: Results, what: str) -> NotReproducedError | CannotSayError
         if cell.ruling and cell.what == (aspect or TIME) and subject in ("", cell.subject)
     ]
     count = counted(len(results.launches), "run")
-    told = "; ".join(f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in asked[:3])
+    shown = "; ".join(
+        f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in asked[:3]
+    )
     if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome is CellWord.FASTER]:
         cell, ruling = faster[0]
         return NotReproducedError(
@@ -450,9 +444,9 @@ def _why_not(results: Results, what: str) -> NotReproducedError | CannotSayError
         why = next((one.reason for one in (*lost, *results.lost.values())), "nothing was launched")
         return CannotSayError(f"no run of '{what or 'any subject'}' could be judged: {why}")
     if _open(results, subject, aspect or TIME):
-        why = told or "that is too few to judge; give it more --minutes"
+        why = shown or "that is too few to judge; give it more --minutes"
         return CannotSayError(f"the ends cannot be told apart in {count}, and nothing shows that they are alike: {why}")
-    return NotReproducedError(f"the ends are alike in {count}: {told or 'nothing that was asked for differs'}")
+    return NotReproducedError(f"the ends are alike in {count}: {shown or 'nothing that was asked for differs'}")
 
 
 def _open(results: Results, subject: str, aspect: str) -> bool:

@@ -82,7 +82,6 @@ def check(word: str, name: str, of: Repository | None = None) -> None:
 
 
 def _file(place: Path, lock: Path | None, name: str) -> tuple[str, Path | None, Mapping[str, Figure]]:
-    """Return commit, lock and facts of a side that is a file: a record or a lock."""
     if place.suffix != ".json" and files.try_read_json(place) is None:
         if lock:
             raise Refusal(f"--{name} {place} is a lock, and --{name}-lock {lock} another; name one")

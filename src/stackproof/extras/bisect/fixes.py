@@ -16,15 +16,15 @@ def remedy(
     culprit: Sequence[OneChange], rest: Collection[OneChange], good: Endpoint, bad: Endpoint, folder: Path
 ) -> str:
     """Say what takes the culprit back; of a package that is a lock, which is written: the bad one without it."""
-    told = [_of(change) for change in culprit if change.kind is not ChangeKind.PACKAGE]
+    steps = [_of(change) for change in culprit if change.kind is not ChangeKind.PACKAGE]
     packages = [change for change in culprit if change.kind is ChangeKind.PACKAGE]
     if packages:
         path = folder / "remedy.lock"
         write_atomically(path, lock_text(bad.lock, mixed(good, bad, rest).pins))
         names = ", ".join(f"{change.name} {change.before}" for change in packages[:4])
         more = f" and {len(packages) - 4} more" if len(packages) > 4 else ""
-        told.append(f"hold {names}{more}: {path} is the bad side's lock with that")
-    return "; ".join(told)
+        steps.append(f"hold {names}{more}: {path} is the bad side's lock with that")
+    return "; ".join(steps)
 
 
 def _of(change: OneChange) -> str:

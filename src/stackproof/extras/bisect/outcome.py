@@ -114,7 +114,6 @@ class Culprit:
         return f" (failed in {failed} of {counted(runs, 'run')}{shown})"
 
     def _interval(self) -> tuple[float, float, float] | None:
-        """Return the effect between its bounds, as logarithms, where it has a size."""
         if not self.noise or not self.ratios:
             return None
         centre, reach = sum(self.ratios) / len(self.ratios), Z_95 * self.noise / math.sqrt(len(self.ratios))

@@ -233,7 +233,6 @@ class Programs:
         )
 
     def _still_good(self, runs: int, until: float) -> None:
-        """Run the good end until there are so many clean runs of it."""
         least = plan.load().failure.least
         while self.clean < runs and not (self.clean >= least and time.monotonic() > until):
             self.say(f"is the good side good? it was in {counted(self.clean, 'run')} until now")

@@ -165,7 +165,6 @@ class Searching:
         return self.workshop.checkouts.again(at) + typed(instrument.attempt.words(side), side)
 
     def _gate(self) -> list[str]:
-        """Return the words with which a gate of the same sides begins."""
         request, name = self.request, self.stack.name
         words = [sys.executable, "-m", "stackproof", "gate", "--stack", name, "--unpinned", str(request.unpinned)]
         if not request.unpinned:
@@ -251,7 +250,6 @@ def _guarded(searching: Searching) -> None:
 
 
 def _attempt(request: BisectRequest) -> Attempt | None:
-    """Return what runs a side as a program: a command, or a check of a suite."""
     if request.command:
         return OwnCommand(request.command, request.deadline)
     if "/" in request.what:

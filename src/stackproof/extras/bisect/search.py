@@ -134,7 +134,6 @@ class Bisection:
         self.say(self._telling(names))
 
     def _keep(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
-        """Keep what was said of a set, in place of what was said before, and say it."""
         before = next((one for one in self.tests if one.units == names), None)
         spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
         self.tests = [one for one in self.tests if one is not before]

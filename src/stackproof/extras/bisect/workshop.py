@@ -80,8 +80,8 @@ class Workshop:
         side = self._built[key]
         names = {*self.good.environment, *self.bad.environment}
         usual = {name: value for name, value in self.stack.environment.items() if name in names}
-        told = {**usual, **side.environment, **wanted.environment}
-        return replace(side, environment=told).lacking(names)
+        variables = {**usual, **side.environment, **wanted.environment}
+        return replace(side, environment=variables).lacking(names)
 
     def _prepared(self, wanted: Mixture) -> SideSpec:
         folder = self.checkouts.folder(wanted.commit)

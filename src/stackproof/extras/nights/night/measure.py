@@ -302,7 +302,7 @@ def _admission(found: MeasuredNight, reasons: list[str]) -> Check:
     loads = {f"launch {number}, others' share of the cores": load for number, load in enumerate(found.conditions.loads)}
     if reasons:
         return Check("admission", Verdict.INCONCLUSIVE, f"{'; '.join(reasons)}; the night is left out", 0.0, {**loads})
-    said = "; ".join(found.conditions.said()) or "nothing is known to have disturbed it"
+    said = "; ".join(found.conditions.sentences()) or "nothing is known to have disturbed it"
     return Check("admission", Verdict.PASSED, f"admitted: {said}", 0.0, {**loads})
 
 
