@@ -35,24 +35,15 @@ def order() -> list[str]:
 
 def arrows(package: Path = PACKAGE) -> Arrows:
     """Return what each room imports, inside functions and for types alone too."""
+    rooms = {path.stem for path in package.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"}
     found: dict[str, frozenset[str]] = {}
     for path in sorted(package.rglob("*.py")):
         room = path.relative_to(package).parts[0].removesuffix(".py")
+        named = [name.split(".") for name in _names(ast.parse(path.read_text(encoding="utf-8")))]
+        imported = {parts[1] for parts in named if parts[0] == package.name and parts[1:2] and parts[1] in rooms}
         if room != "__init__":
-            found[room] = found.get(room, frozenset()) | (set(_imported(path, package)) - {room})
+            found[room] = found.get(room, frozenset()) | (imported - {room})
     return found
-
-
-def _imported(path: Path, package: Path) -> Iterator[str]:
-    for name in _names(ast.parse(path.read_text(encoding="utf-8"))):
-        owner, _, rest = name.partition(".")
-        room = rest.partition(".")[0]
-        if (
-            room
-            and owner == package.name
-            and ((package / room / "__init__.py").exists() or (package / f"{room}.py").exists())
-        ):
-            yield room
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
@@ -88,12 +79,9 @@ def table(rooms: list[str], found: Arrows) -> list[str]:
     rows = ["| room | what it is for | imports |", "|---|---|---|"]
     for room in rooms:
         imported = ", ".join(other for other in rooms if other in found[room])
-        rows.append(f"| `{room}` | {_purpose(room)} | {imported} |")
+        purpose = _docstring(room).partition("\n")[0].replace("|", "\\|")
+        rows.append(f"| `{room}` | {purpose} | {imported} |")
     return rows
-
-
-def _purpose(room: str) -> str:
-    return _docstring(room).partition("\n")[0].replace("|", "\\|")
 
 
 def _docstring(room: str) -> str:

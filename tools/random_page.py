@@ -9,18 +9,10 @@ import torch
 
 from stackproof import ROOT
 from stackproof.base.files import write_atomically
-from stackproof.operators.distributions import Draw
 from stackproof.operators.draws import DRAWS
 
 PAGE = ROOT / "docs" / "random-operators.md"
 BEGIN = "<!-- made by `python -m tools.random_page` -->\n"
-
-
-def _row(draw: Draw, dtypes: list[str]) -> str:
-    dtype = getattr(torch, dtypes[0])
-    what = [f"{name} to {error:.2%}" for name, error in draw.seen(dtype).items()]
-    told = [*what, *["both ends"] * draw.ends, *["none twice"] * draw.distinct]
-    return f"| `{draw.name}` | {', '.join(dtypes)} | {draw.count(dtype):,} | {', '.join(told)} |"
 
 
 def rows() -> Iterator[str]:
@@ -33,7 +25,11 @@ def rows() -> Iterator[str]:
             seen = tuple(f"{error:.2%}" for error in draw.seen(getattr(torch, name)).values())
             near = round(draw.count(getattr(torch, name)), -3)
             alike.setdefault((near, *seen), []).append(name)
-        yield from (_row(draw, names) for names in alike.values())
+        for names in alike.values():
+            dtype = getattr(torch, names[0])
+            what = [f"{name} to {error:.2%}" for name, error in draw.seen(dtype).items()]
+            what += [*["both ends"] * draw.ends, *["none twice"] * draw.distinct]
+            yield f"| `{draw.name}` | {', '.join(names)} | {draw.count(dtype):,} | {', '.join(what)} |"
 
 
 def page(text: str) -> str:

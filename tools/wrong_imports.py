@@ -42,7 +42,8 @@ def _kept(planted: tuple[str, str] | None) -> bool:
     """Whether lint-imports finds nothing in a copy of the source with this line appended to this file."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        copied = [shutil.copytree(ROOT / name, root / name, ignore=_code_only) for name in ("src", "tools")]
+        other = shutil.ignore_patterns("__pycache__", "data", "*.toml", "*.json")
+        copied = [shutil.copytree(ROOT / name, root / name, ignore=other) for name in ("src", "tools")]
         shutil.copy(ROOT / "pyproject.toml", root)
         if planted:
             path = copied[0] / "stackproof" / planted[0]
@@ -50,10 +51,6 @@ def _kept(planted: tuple[str, str] | None) -> bool:
             with path.open("a", encoding="utf-8") as stream:
                 stream.write(f"\n{planted[1]}\n")
         return _lint(root)
-
-
-def _code_only(_: str, names: list[str]) -> set[str]:
-    return {name for name in names if "." in name and not name.endswith(".py")} | {"__pycache__", "data"} & set(names)
 
 
 def _lint(root: Path) -> bool:

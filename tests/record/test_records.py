@@ -77,26 +77,18 @@ def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-@pytest.mark.parametrize("field", sorted(parsed()))
-def test_each_field_is_required(tmp_path: Path, field: str) -> None:
+_OPTIONAL = {"version", "figures"}
+REQUIRED = [
+    *(("", name) for name in sorted(parsed())),
+    *(("checks", name) for name in sorted(parsed()["checks"][0])),
+    *(("measurements", name) for name in sorted(parsed()["measurements"][0].keys() - _OPTIONAL)),
+]
+
+
+@pytest.mark.parametrize(("rows", "field"), REQUIRED)
+def test_each_field_is_required(tmp_path: Path, rows: str, field: str) -> None:
     found = parsed()
-    del found[field]
-    with pytest.raises(Refusal, match=field):
-        reading.read(stored(tmp_path / "r.json", found))
-
-
-@pytest.mark.parametrize("field", sorted(parsed()["checks"][0]))
-def test_each_field_of_a_check_is_required(tmp_path: Path, field: str) -> None:
-    found = parsed()
-    del found["checks"][0][field]
-    with pytest.raises(Refusal, match=field):
-        reading.read(stored(tmp_path / "r.json", found))
-
-
-@pytest.mark.parametrize("field", sorted(parsed()["measurements"][0].keys() - {"version", "figures"}))
-def test_each_field_of_a_measurement_is_required(tmp_path: Path, field: str) -> None:
-    found = parsed()
-    del found["measurements"][0][field]
+    del (found[rows][0] if rows else found)[field]
     with pytest.raises(Refusal, match=field):
         reading.read(stored(tmp_path / "r.json", found))
 
