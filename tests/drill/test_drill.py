@@ -13,8 +13,7 @@ import pytest
 from stackproof.drill import drill as conduct
 from stackproof.drill import run
 from stackproof.drill.drill import cleans
-from stackproof.drill.edits import Edit
-from stackproof.drill.inject import Checkout, Planted, Site, Variables
+from stackproof.drill.inject import Checkout, Edit, Planted, Site, Variables
 from stackproof.drill.table import Fault, Faults, Symptoms
 from stackproof.record.records import Check, Record, Verdict
 

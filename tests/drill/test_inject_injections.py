@@ -13,8 +13,7 @@ from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.base.toml import Table
 from stackproof.drill import inject
-from stackproof.drill.edits import Edit
-from stackproof.drill.inject import Checkout, Environment, File, HostFiles, Injection, Planted, Site, Variables
+from stackproof.drill.inject import Checkout, Edit, Environment, File, HostFiles, Injection, Planted, Site, Variables
 from stackproof.drill.table import Fault
 from stackproof.stack import environments
 

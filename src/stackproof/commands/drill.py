@@ -62,15 +62,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _conduct(request: DrillRequest, outputs: Outputs) -> int:
-    from stackproof.drill import drill, report
+    from stackproof.drill import drill
     from stackproof.record import writer
     from stackproof.record.console import plain_console
 
     console = plain_console()
-    board = report.LiveTable(console, request.left + 1)
+    board = drill.LiveTable(console, request.left + 1)
     record = drill.conduct(request, board.show)
     where = writer.keep(record, outputs.folder(record) / "record.json", outputs)
-    report.close(console, record, where)
+    drill.close(console, record, where)
     return record.verdict.exit_code
 
 

@@ -1,21 +1,28 @@
-"""The kinds of injection: each prepares a site, which is all that a run of a verb needs to be under the fault, or free of it."""
+"""The kinds of injection: each prepares a site, which is all that a run of a verb needs to be under the fault, or free of it.
+
+An edit of a copied file that changes nothing is refused, because the fault would not be there.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
+import re
 import shutil
+import struct
 import textwrap
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from stackproof import ROOT
-from stackproof.base.errors import EnvironmentMismatchError
-from stackproof.base.toml import Key, OneOf
-from stackproof.drill.edits import Edit, link_tree
+from stackproof.base.errors import EnvironmentMismatchError, Refusal
+from stackproof.base.toml import Key, OneOf, Wrong
 from stackproof.stack import environments
 
+_MOST_MATCHES = 1
 _COPIED = ("src", "suites", "fixtures", "stacks", "noxfile.py")
 _PLACES = {
     "everywhere": "True",
@@ -24,6 +31,110 @@ _PLACES = {
     "rank 1": "in_rank(1)",
     "head": 'in_side("head")',
 }
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is done to one file of a copy; `file` may hold * where its name holds a version."""
+
+    file: str
+    create: str = ""
+    append: str = ""
+    pattern: str = ""
+    replacement: str = ""
+    rename: str = ""
+    keep_bytes: int = 0
+    """So much is left of the file."""
+    compiled: str = ""
+    """Text whose compiled code is put where Python looks for that of the file, with the file's own time and size."""
+    unchecked: bool = False
+    """Whether that says of itself that Python need not look at the file."""
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.create, self.append, self.pattern, self.rename, self.keep_bytes, self.compiled))) != 1:
+            why = "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes, compiled"
+            raise Wrong("file", why)
+
+    @property
+    def said(self) -> str:
+        """Say it in a few words."""
+        done = {
+            "is made": self.create,
+            "gets lines at its end": self.append,
+            f"has {self.pattern!r} replaced by {self.replacement!r}": self.pattern,
+            f"is renamed to {self.rename}": self.rename,
+            f"is cut after {self.keep_bytes} bytes": self.keep_bytes,
+            "has other code compiled for it": self.compiled,
+        }
+        return f"{self.file} {next(words for words, given in done.items() if given)}"
+
+    def apply(self, root: Path) -> Path:
+        """Do it to the copy at `root` and return the file that was touched."""
+        path = _new(root, self.file) if self.create else _only(root, self.file)
+        materialise(root, path)
+        before = path.read_bytes() if path.exists() else None
+        if self.compiled:
+            return self._compile(root, path)
+        if self.rename:
+            return path.rename(path.parent / self.rename)
+        path.write_bytes(self._changed(before or b""))
+        if path.read_bytes() == before:
+            raise Refusal(f"{self.file}: the edit changed nothing, so the fault is not there; mend the row")
+        return path
+
+    def _compile(self, root: Path, source: Path) -> Path:
+        """Put other code into `__pycache__`; the interpreter that runs this is the one that will take it."""
+        target = Path(importlib.util.cache_from_source(str(source)))
+        materialise(root, target)
+        seen = source.stat()
+        header = struct.pack("<III", int(self.unchecked), int(seen.st_mtime) & 0xFFFFFFFF, seen.st_size & 0xFFFFFFFF)
+        code = marshal.dumps(compile(self.compiled, str(source), "exec"))
+        target.write_bytes(importlib.util.MAGIC_NUMBER + header + code)
+        return target
+
+    def _changed(self, text: bytes) -> bytes:
+        if self.create:
+            return self.create.encode()
+        if self.keep_bytes:
+            return text[: self.keep_bytes]
+        if self.append:
+            return text + self.append.encode()
+        return re.sub(self.pattern.encode(), self.replacement.encode(), text, count=_MOST_MATCHES, flags=re.MULTILINE)
+
+
+def materialise(root: Path, path: Path) -> None:
+    """Make a file below a tree of links one's own: what the links name stays as it is."""
+    for parent in reversed(path.relative_to(root).parents):
+        folder = root / parent
+        if folder.is_symlink():
+            target = folder.resolve()
+            folder.unlink()
+            link_tree(target, folder)
+        folder.mkdir(exist_ok=True)
+    if path.is_symlink():
+        target = path.resolve()
+        path.unlink()
+        shutil.copy(target, path)
+
+
+def link_tree(source: Path, target: Path) -> None:
+    """Make a folder that holds a link to everything in another."""
+    target.mkdir(parents=True)
+    for entry in source.iterdir():
+        (target / entry.name).symlink_to(entry)
+
+
+def _new(root: Path, name: str) -> Path:
+    """Return where a file is to be made; a * may stand for a version in the folders above."""
+    fixed, star, rest = name.rpartition("*/")
+    return _only(root, f"{fixed}{star}".rstrip("/")) / rest if star else root / name
+
+
+def _only(root: Path, pattern: str) -> Path:
+    found = sorted(root.glob(pattern))
+    if len(found) != 1:
+        raise Refusal(f"'{pattern}' names {len(found)} files of {root}; a row of edits must name one")
+    return found[0]
 
 
 @dataclass
@@ -43,23 +154,25 @@ class Site:
         return self.folder / "signs"
 
 
-class Injection(Protocol):
+class Injection:
     """How a fault gets into a run."""
 
-    @property
-    def kind(self) -> str:
-        """Its kind, one word."""
+    kind: str
+    """Its kind, one word."""
 
     @property
     def said(self) -> str:
         """How the fault is injected, for people."""
+        raise NotImplementedError
 
     @property
     def ground(self) -> str:
         """What the site is without the fault; the same for injections that can share a run without one, empty for a plain site."""
+        return ""
 
     def inject(self, site: Site) -> None:
         """Put the fault into a site."""
+        raise NotImplementedError
 
     def spare(self, site: Site) -> None:
         """Prepare the site in the same way without the fault."""
@@ -69,7 +182,7 @@ _Where = Annotated[str, OneOf(lambda: tuple(_PLACES))]
 
 
 @dataclass(frozen=True)
-class Planted:
+class Planted(Injection):
     """Python that the processes of the run import before anything else."""
 
     code: str
@@ -81,22 +194,14 @@ class Planted:
         """Where it is planted."""
         return f"code planted in {self.where if self.where != 'everywhere' else 'every process'}"
 
-    @property
-    def ground(self) -> str:
-        """A plain site."""
-        return ""
-
     def inject(self, site: Site) -> None:
         """Plant it."""
         guarded = textwrap.indent(textwrap.dedent(self.code), "    ")
         site.code = f"if {_PLACES[self.where]}:\n{guarded}"
 
-    def spare(self, site: Site) -> None:
-        """Plant nothing."""
-
 
 @dataclass(frozen=True)
-class Variables:
+class Variables(Injection):
     """Environment variables, as users export them, or the switches of the simulated accelerator."""
 
     variables: Mapping[str, str]
@@ -107,22 +212,14 @@ class Variables:
         """The assignments."""
         return " ".join(f"{name}={value}" for name, value in self.variables.items())
 
-    @property
-    def ground(self) -> str:
-        """A plain site."""
-        return ""
-
     def inject(self, site: Site) -> None:
         """Export them; a process that finds them set is under the fault."""
         site.variables |= self.variables
         site.code = f"import os\nif {dict(self.variables)!r}.items() <= os.environ.items():\n    fired()\n"
 
-    def spare(self, site: Site) -> None:
-        """Export nothing."""
-
 
 @dataclass(frozen=True)
-class Switched:
+class Switched(Injection):
     """Faults of the simulated accelerator, which counts itself how often each fired (fixtures/simulated)."""
 
     faults: str
@@ -133,21 +230,13 @@ class Switched:
         """The switch."""
         return f"switched on in the simulated accelerator: {self.faults}"
 
-    @property
-    def ground(self) -> str:
-        """A plain site."""
-        return ""
-
     def inject(self, site: Site) -> None:
         """Switch them on."""
         site.variables |= {"SIM_FAULTS": self.faults, "SIM_FAULTS_FIRED": str(site.signs)}
 
-    def spare(self, site: Site) -> None:
-        """Switch nothing on."""
-
 
 @dataclass(frozen=True)
-class Checkout:
+class Checkout(Injection):
     """Edits of a scratch copy of the checkout."""
 
     edits: Annotated[tuple[Edit, ...], Key("edit")]
@@ -176,7 +265,7 @@ class Checkout:
 
 
 @dataclass(frozen=True)
-class Environment:
+class Environment(Injection):
     """Edits of a copy of the environment that the stack's lock was installed into; files are named from its prefix."""
 
     edits: Annotated[tuple[Edit, ...], Key("edit")]
@@ -211,7 +300,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class File:
+class File(Injection):
     """A file that is handed to a verb in a scratch copy of the checkout: one of ours, or a text, doctored."""
 
     source: str
@@ -251,7 +340,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class HostFiles:
+class HostFiles(Injection):
     """A host made of files that the doctor looks at: those of a sound one, and what is wrong with this one."""
 
     sound: Mapping[str, str]

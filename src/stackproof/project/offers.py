@@ -103,20 +103,11 @@ def _requirement(text: str) -> None:
         ) from error
 
 
-@dataclass(frozen=True)
-class _Row:
+@dataclass(frozen=True, kw_only=True)
+class _Row(Offer):
     name: str
     needs: tuple[str, ...]
     reason: str
-    parts: tuple[str, ...] = USUAL
-    roles: tuple[str, ...] = ()
-    title: str = ""
-    compiled: str = ""
-    checkpointed: bool = False
-    mixed: Mapping[str, float] = field(default_factory=dict)
-    effect: float = 0.0
-    spared: tuple[str, ...] = ()
-    full_seconds: float = 0.0
 
     def offer(self) -> Offer:
         """Return it without its name."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stackproof.drill import compare, report
+from stackproof.drill import compare, drill
 from stackproof.record.records import Figure, Record, Verdict
 
 from .making import CAUGHT, ended, fault
@@ -15,7 +15,7 @@ from .making import CAUGHT, ended, fault
 
 def test_a_line_for_each_fault() -> None:
     out = io.StringIO()
-    board = report.LiveTable(Console(file=out, width=200, highlight=False), 2)
+    board = drill.LiveTable(Console(file=out, width=200, highlight=False), 2)
     board.show(compare.judge(fault(), ended()))
     board.show(compare.judge(fault(id="other"), ended(fired=0)))
     _, caught, failed, why = out.getvalue().splitlines()
@@ -29,5 +29,5 @@ def test_the_end_counts() -> None:
     facts: dict[str, Figure] = {"faults": 1, "of": 9}
     checks = [compare.judge(fault(), ended())]
     record = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 9.0, Verdict.PASSED, facts, checks)
-    report.close(Console(file=out, width=200), record, Path("record.json"))
+    drill.close(Console(file=out, width=200), record, Path("record.json"))
     assert out.getvalue().splitlines() == ["PASSED  drill: 1 of 9 faults; 1 passed in 9 s", "record: record.json"]

@@ -8,7 +8,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
-from stackproof.drill.edits import Edit, link_tree
+from stackproof.drill.inject import Edit, link_tree
 
 
 @pytest.fixture
