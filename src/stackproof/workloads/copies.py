@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -142,17 +142,13 @@ def _pattern(size: int) -> torch.Tensor:
     return piece.repeat(-(-size // len(piece)))[:size]
 
 
-def _host(size: int, _: Device) -> torch.Tensor:
-    return torch.zeros(size, dtype=torch.uint8, device=HOST.torch)
+def _zeros(size: int, place: torch.device) -> torch.Tensor:
+    return torch.zeros(size, dtype=torch.uint8, device=place)
 
 
-def _pinned(size: int, _: Device) -> torch.Tensor:
-    return torch.zeros(size, dtype=torch.uint8, device=HOST.torch).pin_memory()
-
-
-def _device(size: int, device: Device) -> torch.Tensor:
-    return torch.zeros(size, dtype=torch.uint8, device=device.torch)
-
-
-_PLACES = {"host": _host, "pinned": _pinned, "device": _device}
+_PLACES: Mapping[str, Callable[[int, Device], torch.Tensor]] = {
+    "host": lambda size, _: _zeros(size, HOST.torch),
+    "pinned": lambda size, _: _zeros(size, HOST.torch).pin_memory(),
+    "device": lambda size, device: _zeros(size, device.torch),
+}
 KINDS = {"copy": Copy}
