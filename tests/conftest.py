@@ -8,6 +8,8 @@ import signal
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +23,9 @@ from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
 
 from . import warm
+
+if TYPE_CHECKING:
+    from stackproof.ranks.rank import Rank
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two cores for two workers: a second thread would only spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -72,6 +77,19 @@ class Silent:
     def finished(self, check: Check) -> None:
         """Remember what ended."""
         self.ended.append(check)
+
+
+@pytest.fixture
+def alone(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rank]:
+    """A rank that is a group of one over gloo, in this process; the arguments of its program are the module's `ARGUMENTS`."""
+    import torch.distributed as dist  # most tests need no torch
+
+    from stackproof.device.kinds import Host
+    from stackproof.ranks.rank import Rank
+
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.5, dict(getattr(request.module, "ARGUMENTS", {})), tmp_path)
+    dist.destroy_process_group()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,18 +70,7 @@ def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkey
     assert folder.exists()
 
 
-@pytest.fixture
-def group(tmp_path: Path) -> Iterator[None]:
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-def only_rank(tmp_path: Path) -> Rank:
-    return Rank(0, 1, HOST, "gloo", 0.5, {}, tmp_path)
-
-
-def test_the_slowest_rank_counts(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slowest_rank_counts(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     def slower(tensor: torch.Tensor, op: object = None) -> None:
         assert op == dist.ReduceOp.MAX
         tensor.copy_(torch.arange(1, len(tensor) + 1))
@@ -95,7 +83,7 @@ def test_the_slowest_rank_counts(group: None, monkeypatch: pytest.MonkeyPatch) -
     assert sampler.spent() == 4.0
 
 
-def test_ranks_look_at_single_runs_as_rank_0_does(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_look_at_single_runs_as_rank_0_does(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = SharedSpotChecks(Spin.__new__(Spin), device=HOST).on_all_ranks
     assert asked(True)
     assert not asked(False)
@@ -103,16 +91,14 @@ def test_ranks_look_at_single_runs_as_rank_0_does(group: None, monkeypatch: pyte
     assert asked(False)
 
 
-def test_a_group_that_sums_wrong_has_no_start_up_time(
-    group: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert ranks.communicator(only_rank(tmp_path)) == {"formed_s": 0.5}
+def test_a_group_that_sums_wrong_has_no_start_up_time(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ranks.communicator(alone) == {"formed_s": 0.5}
     monkeypatch.setattr(dist, "all_reduce", lambda tensor, **_: tensor.add_(1))
     with pytest.raises(RuntimeError, match="an all-reduce of known whole numbers is wrong"):
-        ranks.communicator(only_rank(tmp_path))
+        ranks.communicator(alone)
 
 
-def test_ranks_that_differ_by_a_bit_are_caught(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_that_differ_by_a_bit_are_caught(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     gradients = {"a": torch.ones(4), "b": torch.zeros(2)}
     ranks._same_everywhere(HOST, gradients)
 

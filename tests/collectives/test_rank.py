@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,14 @@ import torch.distributed as dist
 from stackproof.collectives import rank as collectives
 from stackproof.collectives.calls import Case
 from stackproof.collectives.table import Row, applicable, lacking, rows
-from stackproof.device.kinds import Host
 from stackproof.ranks.rank import Rank
 
 ROWS = [row for row in rows() if row.dtype in ("float32", "none") and row.form != "scalar" and applicable(row, 1)]
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Rank]:
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
-    arguments = {"rows": [], "counts": [-1, 0, 3, 33], "row_s": 30.0, "outcomes": str(tmp_path)}
-    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, arguments, tmp_path)
-    dist.destroy_process_group()
+ARGUMENTS = {"rows": [], "counts": [-1, 0, 3, 33], "row_s": 30.0}
 
 
 def asking(rank: Rank, *names: str) -> Rank:
-    return replace(rank, arguments={**rank.arguments, "rows": list(names)})
+    return replace(rank, arguments={**rank.arguments, "outcomes": str(rank.folder), "rows": list(names)})
 
 
 def left(folder: Path) -> dict[str, dict[str, Any]]:

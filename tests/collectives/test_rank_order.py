@@ -161,13 +161,6 @@ def test_notes_are_kept_apart_by_row(store: dist.Store) -> None:
     assert order.Board("one").told() == "7 5"
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Rank]:
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
-    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, {}, tmp_path)
-    dist.destroy_process_group()
-
-
 def test_results_of_a_group_are_its_own(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     row = Row("groups", "interleaved", "float32")
     assert order.groups(alone, row) == {}

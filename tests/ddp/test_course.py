@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import EXAMPLE
@@ -29,7 +28,6 @@ from stackproof.ddp.course import (
     whole,
 )
 from stackproof.device.devices import HOST
-from stackproof.device.kinds import Host
 from stackproof.device.numerics import relative_error
 from stackproof.project import offers, projects
 from stackproof.ranks.rank import Rank
@@ -37,13 +35,6 @@ from stackproof.workloads import catalogue
 from stackproof.workloads.catalogue import names
 
 ARGUMENTS = {"workload": "classifier", "preset": "tiny", "seed": 7, "steps": 3, "all_reduce_bytes": 4096}
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Any:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, ARGUMENTS, tmp_path)
-    dist.destroy_process_group()
 
 
 def fine(rank: Rank) -> dict[str, Any]:

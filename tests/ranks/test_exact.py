@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from stackproof.device.kinds import Host
 from stackproof.ranks import exact
 from stackproof.ranks.rank import Rank
 from stackproof.workloads.catalogue import get
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Rank]:
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
-    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, {}, tmp_path)
-    dist.destroy_process_group()
 
 
 def test_known_numbers_differ_by_rank_and_place() -> None:

@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from stackproof.device.kinds import Host
 from stackproof.ranks import joined
 from stackproof.ranks.launchers import Placement
 from stackproof.ranks.rank import Rank
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Any:
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
-    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.5, {}, tmp_path)
-    dist.destroy_process_group()
 
 
 def test_a_rank_says_who_it_is_and_what_its_groups_cost(alone: Rank) -> None:
