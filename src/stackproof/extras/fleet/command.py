@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from stackproof.api.base import Refusal, advice, files, plain, suggestion
 from stackproof.api.command import arguments, locks
 from stackproof.api.stack import stacks
+from stackproof.extras import command_outputs
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
@@ -23,8 +24,7 @@ _HELP = "many hosts: plan a sweep, let each host leave a record, and judge them 
 _PROFILES = ("tiny", "full")
 _SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
 """Where a scheduler says which host this is."""
-_STDOUT = Path("-")
-_FORMATS = {
+_FORMS = {
     "json": "one JSON object", "markdown": "a page", "prometheus": "Prometheus's text format", "picture": "the fleet as an SVG picture",
 }  # fmt: skip
 
@@ -204,9 +204,7 @@ def _add_judge(steps: Verbs) -> None:
     step.add_argument("folder", type=Path, metavar="FOLDER", help=help_)
     help_ = "who was to answer, besides those of the plan if there is one, such as 'node[01-16]'"
     step.add_argument("--hosts", metavar="LIST", help=help_)
-    for name, what in _FORMATS.items():
-        help_ = f"write {what} there; without FILE, instead of text"
-        step.add_argument(f"--{name}", nargs="?", const=_STDOUT, type=arguments.file, metavar="FILE", help=help_)
+    command_outputs.add(step, _FORMS)
     help_ = "pseudonyms in place of hosts in all that is written, the same from sweep to sweep; no users, homes and addresses"
     step.add_argument("--redact", action="store_true", help=help_)
     help_ = "the key of the pseudonyms, made if it is not there (default: in our cache)"
@@ -217,36 +215,30 @@ def _add_judge(steps: Verbs) -> None:
 def _judge(options: argparse.Namespace) -> int:
     from stackproof.extras.fleet import plan, redact, sweep
 
-    outputs = {name: getattr(options, name) for name in _FORMATS if getattr(options, name)}
-    if list(outputs.values()).count(_STDOUT) > 1:
-        raise Refusal(
-            "two of --json, --markdown, --prometheus and --picture want the terminal; name a file for one of them"
-        )
+    forms = command_outputs.chosen(options, _FORMS)
     if not options.folder.is_dir():
         why = f"{files.why_no_such_folder(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         raise Refusal(f"{options.folder}: {why}")
     _require_stack(options.stack, options.folder)
-    _require_apart(options, outputs)
+    _require_apart(options, forms)
     found, folder = sweep.judged(options.folder, options.hosts), str(options.folder)
     if options.redact:
         also = {*sweep.names(options.folder), *plan.expanded(options.hosts or "")}
         found, folder = redact.redacted(found, redact.key(options.key), also), "FOLDER"
     if problem := sweep.keep(found, options.folder):
         print(f"stackproof: {problem.replace(str(options.folder), folder)}", file=sys.stderr)  # noqa: T201
-    for name, path in outputs.items():
-        _write(path, _text(name, found, folder))
-    if _STDOUT not in outputs.values():
-        print(_text("terminal", found, folder))  # noqa: T201
+    texts = {path: _text(name, found, folder) for name, path in forms.items()}
+    command_outputs.write(texts, _text("terminal", found, folder))
     return found.exit_code
 
 
-def _require_apart(options: argparse.Namespace, outputs: dict[str, Path]) -> None:
+def _require_apart(options: argparse.Namespace, forms: dict[str, Path]) -> None:
     """Refuse to write over what the sweep keeps, or twice into one file."""
     from stackproof.extras.fleet import sweep
 
     taken = {options.key.resolve(): "--key"} if options.key else {}
-    for name, path in outputs.items():
-        if path in (_STDOUT, Path(os.devnull)):
+    for name, path in forms.items():
+        if path in (command_outputs.STDOUT, Path(os.devnull)):
             continue
         if sweep.keeps(options.folder, path):
             raise Refusal(f"--{name} {path}: is what the sweep itself keeps, and would be lost; name another file")
@@ -262,13 +254,3 @@ def _text(name: str, found: FleetJudgement, folder: str) -> str:
         text: str = getattr(report, name)(found, folder)
         return text
     return {"json": judgement.as_json, "prometheus": report.prometheus, "picture": picture.svg}[name](found)
-
-
-def _write(path: Path, text: str) -> None:
-    if path == _STDOUT:
-        print(text, end="")  # noqa: T201
-        return
-    try:
-        files.write_atomically(path, text)
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written ({error.strerror}); free space or name another file") from error

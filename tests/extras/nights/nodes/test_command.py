@@ -43,5 +43,8 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
     look(tmp_path)
     assert cli.main(["nodes", str(tmp_path), "--prometheus", "/dev/full"]) == 2
     said = capsys.readouterr()
-    assert said.err == "stackproof: /dev/full: cannot be written (No space left on device); name another file\n"
+    assert (
+        said.err
+        == "stackproof: /dev/full: cannot be written (No space left on device); free space or name another file\n"
+    )
     assert said.out == ""

@@ -25,7 +25,9 @@ def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
 
 def test_names_are_text(tmp_path: Path) -> None:
     run(tmp_path, node="a|b\n@all\x1b[31m<b>")
-    said = report.text(reading.gather([tmp_path]))
+    found = reading.gather([tmp_path])
+    page, said = report.markdown(found), report.text(found)
+    assert "\x1b" not in page and "<b>" not in page and "a\\|b" in page
     assert "\x1b" not in said and "a|b\\x0a@all\\x1b[31m<b>" in said
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from stackproof.api.base import Refusal, advice
 from stackproof.api.command import arguments
 from stackproof.api.stack import stacks
+from stackproof.extras import command_outputs
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
 
-_STDOUT = Path("-")
+_FORMS = {"json": "one JSON object", "markdown": "a page"}
 
 
 def add(verbs: Verbs) -> None:
@@ -25,9 +26,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
     )
-    for name, what in (("json", "one JSON object"), ("markdown", "a page")):
-        help_ = f"write {what} there; without FILE, instead of text"
-        verb.add_argument(f"--{name}", nargs="?", const=_STDOUT, type=arguments.file, metavar="FILE", help=help_)
+    command_outputs.add(verb, _FORMS)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -35,8 +34,7 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(
             f"the scan of `drift` needs numpy, which is not installed here; {advice.missing('numpy', 'drift')}"
         )
-    if options.json == options.markdown == _STDOUT:
-        raise Refusal("--json and --markdown both want the terminal; name a file for one of them")
+    forms = command_outputs.chosen(options, _FORMS)
     from stackproof.api.record import store
     from stackproof.extras.nights.drift import findings, report
 
@@ -49,20 +47,5 @@ def _run(options: argparse.Namespace) -> int:
             )
     found = findings.look(options.results or store.folders(), options.stack)
     texts = {"json": report.as_json, "markdown": report.markdown}
-    wanted = {name: getattr(options, name) for name in texts if getattr(options, name)}
-    for name, path in wanted.items():
-        _write(path, texts[name](found))
-    if _STDOUT not in wanted.values():
-        print(report.terminal(found))  # noqa: T201
+    command_outputs.write({path: texts[name](found) for name, path in forms.items()}, report.terminal(found))
     return found.exit_code
-
-
-def _write(path: Path, text: str) -> None:
-    if path == _STDOUT:
-        print(text)  # noqa: T201
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written ({error.strerror}); free space or name another file") from error

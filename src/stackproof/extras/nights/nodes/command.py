@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.api.base import Refusal, write_atomically
+from stackproof.api.base import Refusal
 from stackproof.api.command import arguments
+from stackproof.extras import command_outputs
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
 
 _HELP = "one table of hosts from `doctor --json` and records, and the same for Prometheus; 1 if a host is not well"
+_FORMS = {"markdown": "a page", "prometheus": "Prometheus's text format, for the node exporter's textfile collector,"}
 
 
 def add(verbs: Verbs) -> None:
@@ -21,14 +23,14 @@ def add(verbs: Verbs) -> None:
     verb = arguments.add(verbs, "nodes", _HELP, _run)
     help_ = "a record, an answer of the doctor, or a folder that holds some (default: where records are kept)"
     verb.add_argument("places", nargs="*", type=Path, metavar="PATH", help=help_)
-    help_ = "write Prometheus's text format there, in one move, for the node exporter's textfile collector"
-    verb.add_argument("--prometheus", type=arguments.file, metavar="FILE", help=help_)
+    command_outputs.add(verb, _FORMS)
 
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.api.record import store
     from stackproof.extras.nights.nodes import reading, report
 
+    forms = command_outputs.chosen(options, _FORMS)
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
     found = reading.gather(places)
     for sentence in found.damaged:
@@ -36,10 +38,6 @@ def _run(options: argparse.Namespace) -> int:
     if not found.nodes:
         where = ", ".join(map(str, places)) or "results/local"
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
-    if options.prometheus:
-        try:
-            write_atomically(options.prometheus, report.prometheus(found))
-        except OSError as error:
-            raise Refusal(f"{options.prometheus}: cannot be written ({error.strerror}); name another file") from error
-    print(report.text(found))  # noqa: T201
+    texts = {"markdown": report.markdown, "prometheus": report.prometheus}
+    command_outputs.write({path: texts[name](found) for name, path in forms.items()}, report.text(found))
     return int(not all(node.well for node in found.nodes.values()))

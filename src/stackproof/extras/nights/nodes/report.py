@@ -31,6 +31,11 @@ def text(found: Gathered) -> str:
     return outline.text(_parts(found))
 
 
+def markdown(found: Gathered) -> str:
+    """Return the same as a page."""
+    return outline.markdown(_parts(found))
+
+
 def _parts(found: Gathered) -> Iterator[Part]:
     ill = [node for node in found.nodes.values() if not node.well]
     yield TextLine(f"{len(found.nodes)} node{'' if len(found.nodes) == 1 else 's'}, {len(ill)} not well")
