@@ -23,7 +23,6 @@ class FakeModule:
 
     @contextmanager
     def device(self, index: int) -> Iterator[None]:
-        """Make a card current and restore the other."""
         before, self.at = self.at, index
         try:
             yield
@@ -31,23 +30,18 @@ class FakeModule:
             self.at = before
 
     def synchronize(self) -> None:
-        """Note which card was waited for."""
         self.waited.append(self.at)
 
     def memory_allocated(self, index: int) -> int:
-        """A GiB on card 1."""
         return index << 30
 
     def memory_reserved(self, index: int) -> int:
-        """Two GiB on card 1."""
         return index << 31
 
     def max_memory_allocated(self, index: int) -> int:
-        """Three GiB on card 1."""
         return index * 3 << 30
 
     def get_device_properties(self, index: int) -> SimpleNamespace:
-        """What the driver says of a card."""
         return SimpleNamespace(name=f"Card {index}", total_memory=8 << 30, driver_version="1.6.33578")
 
 
@@ -113,15 +107,12 @@ class Event:
         assert enable_timing
 
     def record(self) -> None:
-        """Note that it was recorded."""
         self.log.append("record")
 
     def synchronize(self) -> None:
-        """Note that it was waited for."""
         self.log.append("wait")
 
     def elapsed_time(self, other: Event) -> float:
-        """Milliseconds, as torch's events tell."""
         return 250.0
 
 

@@ -34,7 +34,6 @@ class Card(Host):
     """A test double: a host that calls itself a CUDA card. Not an accelerator."""
 
     def driver(self) -> dict[str, str]:
-        """Only what tools need."""
         return {"properties.uuid": "be28f04d"}
 
 
@@ -150,7 +149,6 @@ class Meter:
         monkeypatch.setattr(telemetry, "ask", self.ask)
 
     def run(self) -> None:
-        """Use two joules."""
         self.used += 2.0
 
     def ask(self, query: Query, card: str, work: Callable[[], object]) -> dict[str, Figure]:

@@ -33,11 +33,9 @@ class Ledger(Device):
 
     @property
     def torch(self) -> torch.device:
-        """Where its tensors really are."""
         return torch.device("cpu")
 
     def take(self, size: int) -> Tensor:
-        """Allocate, or refuse in a driver's words."""
         if not self.grants and self.book["now"] + size > TOTAL:
             raise RuntimeError(f"XPU out of memory. Tried to allocate {size} bytes.\nMore lines.")
         self._move(size)
@@ -51,40 +49,31 @@ class Ledger(Device):
         self.book["peak"] = max(self.book["peak"], self.book["now"])
 
     def memory(self) -> Memory:
-        """What the ledger says."""
         now = self.book["now"]
         return Memory(now, now, self.book["peak"], TOTAL - now, TOTAL)
 
     def reset_peak(self) -> None:
-        """Forget the peak."""
         if self.resets:
             self.book["peak"] = self.book["now"]
 
     def name(self) -> str:
-        """A name."""
         return "ledger"
 
-    def synchronize(self) -> None:
-        """Nothing is queued."""
+    def synchronize(self) -> None: ...
 
     def stopwatch(self) -> Any:
-        """It has no clock."""
         raise NotImplementedError
 
-    def empty_cache(self) -> None:
-        """It keeps no cache."""
+    def empty_cache(self) -> None: ...
 
     def driver(self) -> dict[str, str]:
-        """It has no driver."""
         return {}
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """It is the only one."""
         yield
 
-    def bind(self) -> None:
-        """It is the only one."""
+    def bind(self) -> None: ...
 
 
 SIZE = 8 * memory.MIB

@@ -25,11 +25,9 @@ class Ledger(Accelerator):
     """A test double of a card; `torch` is where it claims to be. Not an accelerator."""
 
     def memory(self) -> Memory:
-        """What was put down for this card."""
         return Memory(COUNTED.get(self.index, 0), 0, 0, 0, 0)
 
-    def synchronize(self) -> None:
-        """Nothing is queued."""
+    def synchronize(self) -> None: ...
 
 
 class Claim:
@@ -42,11 +40,9 @@ class Claim:
         return self
 
     def sum(self) -> Claim:
-        """Its sum."""
         return self
 
     def item(self) -> float:
-        """Its value."""
         return self.total
 
     def __eq__(self, other: object) -> Any:
@@ -61,7 +57,6 @@ class Module:
         self.stream_at: Any = "default"
 
     def current_device(self) -> int:
-        """The card that is current."""
         return self.at
 
     @contextmanager
@@ -72,11 +67,9 @@ class Module:
         self.at = self.at if self.sticks else before
 
     def Stream(self) -> Any:  # noqa: N802 - torch's name
-        """A stream of the current card, or of another."""
         return SimpleNamespace(device=torch.device("xpu", self.at if self.wrong is None else self.wrong))
 
     def current_stream(self) -> Any:
-        """The stream that is current."""
         return self.stream_at
 
     @contextmanager
@@ -87,7 +80,6 @@ class Module:
         self.stream_at = before if self.restores else stream
 
     def Event(self) -> Any:  # noqa: N802 - torch's name
-        """An event that is done."""
         return SimpleNamespace(record=lambda: None, synchronize=lambda: None, query=lambda: True)
 
 

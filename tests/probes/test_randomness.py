@@ -20,13 +20,11 @@ class Twins:
         self.unseeded = unseeded
 
     def seed(self, value: int) -> None:
-        """Seed those that listen."""
         for index, generator in enumerate(self.generators):
             if index not in self.unseeded:
                 generator.manual_seed(value)
 
     def draw(self, card: Accelerator) -> torch.Tensor:
-        """Draw on one card."""
         return torch.rand(16, generator=self.generators[card.index])
 
 

@@ -18,11 +18,9 @@ class Queue:
         self._unit, self._until = unit_s, 0.0
 
     def submit(self, units: int) -> None:
-        """Return at once."""
         self._until = time.perf_counter() + units * self._unit
 
     def read(self) -> float:
-        """Wait until it is done."""
         time.sleep(max(0.0, self._until - time.perf_counter()))
         return 0.0
 

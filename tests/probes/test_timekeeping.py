@@ -18,11 +18,9 @@ from stackproof.record.checks import CheckFailed, CheckInconclusive
 class Nothing:
     """Work that is done at once."""
 
-    def submit(self, units: int) -> None:
-        """Do nothing."""
+    def submit(self, units: int) -> None: ...
 
     def read(self) -> float:
-        """There is nothing to wait for."""
         return 0.0
 
 
@@ -117,7 +115,6 @@ class Bent(HostStopwatch):
     bend: Callable[[float], float] = staticmethod(lambda seconds: seconds)
 
     def seconds(self) -> float:
-        """Bend it."""
         right = super().seconds()
         return type(self).bend(right) if right < 5e-3 else right
 
@@ -152,13 +149,11 @@ class Virtual:
 
     @classmethod
     def perf_counter(cls) -> float:
-        """What it shows."""
         cls.now += 1e-6
         return cls.now
 
     @classmethod
     def sleep(cls, seconds: float) -> None:
-        """Let it pass."""
         cls.now += seconds
 
 
@@ -175,7 +170,6 @@ class Queue(Host):
             Virtual.sleep(max(0.0, Queue.done - Virtual.perf_counter()))
 
     def stopwatch(self) -> Stopwatch:
-        """A clock in the queue's own time."""
         return Events()
 
 
@@ -183,15 +177,12 @@ class Events(Stopwatch):
     """A test double of two timing events."""
 
     def start(self) -> None:
-        """Note when the queue is empty."""
         self._begin = max(Queue.done, Virtual.perf_counter())
 
     def stop(self) -> None:
-        """Note when it will be."""
         self._end = max(Queue.done, self._begin)
 
     def seconds(self) -> float:
-        """The time between, in the card's own seconds."""
         return (self._end - self._begin) * Queue.factor
 
 
@@ -202,11 +193,9 @@ class Sleep:
         self._grows = grows
 
     def submit(self, units: int) -> None:
-        """Put the end of the queue off."""
         Queue.done = max(Queue.done, Virtual.perf_counter()) + UNIT * (units if self._grows else min(units, 8))
 
     def read(self) -> float:
-        """Always waits."""
         Virtual.sleep(max(0.0, Queue.done - Virtual.perf_counter()))
         return 0.0
 

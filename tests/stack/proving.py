@@ -39,11 +39,9 @@ class Scene:
 
     @property
     def site(self) -> Path:
-        """The folder of the environment's packages."""
         return next(self.python.parent.parent.glob("lib/python3*/site-packages"))
 
     def stamp(self, **other: object) -> None:
-        """Leave what `prepare` leaves, or something else."""
         facts = {
             "stack": "tiny",
             "lock": "requirements.lock",
@@ -53,7 +51,6 @@ class Scene:
         (self.python.parent.parent / environments.STAMP).write_text(text, encoding="utf-8")
 
     def unstamp(self) -> None:
-        """Make it somebody else's environment."""
         (self.python.parent.parent / environments.STAMP).unlink()
 
     def prove(self, **env: str) -> tuple[int, str]:

@@ -26,14 +26,12 @@ class Host:
         (root / "pci").mkdir()
 
     def add(self, *paths: str) -> Host:
-        """Make device nodes and other files exist."""
         for path in paths:
             (self.root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path.lstrip("/")).touch()
         return self
 
     def card(self, address: str, vendor: str, kind: str = "0x030000") -> Host:
-        """Put a device on the PCI bus."""
         folder = self.root / "pci" / address
         folder.mkdir()
         (folder / "vendor").write_text(f"{vendor}\n", encoding="ascii")
@@ -45,7 +43,6 @@ class Host:
         return [f"/{Path(path).relative_to(self.root)}" for path in REAL_GLOB(f"{self.root}{pattern}")]
 
     def which(self, name: str) -> str | None:
-        """Find only the tools that the host was given."""
         return f"/usr/bin/{name}" if name in self.tools else None
 
 

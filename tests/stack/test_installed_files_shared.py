@@ -30,7 +30,6 @@ class Reader:
         self.asked = 0
 
     def __call__(self, path: Path, algorithm: str) -> str:
-        """Return the hash, as it is computed."""
         self.asked += 1
         return installed_files.hash_of(path, algorithm)
 

@@ -56,7 +56,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     """Serves a folder and says nothing about it."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Keep the test's output clean."""
+        ...
 
 
 @dataclass
@@ -73,7 +73,6 @@ class Indexes:
         return wheel(folder, name, version, *requires)
 
     def url(self, index: str) -> str:
-        """Return the index's address."""
         return f"{self.base}/{index}/"
 
 

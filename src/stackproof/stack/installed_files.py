@@ -153,7 +153,7 @@ def compare(
         site: the environment's site-packages.
         stamp: what was left in the environment when it was built.
         deep: hash every file again, whatever is remembered of it.
-        store: where hashes of files are kept that other environments hold too (`shared_hashes`).
+        store: where hashes of files are kept that other environments hold too (`SharedHashes`).
     """
     rows, hashed, marks = _marked(site)
     known = {} if deep else remembered(site / CACHE)

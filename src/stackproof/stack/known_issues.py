@@ -225,17 +225,13 @@ def main() -> int:
         except Refusal as refusal:
             found.append(str(refusal))
             continue
-        found += [f"{row.place}: {_complaint(row, [], True)}" for row in rows if row.expired]
-        found += [
-            f"{row.place}: lasts until {row.expires}; a row of ours ends within {_LONGEST.days} days, when its thread is read again"
-            for row in rows
-            if row.expires > today() + _LONGEST
-        ]
-        found += [
-            f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row"
-            for row in rows
-            if not row.exists
-        ]
+        for row in rows:
+            found += [f"{row.place}: {_complaint(row, [], True)}"] if row.expired else []
+            if row.expires > today() + _LONGEST:
+                most = f"a row of ours ends within {_LONGEST.days} days, when its thread is read again"
+                found.append(f"{row.place}: lasts until {row.expires}; {most}")
+            if not row.exists:
+                found.append(f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row")
     for line in found:
         print(line)  # noqa: T201
     return 1 if found else 0
