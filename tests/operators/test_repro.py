@@ -123,5 +123,5 @@ def test_tensors_are_written_exactly(value: torch.Tensor) -> None:
 def test_other_arguments_are_written_exactly() -> None:
     value = {"a": [1, (2.5,), None, True, "x"], "b": torch.float16, "c": slice(1, None), "d": torch.channels_last}
     assert eval(repro.literal(value), {"torch": torch}) == value
-    with pytest.raises(repro._NotWritableError):
+    with pytest.raises(repro.NotWritableError):
         repro.literal(print)

@@ -59,7 +59,7 @@ def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
 
 
 @contextmanager
-def _isolated() -> Iterator[None]:
+def isolated() -> Iterator[None]:
     """Undo what importing torch's test suite does to the process, and keep its switches out of reach."""
     environment, arguments, path = dict(os.environ), list(sys.argv), list(sys.path)
     calls = torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__
@@ -86,7 +86,7 @@ def _isolated() -> Iterator[None]:
 def load() -> dict[str, OpInfo]:
     """Return the operators by full name (`div.floor_rounding`); the first import takes seconds."""
     try:
-        with _isolated():
+        with isolated():
             from torch.testing._internal.common_methods_invocations import op_db
     except ModuleNotFoundError as missing:
         remedy = f"run `{advice.install(str(missing.name))}`"

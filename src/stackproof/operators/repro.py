@@ -119,7 +119,7 @@ sys.exit(len(actual) != len(exact) or not all(found <= bound for found in errors
 """
 
 
-class _NotWritableError(Exception):
+class NotWritableError(Exception):
     """The value has no short expression in Python."""
 
 
@@ -142,7 +142,7 @@ def code(op: OpInfo, finding: SampleReport, device: torch.device, dtype: torch.d
 def _inputs(op: OpInfo, sample: SampleInput, index: int) -> str:
     try:
         return _written(op, sample)
-    except _NotWritableError:
+    except NotWritableError:
         if isinstance(op, ShapedOp):
             return _SHAPED.format(name=full_name(op), index=index, seed=SEED)
         name = (op.name, op.variant_test_name)
@@ -152,9 +152,9 @@ def _inputs(op: OpInfo, sample: SampleInput, index: int) -> str:
 def _written(op: OpInfo, sample: SampleInput) -> str:
     mark = object()
     if not _is_identity(sample.output_process_fn_grad, mark):
-        raise _NotWritableError
+        raise NotWritableError
     arguments = "".join(f"\n    {literal(value)}," for value in (sample.input, *sample.args))
-    return _WRITTEN.format(callable=_path(op), arguments=f"({arguments}\n)", options=literal(dict(sample.kwargs)))
+    return _WRITTEN.format(callable=path_of(op), arguments=f"({arguments}\n)", options=literal(dict(sample.kwargs)))
 
 
 def _is_identity(function: Any, mark: object) -> bool:
@@ -164,7 +164,7 @@ def _is_identity(function: Any, mark: object) -> bool:
         return False
 
 
-def _path(op: OpInfo) -> str:
+def path_of(op: OpInfo) -> str:
     """Return the name under which anybody reaches the function that the database calls."""
     function: Any = getattr(op, "op", None)
     root: Any = torch
@@ -172,7 +172,7 @@ def _path(op: OpInfo) -> str:
         names = path.split(".")[1:]
         if reduce(lambda place, name: getattr(place, name, None), names, root) is function is not None:
             return path
-    raise _NotWritableError(full_name(op))
+    raise NotWritableError(full_name(op))
 
 
 def literal(value: Any) -> str:
@@ -188,15 +188,15 @@ def literal(value: Any) -> str:
         return repr(value)
     if type(value) in (bool, int, float, complex, str, slice):
         return repr(value)
-    raise _NotWritableError(type(value).__name__)
+    raise NotWritableError(type(value).__name__)
 
 
 def _tensor(tensor: torch.Tensor) -> str:
     if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
-        raise _NotWritableError(str(tensor.layout))
+        raise NotWritableError(str(tensor.layout))
     flat = tensor.detach().as_strided((tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
     if flat.numel() > _MOST_NUMBERS:
-        raise _NotWritableError(f"{flat.numel()} numbers")
+        raise NotWritableError(f"{flat.numel()} numbers")
     contiguous = tensor.is_contiguous() and flat.numel() == tensor.numel()
     shape = f"reshape({tuple(tensor.shape)})" if contiguous else _strides(tensor)
     gradient = ".requires_grad_()" if tensor.requires_grad else ""

@@ -1,0 +1,190 @@
+"""The engine: an operator under one judge, on points drawn by a seed, in as many dtypes as it has."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import torch
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from stackproof import DATA
+from stackproof.base import places
+from stackproof.base.text import matches
+from stackproof.base.toml import Table
+from stackproof.device.kinds import Device
+from stackproof.operators.compare import word
+from stackproof.operators.database import preserved
+from stackproof.operators.judges import (
+    again,
+    company,
+    derivatives,
+    elementwise,
+    layers,
+    parts,
+    ranges,
+    regimes,
+    residuals,
+    spellings,
+    states,
+)
+from stackproof.operators.points import SEED, OperatorPoint, database
+from stackproof.operators.relation import Relation, UnusableError, elements_of
+from stackproof.record.checks import CheckFailed, NotApplicable
+from stackproof.record.records import Figure
+
+JUDGES: Mapping[str, ModuleType] = {
+    "again": again,
+    "company": company,
+    "derivatives": derivatives,
+    "elementwise": elementwise,
+    "layers": layers,
+    "parts": parts,
+    "ranges": ranges,
+    "regimes": regimes,
+    "residuals": residuals,
+    "spellings": spellings,
+    "states": states,
+}
+_OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
+    "layers": layers.modules,
+    "ranges": ranges.draws,
+    "states": states.schedules,
+}
+"""Judges that ask about something else than operators of the database."""
+
+
+@dataclass(frozen=True)
+class KnownFault:
+    """A row of `data/relations.toml`: relations that do not hold, and why nobody is stopped by it until a day."""
+
+    judge: str
+    operators: tuple[str, ...]
+    link: str
+    reason: str
+    expires: datetime.date
+    says: str = "*"
+    dtypes: tuple[str, ...] = ("*",)
+    text: str = ""
+    torch: str = ""
+    owner: str = "stackproof maintainers"
+
+    def covers(self, judge: str, point: OperatorPoint, relation: Relation, wrong: str) -> bool:
+        """Whether a fault is this one."""
+        version = Version(Version(torch.__version__).base_version)
+        within = not self.torch or version in SpecifierSet(self.torch)
+        words = (
+            (judge, (self.judge,)),
+            (point.name, self.operators),
+            (relation.says, (self.says,)),
+            (word(point.dtype), self.dtypes),
+        )
+        day = datetime.datetime.now(datetime.timezone.utc).date()
+        return within and self.text in wrong and day <= self.expires and all(matches(*pair) for pair in words)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The file; `group` is read by `points`."""
+
+    fixed: str
+    group: Any
+    known: tuple[KnownFault, ...]
+
+
+@cache
+def _rows() -> _Rows:
+    return Table.load(DATA / "relations.toml").row(_Rows)
+
+
+def known() -> tuple[KnownFault, ...]:
+    """Return the rows of what is known not to hold."""
+    return _rows().known
+
+
+def cases() -> list[tuple[str, str]]:
+    """Return which judge asks which operators."""
+    return [(judge, name) for judge in JUDGES for name in subjects(judge)]
+
+
+def subjects(judge: str) -> Mapping[str, Any]:
+    """Return what a judge asks about, by name."""
+    if judge in _OWN:
+        return _OWN[judge]()
+    return {name: op for name, op in database().items() if JUDGES[judge].suits(name, op)}
+
+
+def points(judge: str, name: str, device: torch.device, seed: int = SEED) -> Iterator[OperatorPoint]:
+    """Yield the operator in each dtype that the judge asks and the device has."""
+    op = _OWN[judge]()[name] if judge in _OWN else database()[name]
+    for dtype in JUDGES[judge].DTYPES:
+        if judge in _OWN or dtype in op.supported_dtypes(device.type):
+            yield OperatorPoint(
+                name, op, dtype, device, random.Random(zlib.crc32(f"{seed} {judge} {name} {dtype}".encode()))
+            )
+
+
+def faults(
+    judge: str, name: str, device: torch.device, seed: int = SEED, seen: dict[str, int] | None = None
+) -> Iterator[tuple[OperatorPoint, Relation, str]]:
+    """Yield what is wrong: the point, the relation, and how its two ways differ."""
+    seen = {} if seen is None else seen
+    for point in points(judge, name, device, seed):
+        made = JUDGES[judge].relations(point)
+        while True:
+            try:
+                relation = next(made, None)
+                if relation is None:
+                    break
+                wrong = relation.wrong()
+            except UnusableError as error:
+                seen["unusable"] = seen.get("unusable", 0) + 1
+                del error
+                continue
+            seen["relations"] = seen.get("relations", 0) + 1
+            if wrong:
+                yield point, relation, wrong
+
+
+def check(judge: str, name: str, device: Device, figures: dict[str, Figure]) -> None:
+    """Ask one judge about one operator on the fixed points.
+
+    Raises:
+        NotApplicable: no sample meets the judge's condition, or what is known of this torch is not written down yet.
+        CheckFailed: a relation does not hold, and no row says why.
+    """
+    if Version(Version(torch.__version__).base_version) not in SpecifierSet(since := _rows().fixed):
+        raise NotApplicable(f"{places.table('relations.toml')}: fixed is torch {since}; `explore` asks the same of any")
+    seen: dict[str, int] = {}
+    with preserved(device.torch), device.current():
+        every = list(faults(judge, name, device.torch, seen=seen))
+        rows = [next((row for row in known() if row.covers(judge, *one)), None) for one in every]
+        found = [one for one, row in zip(every, rows, strict=True) if row is None]
+        figures |= {**seen, **{f"known: {row.reason}": row.link for row in rows if row}}
+        if found:
+            raise CheckFailed(_sentence(name, device, found, figures))
+    if not seen.get("relations"):
+        raise NotApplicable(f"no sample of {name} meets the condition of '{JUDGES[judge].WHAT}'")
+    less = f", {len(every)} are known not to" if every else ""
+    figures["summary"] = f"{JUDGES[judge].WHAT}: {seen['relations'] - len(every)} relations hold{less}"
+
+
+def _sentence(
+    name: str, device: Device, found: list[tuple[OperatorPoint, Relation, str]], figures: dict[str, Figure]
+) -> str:
+    """Return the smallest fault in one sentence, and put its code into the figures."""
+    point, relation, wrong = min(found, key=lambda one: elements_of((one[1].arguments, one[1].options)))
+    plain = relation.simplified()
+    figures["repro"] = plain.program(point.path)
+    others = sorted({f"{one.says} in {word(at.dtype)}" for at, one, _ in found if one is not relation})
+    more = f"; also {', '.join(others[:4])}{' and more' if len(others) > 4 else ''}" if others else ""
+    said = plain.wrong() if plain is not relation else wrong
+    where = f"{name} in {word(point.dtype)} on {device}, {relation.says}"
+    return f"{where}: {said or wrong}; figure 'repro' is code that repeats it{more}"

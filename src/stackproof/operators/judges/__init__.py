@@ -1,0 +1,1 @@
+"""Judges: relations that hold for any operator that meets their condition."""

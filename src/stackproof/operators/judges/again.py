@@ -1,0 +1,147 @@
+"""Again is again: the second call, another thread, other numbers of threads, after a failure, and nested modes give the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from stackproof.operators.points import OperatorPoint
+from stackproof.operators.relation import Relation, numeric
+
+WHAT = "again is again"
+DTYPES = (torch.float32, torch.complex64, torch.int64)
+_ENOUGH = 70_000
+"""Numbers from which on kernels share their work among threads."""
+
+
+def suits(_name: str, _op: Any) -> bool:
+    """Any operator that is not random."""
+    return True
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Compute with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield a few samples in other states of the process."""
+    backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
+    drawn = point.samples(3, gradient=backward)
+    run = with_gradients(point, backward)
+    plain = "second = operator(*arguments, **options)"
+    for place, sample in enumerate(drawn):
+        other = drawn[place - 1]
+
+        def relation(says: str, first: Callable[..., Any], code: str, given: Any = sample, **more: Any) -> Relation:
+            arguments = tree_map(_detached, (given.input, *given.args))
+            return Relation(
+                says, arguments, tree_map(_detached, dict(given.kwargs)), first, run, f"{code}\n{plain}", **more
+            )
+
+        def after_others(*arguments: Any, beside: Any = other, **options: Any) -> Any:
+            with suppress(Exception):
+                run(beside.input, *beside.args, **beside.kwargs)
+            with suppress(Exception):
+                torch.empty(1 << 60, dtype=torch.float64, device=point.device)
+            run(*arguments, **options)
+            return run(*arguments, **options)
+
+        def elsewhere(*arguments: Any, **options: Any) -> Any:
+            found: list[Any] = []
+            thread = threading.Thread(target=lambda: found.append(run(*arguments, **options)))
+            thread.start()
+            thread.join()
+            return found[0]
+
+        def strictly(*arguments: Any, **options: Any) -> Any:
+            before = torch.are_deterministic_algorithms_enabled()
+            torch.use_deterministic_algorithms(True)
+            try:
+                return run(*arguments, **options)
+            finally:
+                torch.use_deterministic_algorithms(before)
+
+        yield relation(
+            "after other calls and one that failed",
+            after_others,
+            "operator(*arguments, **options)\nfirst = operator(*arguments, **options)",
+        )
+        if place == 0:
+            yield relation(
+                "in another thread", elsewhere, "# in threading.Thread\nfirst = operator(*arguments, **options)"
+            )
+            yield relation(
+                "with deterministic algorithms",
+                strictly,
+                "torch.use_deterministic_algorithms(True)\nfirst = operator(*arguments, **options)",
+                refusable=True,
+            )
+        if backward and point.dtype is torch.float32 and point.op.supports_autograd:
+            yield _nested(point, relation)
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def with_gradients(point: OperatorPoint, backward: bool) -> Callable[..., Any]:
+    """Return the operator with its gradients."""
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        if not backward:
+            return point.op(*arguments, **options)
+        given = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, (arguments, options))
+        with torch.enable_grad():
+            out = [leaf for leaf in tree_leaves(point.op(*given[0], **given[1])) if isinstance(leaf, torch.Tensor)]
+        roots = [leaf for leaf in out if leaf.requires_grad]
+        leaves = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        if not roots or not leaves:
+            return out
+        fed = [
+            torch.linspace(-1, 2, root.numel(), device=root.device).reshape(root.shape).to(root.dtype) for root in roots
+        ]
+        return [*out, *(one for one in torch.autograd.grad(roots, leaves, fed, allow_unused=True) if one is not None)]
+
+    return run
+
+
+def _nested(point: OperatorPoint, relation: Callable[..., Relation]) -> Relation:
+    """Within autocast, what ran without gradients leaves the next call its own."""
+    half = torch.bfloat16
+
+    def run(before: bool, *arguments: Any, **options: Any) -> Any:
+        given = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, (arguments, options))
+        with torch.autocast(point.device.type, half):
+            if before:
+                with torch.no_grad():
+                    point.op(*given[0], **given[1])
+            with torch.enable_grad():
+                out = [leaf for leaf in tree_leaves(point.op(*given[0], **given[1])) if numeric(leaf)]
+        leaves = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        roots = [leaf for leaf in out if leaf.requires_grad]
+        found = (
+            torch.autograd.grad(roots, leaves, [torch.ones_like(one) for one in roots], allow_unused=True)
+            if roots
+            else []
+        )
+        zeros = [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves, strict=False)]
+        return [*out, *zeros] if roots else [*out, *map(torch.zeros_like, leaves)]
+
+    code = """with torch.autocast("cpu", torch.bfloat16):
+    with torch.no_grad():
+        operator(*arguments, **options)
+    first = operator(*arguments, **options)"""
+    made = relation("with gradients after without, within one autocast", lambda *a, **o: run(True, *a, **o), code)
+    return Relation(made.says, made.arguments, made.options, made.first, lambda *a, **o: run(False, *a, **o), made.code)

@@ -1,0 +1,145 @@
+"""Alone as in company: a row, image, system or sequence gives in a batch what it gives by itself, and so does its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from stackproof.operators.database import SampleInput
+from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.relation import Relation, UnusableError, elements_of, numeric
+
+WHAT = "alone as in company"
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
+SIZES = (2, 3, 5, 16, 17, 64, 65, 128, 257, 513, 4097, 65537)
+_MOST = 150_000
+"""Numbers in a batch."""
+STACKED, ROWS, ALL_ROWS = "batch: new dimension", "batch: rows of the first", "batch: rows of all"
+
+
+def suits(name: str, _op: Any) -> bool:
+    """Whether the table says which dimension is the batch."""
+    return any(member(kind, name) for kind in (STACKED, ROWS, ALL_ROWS))
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield drawn samples in batches of drawn sizes."""
+    kind = next(kind for kind in (STACKED, ROWS, ALL_ROWS) if member(kind, point.name))
+    backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
+    for sample in point.samples(3, gradient=backward):
+        sides = next((int(d) + 2 for d in "123" if f"{d}d" in point.name), 2)
+        if not isinstance(sample.input, torch.Tensor) or (kind != STACKED and sample.input.dim() < sides):
+            continue
+        if sample.kwargs.get("dropout_p"):
+            continue
+        size = elements_of((sample.input, sample.args))
+        fitting = [count for count in SIZES if count * size <= _MOST] or [2]
+        for count in {point.draw.choice(fitting), fitting[-1]}:
+            yield _of(point, sample, kind, count, backward)
+
+
+def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backward: bool) -> Relation:
+    op = point.op
+    shown = sorted({0, count // 2, count - 1, *(point.draw.randrange(count) for _ in range(3))})
+
+    def batched(leaf: Any, place: int) -> bool:
+        return isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and (place == 0 or kind != ROWS)
+
+    def scaled(leaf: torch.Tensor, n: int) -> torch.Tensor:
+        return leaf * (1 + (n * 7 % 16) / 16) if numeric(leaf) else leaf
+
+    def repeated(leaf: torch.Tensor) -> torch.Tensor:
+        """Return all members of the batch; their factors are exact in every dtype."""
+        factors = 1 + (torch.arange(count, device=leaf.device) * 7 % 16) / 16
+        rows = leaf.expand(count, *leaf.shape)
+        rows = rows * factors.to(leaf.dtype).view(-1, *[1] * leaf.dim()) if numeric(leaf) else rows.clone()
+        return rows if kind == STACKED else rows.flatten(0, 1)
+
+    def run(arguments: Any, options: Any) -> list[torch.Tensor]:
+        wanted = [one for one in arguments if numeric(one)] if backward else []
+        leaves = {id(one): one.detach().requires_grad_() for one in wanted}
+        given = [leaves.get(id(one), one) for one in arguments]
+        with torch.set_grad_enabled(backward):
+            out = [one for one in tree_leaves(op(*given, **options)) if isinstance(one, torch.Tensor)]
+        roots = [one for one in out if one.requires_grad]
+        if not roots:
+            return out
+        fed = [
+            _cotangent(one, count if len(arguments) and given[0].shape != sample.input.shape else 1) for one in roots
+        ]
+        return [
+            *out,
+            *(
+                g
+                for n, g in enumerate(torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True))
+                if g is not None and batched(given[n], n)
+            ),
+        ]
+
+    def company(*arguments: Any, **options: Any) -> Any:
+        many = []
+        for place, leaf in enumerate(arguments):
+            if batched(leaf, place) and leaf.dim() + (kind == STACKED):
+                leaf = repeated(leaf)
+            many.append(leaf)
+        if kind == STACKED:
+            rest, options = _from_the_end(point.name, arguments, options)
+            many = [one if isinstance(one, torch.Tensor) else other for one, other in zip(many, rest, strict=True)]
+        found = run(many, options)
+        if any(one.dim() == 0 or one.shape[0] % count for one in found):
+            raise UnusableError("no batch in the result")
+        return [[one.reshape(count, -1)[n] for n in shown] for one in found]
+
+    def alone(*arguments: Any, **options: Any) -> Any:
+        each = [
+            run([scaled(leaf, n) if batched(leaf, place) else leaf for place, leaf in enumerate(arguments)], options)
+            for n in shown
+        ]
+        return [[one[at].reshape(-1) for one in each] for at in range(len(each[0]))]
+
+    join = "torch.stack" if kind == STACKED else "torch.cat"
+    only = " and k == 0" if kind == ROWS else ""
+    code = f"""numbers = lambda x: torch.is_tensor(x) and (x.is_floating_point() or x.is_complex())
+rows = [[x * (1 + (n * 7 % 16) / 16) if numbers(x) else x for x in arguments] for n in range({count})]
+first = operator(*({join}([row[k] for row in rows]) if torch.is_tensor(x){only} else x for k, x in enumerate(arguments)), **options)
+second = [operator(*row, **options) for row in rows]"""
+    given = tree_map(
+        lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, (sample.input, *sample.args)
+    )
+    named = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, dict(sample.kwargs))
+    return Relation(f"in a batch of {count}", given, named, company, alone, code, ulps=512.0, refusable=True)
+
+
+def _cotangent(root: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the same gradient for each member of a batch."""
+    size = root.numel() // max(count, 1)
+    one = torch.frac(torch.arange(1, size + 1, dtype=torch.float64, device=root.device) * 0.6180339887498949) * 2 - 0.9
+    return one.repeat(count).reshape(root.shape).to(root.dtype)
+
+
+def _from_the_end(
+    name: str, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the call with dimensions counted from the end, so that one more in front changes nothing.
+
+    Raises:
+        UnusableError: it reduces every dimension, also that of the batch.
+    """
+    sides = arguments[0].dim()
+
+    def turn(value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            return type(value)(map(turn, value))
+        return value - sides if type(value) is int and value >= 0 else value
+
+    if options.get("dim", 0) is None or not sides:
+        raise UnusableError("reduces the batch too")
+    place = 2 if name in ("kthvalue", "topk", "norm", "linalg.vector_norm", "linalg.matrix_norm") else 1
+    if not member("dimensions by position", name):
+        place = len(arguments)
+    return (*arguments[:place], *map(turn, arguments[place:])), {
+        k: turn(v) if k == "dim" else v for k, v in options.items()
+    }

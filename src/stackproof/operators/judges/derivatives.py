@@ -1,0 +1,273 @@
+"""Derivatives agree: reverse, forward, twice either way, and what the function itself changes by, along a random line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from stackproof.operators.database import REFERENCE, SampleInput
+from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.relation import Relation, UnusableError, numeric
+
+WHAT = "derivatives agree"
+DTYPES = (torch.float64, torch.complex128)
+_STEPS = (1e-4, 3e-5)
+
+
+def suits(name: str, op: Any) -> bool:
+    """Whether it has a gradient on the CPU in float64 or complex128."""
+    return not member("without a quotient", name) and bool(
+        set(DTYPES) & set(op.supported_backward_dtypes(REFERENCE.type))
+    )
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield relations of derivatives at drawn samples, and at the points where formulas divide by zero."""
+    if point.dtype not in point.op.supported_backward_dtypes(point.device.type):
+        return
+    drawn = point.samples(1 if point.dtype.is_complex else 2, gradient=True)
+    for sample in drawn:
+        yield from _of(point, sample)
+    if drawn:
+        sample = min(drawn, key=lambda one: one.input.numel() if isinstance(one.input, torch.Tensor) else 0)
+        for special in (_zero, _identity):
+            yield from _of(point, special(sample), True)
+        yield from _short(point, drawn)
+
+
+def _short(point: OperatorPoint, drawn: list[SampleInput]) -> Iterator[Relation]:
+    """Yield the same with indices that reach less than what they index with: gradients of the rest are zero."""
+    for sample in drawn[:2]:
+        cut = [leaf.narrow(0, 0, 1) if _is_index(leaf) and leaf.shape[0] > 1 else leaf for leaf in sample.args]
+        if any(one is not other for one, other in zip(cut, sample.args, strict=True)):
+            yield from _of(point, _made(sample, sample.input, tuple(cut)), True)
+
+
+def _is_index(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 and leaf.dim() > 0
+
+
+def _made(sample: SampleInput, given: Any, arguments: tuple[Any, ...]) -> SampleInput:
+    made = type(sample)(given, args=arguments, kwargs=dict(sample.kwargs))
+    made.output_process_fn_grad = sample.output_process_fn_grad
+    return made
+
+
+def _zero(sample: SampleInput) -> SampleInput:
+    return _made(sample, _as(sample.input, torch.zeros_like), sample.args)
+
+
+def _identity(sample: SampleInput) -> SampleInput:
+    def eye(leaf: torch.Tensor) -> torch.Tensor:
+        if leaf.dim() < 2 or leaf.shape[-1] != leaf.shape[-2]:
+            return torch.ones_like(leaf)
+        return torch.eye(leaf.shape[-1], dtype=leaf.dtype, device=leaf.device).expand(leaf.shape).clone()
+
+    return _made(sample, _as(sample.input, eye), sample.args)
+
+
+def _as(leaf: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    return change(leaf.detach()).requires_grad_() if numeric(leaf) else leaf
+
+
+class _Line:
+    """A sample's outputs, weighed into one number, as a function of a step along a random direction of all its inputs."""
+
+    def __init__(self, point: OperatorPoint, sample: SampleInput) -> None:
+        self.point, self.sample = point, sample
+        self.leaves, self.spec = tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+        self.places = [n for n, leaf in enumerate(self.leaves) if numeric(leaf) and leaf.requires_grad]
+        self.values = [self.leaves[n].detach() for n in self.places]
+        generator = torch.Generator().manual_seed(11)
+        self.ways = [self._drawn(leaf, generator) for leaf in self.values]
+        self.weights: list[torch.Tensor] = []
+        self.energy = False
+        self._known: dict[Any, torch.Tensor | UnusableError] = {}
+
+    def kept(self, what: str, function: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Return what was computed for the same numbers before, or compute it."""
+        key = (what, self.energy, *(hash(value.cpu().resolve_conj().numpy().tobytes()) for value in self.values))
+        if key not in self._known:
+            try:
+                self._known[key] = function()
+            except UnusableError as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, UnusableError):
+            raise found
+        return found
+
+    def take(self, given: tuple[Any, ...], named: dict[str, Any], energy: bool) -> None:
+        """Go through other numbers; `energy`: half of the squares' sum is what is differentiated."""
+        self.leaves = tree_flatten((given[0], tuple(given[1:]), named))[0]
+        self.values = [self.leaves[n].detach() for n in self.places]
+        self.energy = energy
+
+    def _drawn(self, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        parts = torch.rand((*leaf.shape, 2), generator=generator, dtype=torch.float64) - 0.5
+        return (torch.view_as_complex(parts) if leaf.is_complex() else parts[..., 0]).to(leaf.device)
+
+    def weighed(self, values: list[torch.Tensor]) -> torch.Tensor:
+        """Return the real part of the weighed sum of the outputs, or half of their squares' sum."""
+        leaves = list(self.leaves)
+        for place, value in zip(self.places, values, strict=True):
+            leaves[place] = value
+        given, arguments, options = tree_unflatten(leaves, self.spec)
+        op, wrapper = self.point.op, self.point.op.gradcheck_wrapper
+        made = self.sample.output_process_fn_grad(
+            wrapper(op.op if hasattr(op, "op") else op, given, *arguments, **options)
+        )
+        outputs = [leaf for leaf in tree_leaves(made) if numeric(leaf)]
+        if not outputs:
+            raise UnusableError("no number to differentiate")
+        if not self.weights:
+            generator = torch.Generator().manual_seed(13)
+            self.weights = [self._drawn(one.detach(), generator) for one in outputs]
+        if self.energy:
+            return torch.stack([(one * one.conj()).real.sum() / 2 for one in outputs]).sum()
+        pairs = zip(outputs, self.weights, strict=True)
+        return torch.stack([(one * weight.conj()).real.sum() for one, weight in pairs]).sum()
+
+    def at(self, step: torch.Tensor) -> torch.Tensor:
+        return self.weighed([value + step * way for value, way in zip(self.values, self.ways, strict=True)])
+
+    def zero(self) -> torch.Tensor:
+        return torch.zeros((), dtype=torch.float64, device=self.point.device)
+
+    def reverse(self, step: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the derivative along the line from the gradients."""
+        here = self.zero() if step is None else step
+        moved = [(v + here * w).detach().requires_grad_() for v, w in zip(self.values, self.ways, strict=True)]
+        return self._along(torch.autograd.grad(self.weighed(moved), moved, allow_unused=True))
+
+    def _along(self, gradients: Any) -> torch.Tensor:
+        pairs = [(g, w) for g, w in zip(gradients, self.ways, strict=True) if g is not None]
+        return torch.stack([self.zero(), *((g * w.conj()).real.sum() for g, w in pairs)]).sum()
+
+    def forward(self, step: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the derivative along the line in forward mode."""
+        here = self.zero() if step is None else step
+        found: torch.Tensor = torch.func.jvp(self.at, (here,), (torch.ones_like(here),))[1]
+        return found
+
+    def twice_forward(self) -> torch.Tensor:
+        """Return the second derivative, forward over forward."""
+        found: torch.Tensor = torch.func.jvp(self.forward, (self.zero(),), (torch.ones_like(self.zero()),))[1]
+        return found
+
+    def twice_reverse(self) -> torch.Tensor:
+        """Return the second derivative, reverse over reverse."""
+        leaves = [value.clone().requires_grad_() for value in self.values]
+        first = torch.autograd.grad(self.weighed(leaves), leaves, create_graph=True, allow_unused=True)
+        along = self._along(first)
+        if not along.requires_grad:
+            return self.zero()
+        return self._along(torch.autograd.grad(along, leaves, allow_unused=True))
+
+    def forward_over_reverse(self) -> torch.Tensor:
+        """Return the second derivative, forward over reverse, as a Hessian is computed."""
+
+        def along(step: torch.Tensor) -> torch.Tensor:
+            moved = tuple(v + step * w for v, w in zip(self.values, self.ways, strict=True))
+            gradients = torch.func.grad(lambda given: self.weighed(list(given)))(moved)
+            return self._along(gradients)
+
+        found: torch.Tensor = torch.func.jvp(along, (self.zero(),), (torch.ones_like(self.zero()),))[1]
+        return found
+
+    def quotient(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """Return a difference quotient where two steps, and both sides, agree on one.
+
+        Raises:
+            UnusableError: there is a kink, a jump or a pole near.
+        """
+        size = max([1.0, *(float(value.abs().max()) for value in self.values if value.numel())])
+        found, middle = [], function(self.zero())
+        for share in _STEPS:
+            step = torch.full((), share * min(size, 1e3), dtype=torch.float64, device=self.point.device)
+            ahead, behind = function(step), function(-step)
+            sides = ((ahead - middle) / step, (middle - behind) / step)
+            if not torch.allclose(sides[0], sides[1], rtol=0.1, atol=1e-3):
+                raise UnusableError("a kink is near")
+            found.append((ahead - behind) / (2 * step))
+        if not torch.allclose(found[0], found[1], rtol=1e-4, atol=1e-6) or not bool(found[0].isfinite()):
+            raise UnusableError("the quotient has not settled")
+        return (found[1] * _STEPS[0] ** 2 - found[0] * _STEPS[1] ** 2) / (_STEPS[0] ** 2 - _STEPS[1] ** 2)
+
+
+_CODE = """
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+leaves, spec = tree_flatten((arguments, options))
+drawn = torch.Generator().manual_seed(11)
+ways = [torch.randn(x.shape, generator=drawn, dtype=x.dtype) if torch.is_tensor(x) and x.requires_grad else None for x in leaves]
+
+
+def weighed(step):  # one number from all results, along a random line through all arguments that take gradients
+    moved = [x if way is None else x.detach() + step * way for x, way in zip(leaves, ways)]
+    given, named = tree_unflatten(moved, spec)
+    found = [x for x in tree_leaves(operator(*given, **named)) if torch.is_tensor(x) and (x.is_floating_point() or x.is_complex())]
+    return sum(torch.view_as_real(x).square().sum() if x.is_complex() else (x * x).sum() for x in found)
+
+
+def forward(f, step):
+    return torch.func.jvp(f, (step,), (torch.ones_like(step),))[1]
+
+
+def reverse(f, step):
+    step = step.clone().requires_grad_()
+    return torch.autograd.grad(f(step), step, create_graph=True)[0]
+
+
+zero = torch.zeros((), dtype=torch.float64)
+first = [forward(weighed, zero), reverse(weighed, zero)]
+first += [forward(lambda s: forward(weighed, s), zero), reverse(lambda s: reverse(weighed, s), zero)]
+h = 1e-4
+second = [(weighed(zero + h) - weighed(zero - h)) / (2 * h), (weighed(zero + h) - 2 * weighed(zero) + weighed(zero - h)) / h**2]
+"""
+
+
+def _of(point: OperatorPoint, sample: SampleInput, special: bool = False) -> Iterator[Relation]:
+    line = _Line(point, sample)
+    if not line.places or not sum(value.numel() for value in line.values):
+        return
+
+    def relation(says: str, first: Any, second: Any, energy: bool = False, tolerance: float = 1e-6) -> Relation:
+        def way(function: Any) -> Any:
+            def taken(*given: Any, **named: Any) -> Any:
+                line.take(given, named, energy)
+                return function()
+
+            return taken
+
+        given = (sample.input, *sample.args)
+        return Relation(
+            says,
+            given,
+            dict(sample.kwargs),
+            way(first),
+            way(second),
+            _CODE,
+            tolerance=tolerance,
+            floor=1e-7,
+            refusable=special,
+        )
+
+    slope = lambda: line.kept("slope", lambda: line.quotient(lambda step: line.at(step).detach()))  # noqa: E731
+    bend = lambda: line.kept("bend", lambda: line.quotient(lambda step: line.reverse(step).detach()))  # noqa: E731
+    yield relation("reverse mode as the difference quotient", line.reverse, slope, tolerance=1e-4)
+    if point.op.supports_forward_ad:
+        yield relation("forward mode as reverse", line.forward, line.reverse)
+        yield relation("forward mode as the difference quotient", line.forward, slope, tolerance=1e-4)
+    if not point.op.supports_gradgrad:
+        return
+    says = "{} as the difference quotient"
+    for energy in (False, True) if special else (False,):  # squares are smooth where a size itself is not
+        yield relation(says.format("reverse over reverse"), line.twice_reverse, bend, energy, 1e-3)
+        if point.op.supports_fwgrad_bwgrad:
+            yield relation(says.format("forward over reverse"), line.forward_over_reverse, bend, energy, 1e-3)
+        if point.op.supports_forward_ad:
+            yield relation(says.format("forward over forward"), line.twice_forward, bend, energy, 1e-3)

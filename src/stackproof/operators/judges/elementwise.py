@@ -1,0 +1,180 @@
+"""Each number by itself: alone as in a row, in a narrow dtype as in a wide one, as NumPy has it, and at infinity as on the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map
+
+from stackproof.operators.points import COMPLEX, FLOATS, OperatorPoint, member
+from stackproof.operators.relation import WIDE_CODE, Relation, numeric
+
+WHAT = "each number by itself"
+DTYPES = (*FLOATS, *COMPLEX, torch.int32, torch.uint8)
+_LENGTH, _ALONE = 1031, 192
+_CLASSES = ("UnaryUfuncInfo", "BinaryUfuncInfo")
+
+
+def suits(name: str, op: Any) -> bool:
+    """Whether every number of the result depends on one number of each argument."""
+    return (type(op).__name__ in _CLASSES or member("elementwise", name)) and not member("not elementwise", name)
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield the relations of two samples' options on special, extreme and ordinary numbers."""
+    seen: list[str] = []
+    for sample in point.samples(12):
+        tensors = [leaf for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor)]
+        plain = [leaf for leaf in (*sample.args, *sample.kwargs.values()) if not isinstance(leaf, torch.Tensor)]
+        kind = repr((len(tensors), plain, sorted(sample.kwargs)))
+        if kind in seen or not tensors or len(seen) == 2:
+            continue
+        seen.append(kind)
+        count = iter(range(99))
+        arguments = tree_map(lambda leaf: _filled(leaf, point, next(count)), (sample.input, *sample.args))  # noqa: B023
+        options = tree_map(lambda leaf: _filled(leaf, point, next(count)), dict(sample.kwargs))  # noqa: B023
+        if point.dtype.is_complex:
+            ordinary = tree_map(_moderate, (arguments, options))
+            yield from (replace(one, says=f"{one.says}, ordinary numbers") for one in _of(point, *ordinary))
+        yield from _of(point, arguments, options)
+
+
+def _moderate(leaf: Any) -> Any:
+    """Return the same number of numbers, none of them special, large or small."""
+    if not numeric(leaf):
+        return leaf
+    size = torch.linspace(0.1, 3.0, len(leaf), dtype=torch.float64, device=leaf.device).to(leaf.dtype)
+    turn = (
+        torch.arange(len(leaf), device=leaf.device)
+        * (1 + leaf[:1].abs().nan_to_num(1, 1, 1).to(torch.float64) % 1)
+        * 0.7
+    )
+    return size * torch.polar(torch.ones_like(turn), turn).to(leaf.dtype) if leaf.is_complex() else size
+
+
+def _of(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation]:
+    op = point.op
+    chosen = [*range(min(96, _LENGTH)), *point.draw.sample(range(96, _LENGTH), _ALONE - 96)]
+
+    def row(*given: Any, **named: Any) -> Any:
+        return tree_map(lambda out: out[chosen], op(*given, **named))
+
+    def alone(*given: Any, **named: Any) -> Any:
+        found = []
+        for place in chosen:
+            cut = lambda leaf: leaf[place : place + 1].clone() if isinstance(leaf, torch.Tensor) else leaf  # noqa: B023, E731
+            found.append(op(*tree_map(cut, given), **tree_map(cut, named)))
+        return tree_map(lambda *outs: torch.cat(outs), *found)
+
+    few = tree_map(lambda leaf: leaf[chosen] if isinstance(leaf, torch.Tensor) else leaf, (arguments, options))
+    each = "second = torch.cat([operator(*(a[i:i + 1] if torch.is_tensor(a) else a for a in arguments), **options) for i in range({})])"
+    code = f"first = operator(*arguments, **options)\n{each.format(len(chosen))}"
+    chosen = list(range(len(chosen)))
+    yield Relation("alone as in a row", few[0], few[1], row, alone, code, 16.0, elementwise=True)
+    if not (point.dtype.is_floating_point or point.dtype.is_complex):
+        return
+    if member("about representation", point.name):
+        return
+    if point.dtype not in (torch.float64, torch.complex128):
+        code = f"first = operator(*arguments, **options)\n{WIDE_CODE}"
+        ulps = 4.0 if point.dtype.itemsize == 2 else 16.0
+        yield Relation("narrow as wide", arguments, options, op, op, code, ulps, elementwise=True, widened=True)
+    elif _has_reference(op) and not options and all(map(numeric, arguments)):
+
+        def numpy_way(*given: Any) -> Any:
+            with np.errstate(all="ignore"):
+                return torch.from_numpy(np.asarray(op.ref(*(one.cpu().numpy() for one in given))))
+
+        code = f"# second is what NumPy gives: {getattr(op.ref, '__name__', op.ref)}\nfirst = second = operator(*arguments)"
+        yield Relation("as NumPy has it", arguments, options, op, numpy_way, code, 64.0, elementwise=True)
+    if point.dtype.is_floating_point and len(arguments) == 1:
+        yield from _limits(point, options)
+
+
+def _limits(point: OperatorPoint, options: Any) -> Iterator[Relation]:
+    """At infinity a function has the value towards which it goes, where it goes towards one."""
+    op, top = point.op, torch.finfo(point.dtype).max
+    ends = torch.tensor([torch.inf, -torch.inf], dtype=point.dtype, device=point.device)
+
+    def limit(given: Any, **named: Any) -> Any:
+        steps = [op(given.clamp(-top, top) * share, **named) for share in (1.0, 2.0**-3, 2.0**-9, 2.0**-20)]
+        here = op(given, **named)
+        if not numeric(here) or any(one.shape != here.shape for one in steps):
+            return here
+        settled = torch.stack([one == steps[0] for one in steps]).all(0)
+        return torch.where(settled, steps[0], here)
+
+    code = f"first = operator(*arguments, **options)\nsecond = operator(arguments[0].clamp({-top}, {top}), **options)"
+    yield Relation("at infinity as on the way there", (ends,), options, op, limit, code, 4.0, elementwise=True)
+
+
+def _has_reference(op: Any) -> bool:
+    return op.ref is not None and not type(op.ref).__name__.startswith("_NotImpl") and "_NOTHING" not in repr(op.ref)
+
+
+def _filled(leaf: Any, point: OperatorPoint, which: int) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.dtype is torch.bool:
+        return torch.arange(_LENGTH, device=point.device) % 3 == 0
+    if not numeric(leaf):
+        span = torch.arange(_LENGTH, device=point.device) * 37 % (13 if which else 200)
+        return (span + bool(which)).to(leaf.dtype)
+    return values(leaf.dtype, which).to(point.device)
+
+
+@cache
+def values(dtype: torch.dtype, which: int) -> torch.Tensor:
+    """Return specials, numbers of every size, those where exponentials and squares leave the range, and ordinary ones.
+
+    Arguments after the first are the same in another order, so that every special meets many others.
+    """
+    real = dtype.to_real()
+    info = torch.finfo(real)
+    special = [
+        0.0,
+        -0.0,
+        torch.inf,
+        -torch.inf,
+        torch.nan,
+        1.0,
+        -1.0,
+        info.max,
+        -info.max,
+        info.tiny,
+        -info.tiny,
+        info.eps,
+    ]
+    special += [info.smallest_normal / 4, 0.5, -0.5, 2.0, -2.0, 1.5, 3.0, info.max**0.5, -(info.max**0.5)]
+    edge = float(np.log(info.max))
+    special += [edge * share for share in (0.5, 0.999, 1.0, 1.004, 1.02, 1.5, -0.999, -1.02, -1.2)]
+    generator = torch.Generator().manual_seed(7)
+    drawn = torch.rand(_LENGTH, generator=generator, dtype=torch.float64)
+    low, high = float(np.log10(info.tiny)), float(np.log10(info.max))
+    sizes = 10 ** (low + drawn * (high - low) * 0.9999)
+    sizes = torch.where(torch.rand(_LENGTH, generator=generator) < 0.5, sizes, -sizes)
+    near = torch.linspace(-1.1 * edge, 1.1 * edge, 2 * _LENGTH // 5, dtype=torch.float64)
+    ordinary = torch.randn(_LENGTH // 3, generator=generator, dtype=torch.float64) * 2
+    line = torch.cat([torch.tensor(special, dtype=torch.float64), ordinary, near, sizes])[:_LENGTH].to(real)
+    if dtype.is_complex:
+        other = line[torch.randperm(_LENGTH, generator=generator)]
+        other[: len(special)] = line[: len(special)].roll(which + 3)
+        pairs = [
+            (x, y)
+            for x in (0.0, -torch.inf, torch.inf, 1.0, 501.0, -7742.0)
+            for y in (0.0, torch.inf, -torch.inf, torch.nan, 1.0)
+        ]
+        head = torch.tensor(pairs, dtype=real)
+        line, other = (
+            torch.cat([part, rest[len(special) : _LENGTH - len(pairs) + len(special)]])
+            for part, rest in zip(head.unbind(1), (line, other), strict=True)
+        )
+        line = torch.complex(line, other)
+    if which:
+        line = line[torch.randperm(_LENGTH, generator=torch.Generator().manual_seed(which))]
+    return line

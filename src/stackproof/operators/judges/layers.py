@@ -1,0 +1,144 @@
+"""Layers of torch.nn in their modes: without gradients as with them, which fast paths tell apart, and masks of either kind."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from stackproof.operators.database import isolated
+from stackproof.operators.points import OperatorPoint
+from stackproof.operators.relation import Relation, numeric
+
+WHAT = "a layer in its modes"
+DTYPES = (torch.float32, torch.float64)
+
+
+@cache
+def modules() -> Mapping[str, Any]:
+    """Return torch's own database of layers by the names of their classes."""
+    with isolated():
+        from torch.testing._internal.common_modules import module_db
+    return {
+        info.module_cls.__name__: info
+        for info in module_db
+        if not info.module_cls.__name__.startswith(("Fractional", "Lazy"))
+    }
+
+
+def suits(_name: str, _op: Any) -> bool:
+    """None of the operators: layers are listed by `modules`."""
+    return False
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield a few of a layer's inputs."""
+    made = [
+        one
+        for one in point.op.module_inputs_func(
+            point.op, device=str(point.device), dtype=point.dtype, requires_grad=False, training=False
+        )
+        if one.forward_input
+    ]
+    masked = point.name.startswith(("Transformer", "Multihead"))
+    for each in point.draw.sample(made, min(len(made), 14 if masked else 3)):
+        torch.manual_seed(3)
+        try:
+            layer = (
+                point.op.module_cls(*each.constructor_input.args, **_without_dropout(each.constructor_input.kwargs))
+                .to(point.dtype)
+                .eval()
+            )
+        except TypeError:
+            continue
+        for part in layer.modules():
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.0
+            if isinstance(part, torch.nn.MultiheadAttention):
+                part.dropout = 0.0
+        given, named = each.forward_input.args, dict(each.forward_input.kwargs)
+        yield from _modes(point, layer, given, named)
+
+
+def _without_dropout(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: 0.0 if key == "dropout" else value for key, value in options.items()}
+
+
+def _modes(point: OperatorPoint, layer: torch.nn.Module, given: Any, named: dict[str, Any]) -> Iterator[Relation]:
+    twin = copy.deepcopy(layer)
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        leaves = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, arguments)
+        with torch.enable_grad():
+            return layer(*leaves, **options)
+
+    def fast(*arguments: Any, **options: Any) -> Any:
+        with torch.no_grad():
+            return layer(*arguments, **options)
+
+    def inferred(*arguments: Any, **options: Any) -> Any:
+        with torch.inference_mode():
+            return layer(*arguments, **options)
+
+    def training(*arguments: Any, **options: Any) -> Any:
+        twin.train()
+        return twin(*arguments, **options)
+
+    shown = f"layer = {point.path}: {layer!r}".replace("\n", " ")[:200]
+    code = f"# {shown}\nwith torch.no_grad():\n    first = layer(*arguments, **options)\nsecond = layer(*arguments, **options)"
+    ways = {"without gradients": fast, "in inference mode": inferred}
+    if not any(isinstance(part, torch.nn.modules.batchnorm._NormBase) for part in layer.modules()):
+        ways["in training"] = training
+    square = given and numeric(given[0]) and given[0].dim() == 3
+    masks: list[dict[str, Any]] = [
+        named,
+        *(
+            _masks(layer, given[0])
+            if square and isinstance(layer, torch.nn.TransformerEncoderLayer | torch.nn.TransformerEncoder)
+            else ()
+        ),
+    ]
+    for options in masks:
+        for says, way in ways.items():
+            marked = "" if options is named else f", {options.get('says', '')}"
+            plain = {key: value for key, value in options.items() if key != "says"}
+            yield Relation(says + marked, tuple(given), plain, way, slow, code, ulps=1024.0)
+        if options is not named and options.get("is_causal"):
+            plain = {key: value for key, value in options.items() if key not in ("says", "is_causal")}
+
+            def hinted(*arguments: Any, **rest: Any) -> Any:
+                return slow(*arguments, **rest, is_causal=True)
+
+            yield Relation(
+                "a causal hint beside a mask",
+                tuple(given),
+                plain,
+                hinted,
+                slow,
+                code.replace("**options)", "**options, is_causal=True)", 1),
+                ulps=1024.0,
+            )
+
+
+def _masks(layer: torch.nn.Module, given: torch.Tensor) -> Iterator[dict[str, Any]]:
+    """Yield masks of both kinds for an encoder: some numbers hidden, a row of numbers that are added, a causal hint beside another mask."""
+    first = next(part for part in layer.modules() if isinstance(part, torch.nn.MultiheadAttention))
+    batch, length = given.shape[:2] if first.batch_first else (given.shape[1], given.shape[0])
+    name = "src_mask" if isinstance(layer, torch.nn.TransformerEncoderLayer) else "mask"
+    upper = torch.ones(length, length, device=given.device).triu(1).bool()
+    added = torch.zeros(length, length, dtype=given.dtype, device=given.device).masked_fill(upper, -torch.inf)
+    padded = torch.zeros(batch, length, dtype=torch.bool, device=given.device)
+    padded[0, length // 2 + 1 :] = True
+    floats = torch.zeros(batch, length, dtype=given.dtype, device=given.device).masked_fill(padded, -torch.inf)
+    everything = torch.zeros_like(floats).fill_(0.5)
+    yield {name: upper, "says": "a mask of truth values"}
+    yield {name: added, "says": "a mask of floats"}
+    yield {"src_key_padding_mask": padded, "says": "padding of truth values"}
+    yield {"src_key_padding_mask": floats, "says": "padding of floats"}
+    yield {"src_key_padding_mask": everything, "says": "padding of finite floats"}
+    yield {name: added, "src_key_padding_mask": floats, "says": "both of floats"}
+    yield {name: added.T.contiguous(), "is_causal": True, "says": "a hint that is not so"}

@@ -1,0 +1,338 @@
+"""Spellings agree: methods, in place, `out=` that is strided or an argument, other layouts and kinds of arguments, and modes of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from stackproof.operators.database import SampleInput
+from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.relation import Relation, UnusableError, numeric
+
+WHAT = "spellings agree"
+DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bfloat16)
+_PLAIN = "second = operator(*arguments, **options)"
+_STRIDED = """x = operator(*arguments, **options)
+first = torch.zeros(*x.shape[:-1], 2 * x.shape[-1], dtype=x.dtype)[..., ::2]
+operator(*arguments, **options, out=first)"""
+
+
+def suits(_name: str, _op: Any) -> bool:
+    """Any operator has several spellings."""
+    return True
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield other ways to write a few of the operator's samples."""
+    backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
+    for sample in point.samples(4, gradient=backward):
+        sample = _detached(sample)
+        yield from _methods(point, sample)
+        if point.op.supports_out:
+            yield from _outs(point, sample)
+        yield from _layouts(point, sample)
+        yield from _kinds(point, sample)
+        yield from _offsets(point, sample)
+        if backward:
+            yield from _modes(point, sample)
+
+
+def _relation(
+    point: OperatorPoint, sample: SampleInput, says: str, first: Callable[..., Any], code: str, **more: Any
+) -> Relation:
+    given = (sample.input, *sample.args)
+    return Relation(says, given, dict(sample.kwargs), first, point.op, f"{code}\n{_PLAIN}", **more)
+
+
+def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+    op = point.op
+    if op.method_variant is not None and isinstance(sample.input, torch.Tensor):
+        code = f"first = arguments[0].{op.name.rpartition('.')[2]}(*arguments[1:], **options)"
+        yield _relation(point, sample, "as a method", op.method_variant, code)
+    if op.inplace_variant is None or sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
+        return
+
+    def in_place(given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        target = given.clone()
+        op.inplace_variant(target, *arguments, **options)
+        return target
+
+    def gapped(given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        target = _with_gaps(given)
+        op.inplace_variant(target, *arguments, **options)
+        return target
+
+    def plain(*arguments: Any, **options: Any) -> Any:
+        found = op(*arguments, **options)
+        if (
+            not isinstance(found, torch.Tensor)
+            or found.dtype is not arguments[0].dtype
+            or found.shape != arguments[0].shape
+        ):
+            raise UnusableError("the result is not of the input's form")
+        return found
+
+    name = op.name.rpartition(".")[2]
+    for says, way in (("in place", in_place), ("in place of a strided tensor", gapped)):
+        code = f"first = arguments[0].clone()\nfirst.{name}_(*arguments[1:], **options)\n{_PLAIN}"
+        yield Relation(says, (sample.input, *sample.args), dict(sample.kwargs), way, plain, code)
+
+
+def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+    op = point.op
+
+    def fresh(*arguments: Any, **options: Any) -> Any:
+        wanted = op(*arguments, **options)
+        target = tree_map(lambda one: _with_gaps(torch.full_like(one, 7)), wanted)
+        op(*arguments, **options, out=target)
+        return target
+
+    yield _relation(
+        point,
+        sample,
+        "out= of strided tensors",
+        fresh,
+        _STRIDED,
+    )
+    try:
+        sample = _squared(sample, op)
+        wanted = op(sample.input, *sample.args, **sample.kwargs)
+    except Exception:
+        return
+    if not isinstance(wanted, torch.Tensor):
+        return
+    for place, leaf in enumerate((sample.input, *sample.args)):
+        if (
+            not isinstance(leaf, torch.Tensor)
+            or (leaf.shape, leaf.dtype) != (wanted.shape, wanted.dtype)
+            or not leaf.numel()
+        ):
+            continue
+
+        def aliased(*arguments: Any, at: int = place, **options: Any) -> Any:
+            op(*arguments, **options, out=arguments[at])
+            return arguments[at]
+
+        code = f"{_PLAIN}\nfirst = operator(*arguments, **options, out=arguments[{place}])\n#"
+        yield _relation(point, sample, f"out= is argument {place}", aliased, code, refusable=True)
+    if wanted.dim() and wanted.shape[0] > 1:
+
+        def overlapping(*arguments: Any, **options: Any) -> Any:
+            room = torch.zeros_like(wanted).contiguous()  # as large as what may be written, whoever ignores strides
+            target = room.as_strided(wanted.shape, (0, *room.stride()[1:]))
+            op(*arguments, **options, out=target)
+            return target
+
+        yield _relation(
+            point,
+            sample,
+            "out= whose numbers share memory",
+            overlapping,
+            "first = operator(*arguments, **options, out=second[:1].clone().expand_as(second))",
+            refusable=True,
+        )
+
+
+def _squared(sample: SampleInput, op: Any) -> SampleInput:
+    """Return the sample with square matrices, so that arguments have the result's form, where the operator takes them."""
+    leaves = [leaf for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor) and leaf.dim() > 1]
+    side = max((leaf.shape[-1] for leaf in leaves), default=0)
+
+    def square(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.dim() < 2 or 0 in leaf.shape:
+            return leaf
+        rows = leaf.repeat_interleave(-(-side // leaf.shape[-2]), -2)[..., :side, :]
+        return rows.repeat_interleave(-(-side // leaf.shape[-1]), -1)[..., :side]
+
+    made = type(sample)(square(sample.input), args=tuple(map(square, sample.args)), kwargs=dict(sample.kwargs))
+    try:
+        op(made.input, *made.args, **made.kwargs)
+    except Exception:
+        return sample
+    return made
+
+
+def _with_gaps(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or leaf.dim() == 0:
+        return leaf
+    wide = leaf.new_full((*leaf.shape[:-1], 2 * leaf.shape[-1] + 1), 3)
+    return wide[..., 1::2].copy_(leaf)
+
+
+def _turned(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf.mT.contiguous().mT if leaf.dim() > 1 else leaf
+
+
+def _last(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf.contiguous(memory_format=torch.channels_last) if leaf.dim() == 4 else leaf
+
+
+def _shifted(leaf: torch.Tensor) -> torch.Tensor:
+    return torch.cat([leaf.new_ones(1), leaf.reshape(-1)])[1:].view(leaf.shape)
+
+
+_LAYOUTS = {
+    "strided": (_with_gaps, "x.repeat_interleave(2, -1)[..., ::2]"),
+    "transposed": (_turned, "x.mT.contiguous().mT"),
+    "channels-last": (_last, "x.contiguous(memory_format=torch.channels_last)"),
+    "behind an odd offset": (_shifted, "torch.cat([x.new_ones(1), x.reshape(-1)])[1:].view(x.shape)"),
+}
+
+
+def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+    """Each argument in another layout, and its gradient."""
+    if member("about layout", point.name):
+        return
+    op = point.op
+    places = [
+        n for n, leaf in enumerate((sample.input, *sample.args)) if isinstance(leaf, torch.Tensor) and leaf.numel() > 1
+    ]
+    for says, (change, code) in _LAYOUTS.items():
+        for place in places:
+            before = (sample.input, *sample.args)[place]
+            if before.layout is not torch.strided or (
+                (after := change(before)).stride() == before.stride() and says != "behind an odd offset"
+            ):
+                continue
+            del after
+
+            def laid(*arguments: Any, at: int = place, lay: Any = change, **options: Any) -> Any:
+                return op(*(lay(one) if n == at else one for n, one in enumerate(arguments)), **options)
+
+            shown = f"x = arguments[{place}]\nfirst = operator(*arguments[:{place}], {code}, *arguments[{place + 1}:], **options)"
+            yield _relation(point, sample, f"argument {place} {says}", laid, shown)
+    if point.dtype.is_complex and places:
+
+        def lazily(*arguments: Any, **options: Any) -> Any:
+            return op(*(one.conj_physical().conj() if numeric(one) else one for one in arguments), **options)
+
+        shown = (
+            "first = operator(*(x.conj_physical().conj() if torch.is_tensor(x) else x for x in arguments), **options)"
+        )
+        yield _relation(point, sample, "arguments conjugated twice, once lazily", lazily, shown)
+
+
+def _kinds(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+    """Arguments of another kind that mean the same: truth values as masks of floats, whole numbers as floats."""
+    op, arguments = point.op, (sample.input, *sample.args)
+    masks = {
+        k: v for k, v in sample.kwargs.items() if isinstance(v, torch.Tensor) and v.dtype is torch.bool and "mask" in k
+    }
+    if masks and point.dtype.is_floating_point and member("masked by floats", point.name):
+
+        def floats(*given: Any, **options: Any) -> Any:
+            named = {
+                k: v.new_zeros(v.shape, dtype=point.dtype).masked_fill(~v, -torch.inf) if k in masks else v
+                for k, v in options.items()
+            }
+            return op(*given, **named)
+
+        shown = """masks = {k: torch.zeros(v.shape).masked_fill(~v, -inf) for k, v in options.items() if 'mask' in k}
+first = operator(*arguments, **{**options, **masks})"""
+        yield _relation(point, sample, "a mask of floats as one of truth values", floats, shown)
+    if (
+        type(op).__name__ == "BinaryUfuncInfo"
+        and point.dtype.is_floating_point
+        and torch.float64 in op.supported_dtypes(point.device.type)
+    ):
+        whole = torch.arange(-140, 141, 5, device=point.device)
+        left = torch.ones(len(whole), dtype=torch.float64, device=point.device) * 1.5
+
+        def as_floats(x: Any, y: Any, **options: Any) -> Any:
+            return op(x, y.double(), **options)
+
+        code = (
+            "first = operator(*arguments, **options)\nsecond = operator(arguments[0], arguments[1].double(), **options)"
+        )
+        yield Relation(
+            "whole numbers as floats",
+            (left, whole),
+            dict(sample.kwargs),
+            op,
+            as_floats,
+            code,
+            elementwise=True,
+            refusable=True,
+        )
+    if (
+        numeric(sample.input)
+        and len(arguments) > 1
+        and isinstance(arguments[1], torch.Tensor)
+        and arguments[1].dim() == 0
+        and not arguments[1].requires_grad
+    ):
+
+        def as_number(x: Any, y: Any, *rest: Any, **options: Any) -> Any:
+            return op(x, y.item(), *rest, **options)
+
+        yield _relation(
+            point,
+            sample,
+            "a number of Python's as a tensor of one",
+            as_number,
+            "first = operator(arguments[0], arguments[1].item(), *arguments[2:], **options)",
+            refusable=True,
+        )
+
+
+def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+    """Bags up to a last offset are the bags before it: what stands behind belongs to none."""
+    offsets = sample.kwargs.get("offsets")
+    if (
+        not all(isinstance(one, torch.Tensor) for one in (offsets, *sample.args[:1]))
+        or sample.kwargs.get("include_last_offset")
+        or sample.args[0].numel() < 2
+        or offsets.numel() < 2
+    ):
+        return
+    end = sample.args[0].numel() - 1
+    if int(offsets.max()) >= end or sample.kwargs.get("per_sample_weights") is not None:
+        return
+
+    def last(given: Any, index: Any, **options: Any) -> Any:
+        ends = torch.cat([options.pop("offsets"), index.new_tensor([end])])
+        return point.op(given, index, **options, offsets=ends, include_last_offset=True)
+
+    def cut(given: Any, index: Any, **options: Any) -> Any:
+        return point.op(given, index[:end], **options)
+
+    code = f"""ends = torch.cat([options['offsets'], torch.tensor([{end}])])
+first = operator(*arguments, **{{**options, 'offsets': ends}}, include_last_offset=True)
+second = operator(arguments[0], arguments[1][:{end}], **options)"""
+    yield Relation(
+        "bags up to a last offset as the bags before it",
+        (sample.input, *sample.args),
+        dict(sample.kwargs),
+        last,
+        cut,
+        code,
+    )
+
+
+def _modes(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+    """With gradients, without, and in inference mode results are the same."""
+    op = point.op
+
+    def tracked(*arguments: Any, **options: Any) -> Any:
+        leaves = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, (arguments, options))
+        with torch.enable_grad():
+            return op(*leaves[0], **leaves[1])
+
+    def inferred(*arguments: Any, **options: Any) -> Any:
+        with torch.inference_mode():
+            return tree_map(
+                lambda one: one.clone() if isinstance(one, torch.Tensor) else one, op(*arguments, **options)
+            )
+
+    code = "with torch.inference_mode():\n    first = operator(*arguments, **options)"
+    yield _relation(point, sample, "with gradients tracked", tracked, "first = operator(*arguments, **options)")
+    yield _relation(point, sample, "in inference mode", inferred, code)
+
+
+def _detached(sample: SampleInput) -> SampleInput:
+    strip = lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf  # noqa: E731
+    sample.input, sample.args, sample.kwargs = tree_map(strip, (sample.input, sample.args, sample.kwargs))
+    return sample

@@ -1,0 +1,124 @@
+"""Resumed is gone on: a schedule made after its optimiser was restored, or restored itself, goes on as one that was never left."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.optim import lr_scheduler
+
+from stackproof.operators.points import OperatorPoint
+from stackproof.operators.relation import Relation
+
+WHAT = "resumed is gone on"
+DTYPES = (torch.float32,)
+_ARGUMENTS: dict[str, Any] = {
+    "lr_lambda": lambda step: 0.9**step,
+    "step_size": 2,
+    "milestones": [2, 4],
+    "gamma": 0.5,
+    "T_max": 5,
+    "T_0": 3,
+    "total_iters": 5,
+    "max_lr": 0.3,
+    "base_lr": 0.01,
+    "total_steps": 12,
+    "step_size_up": 3,
+    "cycle_momentum": False,
+    "verbose": None,
+}
+"""By the names of the constructors' parameters, so that a new schedule needs none of its own."""
+_LEFT, _STEPS = 3, 7
+
+
+def _one(kind: Any, named: dict[str, Any]) -> Callable[[Any], Any]:
+    return lambda optimiser: kind(optimiser, **named)
+
+
+def _two(optimiser: Any) -> list[Any]:
+    return [lr_scheduler.ConstantLR(optimiser, 1.0, 1), lr_scheduler.ExponentialLR(optimiser, 0.9)]
+
+
+def schedules() -> Mapping[str, Callable[[Any], Any]]:
+    """Return how to make each schedule of this torch; chained ones from two others."""
+    found: dict[str, Callable[[Any], Any]] = {}
+    for name, kind in vars(lr_scheduler).items():
+        plain = inspect.isclass(kind) and issubclass(kind, lr_scheduler.LRScheduler) and not name.startswith("_")
+        if not plain or name in ("LRScheduler", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler"):
+            continue
+        named = {key: _ARGUMENTS[key] for key in inspect.signature(kind).parameters if _ARGUMENTS.get(key) is not None}
+        found[name] = _one(kind, named)
+    found["SequentialLR"] = lambda optimiser: lr_scheduler.SequentialLR(optimiser, _two(optimiser), [2])
+    found["ChainedScheduler"] = lambda optimiser: lr_scheduler.ChainedScheduler(_two(optimiser))
+    return found
+
+
+def suits(_name: str, _op: Any) -> bool:
+    """None of the operators: schedules are listed by `schedules`."""
+    return False
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield a schedule that is left after a few steps and taken up again in either order."""
+
+    def start(given: torch.Tensor) -> Any:
+        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=0.1)
+        return optimiser, point.op(optimiser)
+
+    def advance(pair: Any, steps: int) -> list[float]:
+        rates = []
+        for _ in range(steps):
+            pair[0].step()
+            pair[1].step()
+            rates.append(float(pair[0].param_groups[0]["lr"]))
+        return rates
+
+    def gone_on(given: torch.Tensor) -> torch.Tensor:
+        pair = start(given)
+        advance(pair, _LEFT)
+        return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
+
+    def restored(given: torch.Tensor, late: bool) -> torch.Tensor:
+        left = start(given)
+        advance(left, _LEFT)
+        states = copy.deepcopy((left[0].state_dict(), left[1].state_dict()))
+        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=0.1)
+        if late:  # the schedule is made for an optimiser that has its state already
+            optimiser.load_state_dict(states[0])
+            schedule = point.op(optimiser)
+        else:
+            schedule = point.op(optimiser)
+            optimiser.load_state_dict(states[0])
+        schedule.load_state_dict(states[1])
+        return torch.tensor(advance((optimiser, schedule), _STEPS), dtype=torch.float64)
+
+    def tensor_rate(given: torch.Tensor) -> torch.Tensor:
+        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=torch.tensor(0.1))
+        pair = optimiser, point.op(optimiser)
+        advance(pair, _LEFT)
+        return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
+
+    given = torch.ones(2, device=point.device)
+    code = "# state_dict() of optimiser and schedule after three steps, loaded into new ones; rates from then on\nfirst = second = None"
+    yield Relation(
+        "made before its optimiser was restored",
+        (given,),
+        {},
+        lambda x: restored(x, False),
+        gone_on,
+        code,
+        tolerance=1e-9,
+    )
+    yield Relation(
+        "made after its optimiser was restored",
+        (given,),
+        {},
+        lambda x: restored(x, True),
+        gone_on,
+        code,
+        tolerance=1e-9,
+    )
+    yield Relation("with a rate that is a tensor", (given,), {}, tensor_rate, gone_on, code, tolerance=1e-6)

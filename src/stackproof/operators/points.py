@@ -1,0 +1,97 @@
+"""Where the engine looks: operators of torch's database, samples drawn from it by a seed, and what is done to their numbers and layout."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from stackproof import DATA
+from stackproof.base.text import matches
+from stackproof.base.toml import Table
+from stackproof.operators.database import OpInfo, SampleInput, full_name, load, samples
+from stackproof.operators.relation import elements_of
+from stackproof.operators.repro import NotWritableError, path_of
+
+SEED = 38
+"""Of the fixed set: the same points in every run, so that verdicts compare."""
+_POOL, _LARGEST = 40, 4_000
+FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+COMPLEX = (torch.complex64, torch.complex128)
+
+
+@dataclass(frozen=True)
+class OperatorPoint:
+    """One operator in one dtype, and the numbers that everything about it is drawn from."""
+
+    name: str
+    op: OpInfo
+    dtype: torch.dtype
+    device: torch.device
+    draw: random.Random
+
+    def samples(self, count: int, gradient: bool = False, smallest: int = 0) -> list[SampleInput]:
+        """Draw samples of the database, moved to the device; none without numbers, and of few only where they are few."""
+        made = []
+        for sample in islice(samples(self.op, self.dtype, gradient), _POOL):
+            if smallest < elements_of((sample.input, sample.args, sample.kwargs)) <= _LARGEST:
+                made.append(sample)
+        chosen = self.draw.sample(made, min(count, len(made)))
+        return [_placed(one, self.device) for one in chosen]
+
+    @property
+    def path(self) -> str:
+        """The name under which anybody reaches the function."""
+        if not hasattr(self.op, "variant_test_name"):
+            return f"... # {self.name}"
+        try:
+            return path_of(self.op)
+        except NotWritableError:
+            name = (self.op.name, self.op.variant_test_name)
+            module = "torch.testing._internal.common_methods_invocations"
+            return f"next(op for op in __import__({module!r}, fromlist=['op_db']).op_db if (op.name, op.variant_test_name) == {name!r})"
+
+    def numbers(self, shape: tuple[int, ...], scale: float = 1.0) -> torch.Tensor:
+        """Draw numbers of both signs."""
+        generator = torch.Generator().manual_seed(self.draw.randrange(1 << 30))
+        wide = torch.complex128 if self.dtype.is_complex else torch.float64
+        return (torch.randn(shape, generator=generator, dtype=wide) * scale).to(self.dtype).to(self.device)
+
+
+def _placed(sample: SampleInput, device: torch.device) -> SampleInput:
+    def place(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        return leaf.detach().to(device).requires_grad_(leaf.requires_grad)
+
+    sample.input, sample.args, sample.kwargs = tree_map(place, (sample.input, tuple(sample.args), dict(sample.kwargs)))
+    return sample
+
+
+@dataclass(frozen=True)
+class _Group:
+    name: str
+    operators: tuple[str, ...]
+
+
+@cache
+def groups() -> Mapping[str, tuple[str, ...]]:
+    """Return which operators are what, by patterns, from `data/relations.toml`."""
+    return {row.name: row.operators for row in Table.load(DATA / "relations.toml").rows("group", _Group)}
+
+
+def member(group: str, name: str) -> bool:
+    """Whether an operator is in a group of the table."""
+    return matches(name, groups()[group])
+
+
+@cache
+def database() -> Mapping[str, OpInfo]:
+    """Return the operators that may be asked about relations at all: no random ones, none that only fill or only view."""
+    return {full_name(op): op for op in load().values() if not member("outside", full_name(op))}

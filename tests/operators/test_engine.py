@@ -1,0 +1,120 @@
+"""Each judge turns red by a planted fault, says it well, and gives code that can be pasted; and none does without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from stackproof.device.devices import HOST
+from stackproof.operators import engine
+from stackproof.operators.database import preserved
+from stackproof.record.checks import CheckFailed
+from stackproof.record.records import Figure
+
+
+class Planted(TorchDispatchMode):
+    """Changes what a kernel returns where a condition on its arguments holds."""
+
+    def __init__(self, kernel: str, change: Callable[..., Any], when: Callable[..., bool]) -> None:
+        super().__init__()
+        self.kernel, self.change, self.when = kernel, change, when
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if self.kernel in str(func) and self.when(*args):
+            return self.change(result)
+        return result
+
+
+def wrong(judge: str, name: str, kernel: str, change: Callable[..., Any], when: Callable[..., bool]) -> tuple[str, str]:
+    """Return the sentence and the code of a check under a planted fault."""
+    figures: dict[str, Figure] = {}
+    with pytest.raises(CheckFailed) as failed, Planted(kernel, change, when):
+        engine.check(judge, name, HOST, figures)
+    return str(failed.value), str(figures["repro"])
+
+
+@pytest.mark.parametrize(
+    ("judge", "name", "kernel", "change", "when", "says"),
+    [
+        ("elementwise", "exp", "exp.default", lambda out: out * 1.001, lambda x: x.numel() > 1, "alone as in a row"),
+        (
+            "company",
+            "linalg.inv",
+            "linalg_inv_ex",
+            lambda out: (out[0] * 1.01, out[1]),
+            lambda x: x.dim() > 2 and len(x) > 60,
+            "in a batch",
+        ),
+        ("parts", "sum", "sum.", lambda out: out + 1, lambda x, *_: x.numel() > 1000, "as over its parts"),
+        (
+            "residuals",
+            "linalg.solve",
+            "_linalg_solve_ex",
+            lambda out: (out[0] * 1.01, *out[1:]),
+            lambda *_: True,
+            "rebuilds",
+        ),
+        ("spellings", "sin", "sin_.default", lambda out: out.mul_(1.01), lambda *_: True, "in place"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_planted_fault_is_named(judge: str, name: str, kernel: str, change: Any, when: Any, says: str) -> None:
+    sentence, code = wrong(judge, name, kernel, change, when)
+    assert sentence.startswith(f"{name} in ") and says in sentence and "instead of" in sentence
+    assert f"operator = torch.{name}" in code and "print(first)" in code
+    compile(code, "repro", "exec")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("elementwise", "exp"),
+        ("parts", "sum"),
+        ("residuals", "linalg.solve"),
+        ("derivatives", "tanh"),
+        ("ranges", "randint"),
+        ("states", "StepLR"),
+    ],
+)
+def test_a_right_operator_passes(case: tuple[str, str]) -> None:
+    figures: dict[str, Figure] = {}
+    engine.check(*case, HOST, figures)
+    assert "relations hold" in str(figures["summary"]) and int(figures["relations"]) > 0
+
+
+class _Half(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, given: torch.Tensor) -> torch.Tensor:
+        return given.sin()
+
+    @staticmethod
+    def backward(ctx: Any, *fed: torch.Tensor) -> torch.Tensor:
+        return fed[0] / 2
+
+
+def test_a_wrong_gradient_is_a_derivative_that_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = engine.database()["sin"]
+    monkeypatch.setattr(op, "op", _Half.apply)
+    monkeypatch.setattr(op, "supports_forward_ad", False)
+    with preserved():
+        found = [relation.says for _, relation, _ in engine.faults("derivatives", "sin", HOST.torch)]
+    assert "reverse mode as the difference quotient" in found
+
+
+def test_the_points_are_the_same_in_every_run() -> None:
+    def drawn() -> Iterator[Any]:
+        for point in engine.points("again", "add", HOST.torch):
+            yield [sample.input.tolist() for sample in point.samples(2)]
+
+    with preserved():
+        assert list(drawn()) == list(drawn())
+
+
+def test_every_row_of_what_is_known_has_a_link_and_asks_a_judge_that_is_there() -> None:
+    assert {row.judge for row in engine.known()} <= set(engine.JUDGES)
+    assert [row for row in engine.known() if not row.link.startswith("https://") or not row.reason] == []
