@@ -158,7 +158,7 @@ def test_notes_are_kept_apart_by_row(store: dist.Store) -> None:
     assert order.Board("one").has("here") and not order.Board("other").has("here")
     assert not order.Board("other").wait("here", seconds=0.2)
     order.Board("one").tell("7 5")
-    assert order.Board("one").told() == "7 5"
+    assert order.Board("one").text() == "7 5"
 
 
 def test_results_of_a_group_are_its_own(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,5 +66,5 @@ def test_a_row_does_one_thing(row: dict[str, str]) -> None:
 
 
 def test_what_is_done_is_said() -> None:
-    assert Edit("a", rename="b").said == "a is renamed to b"
-    assert Edit("a", keep_bytes=7).said == "a is cut after 7 bytes"
+    assert Edit("a", rename="b").description == "a is renamed to b"
+    assert Edit("a", keep_bytes=7).description == "a is cut after 7 bytes"

@@ -120,7 +120,7 @@ def test_a_host_is_sound_or_wrong(site: Site) -> None:
     ids=lambda injection: injection.kind,
 )
 def test_every_kind_says_what_it_does(injection: Injection) -> None:
-    assert injection.said
+    assert injection.description
     assert injection.kind in inject.KINDS
 
 

@@ -17,7 +17,7 @@ def _output(tmp_path: Path, text: str = "", before: dict[Path, int] | None = Non
 
 
 def _one(metric: Metric, output: Output) -> float:
-    return metric.one(metric.values(output))
+    return metric.value(metric.values(output))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def held(folder: Path, text: str, name: str = "gru") -> str:
     (folder / "workloads" / "mine.py").write_text(text, encoding="utf-8")
     projects.current.cache_clear()
-    return contract.hold(catalogue.get(name))
+    return contract.check(catalogue.get(name))
 
 
 def test_a_file_is_a_workload(folder: Path) -> None:

@@ -57,7 +57,7 @@ class Board:
         """Leave a text for the other ranks."""
         _store().set(f"{self.row}/text", text)
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Wait for the text and return it."""
         return str(_store().get(f"{self.row}/text").decode())
 

@@ -199,7 +199,7 @@ def _decided(rank: Rank, what: str, value: int) -> int:
     board = Board(what)
     if rank.rank == 0:
         board.tell(str(value))
-    return int(board.told())
+    return int(board.text())
 
 
 MODES = ("on", "off", "more")

@@ -41,7 +41,6 @@ def add(verbs: Verbs) -> None:
 def _run(options: argparse.Namespace) -> int:
     """Run the drill and return the exit code of the contracts."""
     from stackproof.drill import table
-    from stackproof.drill.drill import DrillRequest
 
     require_checkout("drill")
     loaded = table.load()
@@ -50,6 +49,8 @@ def _run(options: argparse.Namespace) -> int:
 
         drilled = [stacks.load(name) for name in loaded.stacks]
         return locks.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
+    from stackproof.drill.drill import DrillRequest  # needs what only the environment has
+
     outputs = arguments.outputs(options)
     outputs.prepare()
     chosen = tuple(loaded.choose(tuple(options.only), options.fast))

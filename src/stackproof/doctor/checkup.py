@@ -60,7 +60,7 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     report = look([name] if name else stacks.names(), root, machine.environ)
     concerned = [wanted] if wanted else report.stacks_here
     facts: dict[str, str] = {}
-    found = [*_looks(machine, wanted, report.stacks_here, concerned, facts), *_unready(concerned, report)]
+    found = [*_findings(machine, wanted, report.stacks_here, concerned, facts), *_unready(concerned, report)]
     if report.broken:
         found.append(Finding("environment", Level.PROBLEM, f"a stack cannot be read: {report.broken}"))
     toolkits = _toolkits(concerned)
@@ -70,7 +70,7 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     return Checkup(report, tuple(ordered), facts, settings.known(machine.environ, concerned))
 
 
-def _looks(
+def _findings(
     machine: Machine, wanted: Stack | None, present: list[Stack], concerned: list[Stack], facts: dict[str, str]
 ) -> Iterator[Finding]:
     """Look at everything in turn; facts are gathered on the way, for rules that come later."""

@@ -141,7 +141,7 @@ def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
     return {
         "imitates": fault.imitates,
         "source": fault.source,
-        "injected": fault.injection.said,
+        "injected": fault.injection.description,
         "expected": " ".join(fault.expected.red),
         "red": " ".join(red) or " ".join(f"note of {name}" for name in fault.expected.noted if name in ended.notes),
         "words": " | ".join({**fault.expected.red, **fault.expected.noted}.values()),

@@ -56,7 +56,7 @@ class Edit:
             raise Wrong("file", why)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Say it in a few words."""
         done = {
             "is made": self.create,
@@ -161,7 +161,7 @@ class Injection:
     """Its kind, one word."""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """How the fault is injected, for people."""
         raise NotImplementedError
 
@@ -190,7 +190,7 @@ class Planted(Injection):
     kind: str = "planted"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Where it is planted."""
         return f"code planted in {self.where if self.where != 'everywhere' else 'every process'}"
 
@@ -208,7 +208,7 @@ class Variables(Injection):
     kind: str = "variables"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The assignments."""
         return " ".join(f"{name}={value}" for name, value in self.variables.items())
 
@@ -226,7 +226,7 @@ class Switched(Injection):
     kind: str = "switch"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The switch."""
         return f"switched on in the simulated accelerator: {self.faults}"
 
@@ -243,9 +243,9 @@ class Checkout(Injection):
     kind: str = "checkout"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The edits."""
-        return f"in a copy of the checkout, {'; '.join(one.said for one in self.edits)}"
+        return f"in a copy of the checkout, {'; '.join(one.description for one in self.edits)}"
 
     @property
     def ground(self) -> str:
@@ -272,9 +272,9 @@ class Environment(Injection):
     kind: str = "environment"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The edits."""
-        return f"in a copy of the environment, {'; '.join(one.said for one in self.edits)}"
+        return f"in a copy of the environment, {'; '.join(one.description for one in self.edits)}"
 
     @property
     def ground(self) -> str:
@@ -312,9 +312,9 @@ class File(Injection):
     kind: str = "file"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The file and the edits."""
-        return f"of {self.source}, {'; '.join(one.said for one in self.edits)}"
+        return f"of {self.source}, {'; '.join(one.description for one in self.edits)}"
 
     @property
     def ground(self) -> str:
@@ -350,7 +350,7 @@ class HostFiles(Injection):
     kind: str = "host"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The files that are wrong."""
         told = [f"{name} says {' '.join(text.split())[:80]!r}" for name, text in self.wrong.items()]
         return f"on a host made of files, {'; '.join(told)}"

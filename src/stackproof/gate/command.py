@@ -95,7 +95,7 @@ class CommandRun:
 
     def seen(self, side: str, metric: Metric) -> list[float]:
         """Return a side's value of a metric in each pair."""
-        return [metric.one(launched.values[metric.name]) for launched in self.launches(side)]
+        return [metric.value(launched.values[metric.name]) for launched in self.launches(side)]
 
     def compare(self) -> None:
         """Launch both sides once to see that they run, count what can be counted, then launch pairs until all is decided.
@@ -179,7 +179,7 @@ class CommandRun:
         pair = self._pair(self.folder / f"launch-{number}")
         self.pairs.append(pair)
         for metric in self.request.metrics:
-            base, head = (metric.one(pair[side].values[metric.name]) for side in (BASE, HEAD))
+            base, head = (metric.value(pair[side].values[metric.name]) for side in (BASE, HEAD))
             effect = self.request.effect or self.plan.effect(SUBJECT, self.kind)
             ratio = math.log(base / head) if metric.higher else math.log(head / base)
             self.cells.add(Cell(SUBJECT, metric.name, effect), ratio)
@@ -239,8 +239,8 @@ def _values(metric: Metric, output: Output, side: CommandSide, *, positive: bool
     reason = ""
     if bad := [value for value in values if not math.isfinite(value)]:
         reason = f"is {bad[0]} ({len(bad)} of {len(values)} values)"
-    elif positive and metric.one(values) <= 0:
-        reason = f"is {metric.one(values):g}, and only what is above 0 can be compared as a ratio"
+    elif positive and metric.value(values) <= 0:
+        reason = f"is {metric.value(values):g}, and only what is above 0 can be compared as a ratio"
     if reason:
         raise SideEndedError(side.name, Verdict.FAILED, f"{side.name}: '{metric.name}' {reason}")
     return values

@@ -68,7 +68,7 @@ def _menu() -> str:
     return "; ".join(f"{kind}={value or 'NAME'}: {meaning}" for kind, (meaning, _, value) in KINDS.items())
 
 
-def spoil(work: Work, drill: PlantedFault) -> None:
+def plant_before_proof(work: Work, drill: PlantedFault) -> None:
     """Plant what has to be there before the work is proved: a wrong gradient, where the work has a model."""
     share, job = drill.number("gradient"), getattr(work, "job", None)
     if not share or job is None:

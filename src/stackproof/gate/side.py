@@ -55,7 +55,7 @@ class InProcess:
         self._device, self._drill = device, drill
         device.reset_peak()
         self._work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
-        planted.spoil(self._work, drill)
+        planted.plant_before_proof(self._work, drill)
         self.proved = self._work.prove()
         self.worth = {"iteration": 1.0, **self._work.worth}
         self._run = self._work.run

@@ -89,7 +89,7 @@ class Metric:
         }
         return words.get(self.kind, "step of a callback of stackproof.jobs.callbacks")
 
-    def one(self, values: Sequence[float]) -> float:
+    def value(self, values: Sequence[float]) -> float:
         """Return the one value of a run: the last of a rate, which of a bar that ended is its mean, else the median."""
         if self.kind == "rate":
             return values[-1]

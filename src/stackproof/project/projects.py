@@ -65,7 +65,7 @@ class Project:
         """Where it lies."""
         return self.file.parent
 
-    def told(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """Return how people call one of its files."""
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
 
@@ -73,7 +73,7 @@ class Project:
         """Return what changes with any of its files that a run reads: the first 12 digits of their SHA-256."""
         found = hashlib.sha256()
         for path in sorted(set(self._read())):
-            found.update(f"{self.told(path)}\0".encode() + path.read_bytes() + b"\0")
+            found.update(f"{self.display_path(path)}\0".encode() + path.read_bytes() + b"\0")
         return found.hexdigest()[:12]
 
     def mentions(self, word: str) -> bool:

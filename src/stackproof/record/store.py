@@ -181,11 +181,11 @@ def slug(text: str) -> str:
 
 def _grouped(facts: Mapping[str, Figure]) -> Mapping[str, Mapping[str, str]]:
     """Return the facts of each group as text, those of several cards under one name."""
-    return _told(tuple((name, str(value)) for name, value in facts.items()))
+    return _grouped_facts(tuple((name, str(value)) for name, value in facts.items()))
 
 
 @lru_cache(maxsize=8)  # of one record the place and the state are asked for one after the other
-def _told(facts: tuple[tuple[str, str], ...]) -> Mapping[str, Mapping[str, str]]:
+def _grouped_facts(facts: tuple[tuple[str, str], ...]) -> Mapping[str, Mapping[str, str]]:
     values: dict[tuple[str, str], set[str]] = {}
     for name, value in facts:
         group, merged = _sorted_in(name)

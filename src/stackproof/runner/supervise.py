@@ -189,7 +189,7 @@ def _guard_project(project: Project, run: manifest.Selection, stack: Stack) -> I
     if project.expected is None:
         said = f"{counted}; no expected.toml beside {project.file.name} says how many there must be, so none would be missed"
     else:
-        said = f"{counted}, held against {project.told(project.expected)}"
+        said = f"{counted}, held against {project.display_path(project.expected)}"
         for file, sentence in manifest.complaints(manifest.read(project.expected, stack), run, stack):
             yield Check(f"guard: {project.name}: {file}", Verdict.FAILED, sentence, 0.0)
     yield Check("guard: project", Verdict.PASSED, said, 0.0)

@@ -50,7 +50,7 @@ def call(words: Sequence[str], log: Path, deadline_s: float, python: Path = Path
     verdict = _VERDICTS.get(code, Verdict.FAILED if code == _REFUSED else Verdict.CRASHED)
     if verdict is Verdict.CRASHED:
         return StageOutcome(verdict, f"ended with {processes.describe_exit(code)}; {last(log)}", figures)
-    said = _told(kept) if code != _REFUSED else ""
+    said = _record_summary(kept) if code != _REFUSED else ""
     return StageOutcome(verdict, said or last(log), figures)
 
 
@@ -78,7 +78,7 @@ def _path() -> str:
     return os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
 
 
-def _told(path: Path) -> str:
+def _record_summary(path: Path) -> str:
     """Return what a record says in a sentence: how many checks ended how, and the first that is bad."""
     try:
         record = reading.read(path)

@@ -39,7 +39,8 @@ class Vetted:
     def sentence(self) -> str:
         """Say what stands beside ours."""
         told = [
-            f"{name} ({self._told(one.file)} {one.digest[:12]}: {one.seen})" for name, one in self.workloads.items()
+            f"{name} ({self._display_path(one.file)} {one.digest[:12]}: {one.seen})"
+            for name, one in self.workloads.items()
         ]
         where = f"project {self.project.name} at {self.project.folder}" if self.project else "packages"
         return f"{where}: {counted(len(told), 'workload')}" + (f": {'; '.join(told)}" if told else "")
@@ -48,11 +49,11 @@ class Vetted:
         """Return what a record keeps of it."""
         found: dict[str, Figure] = dict(self.project.facts()) if self.project else {}
         return found | {
-            f"workload.{name}": f"{self._told(one.file)} {one.digest}" for name, one in self.workloads.items()
+            f"workload.{name}": f"{self._display_path(one.file)} {one.digest}" for name, one in self.workloads.items()
         }
 
-    def _told(self, file: str) -> str:
-        return self.project.told(Path(file)) if self.project else file
+    def _display_path(self, file: str) -> str:
+        return self.project.display_path(Path(file)) if self.project else file
 
 
 def vet(

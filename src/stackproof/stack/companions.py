@@ -87,12 +87,12 @@ def constraints(lock: Lock, there: Mapping[str, str]) -> Iterator[str]:
     pins = {canonicalize_name(pin.name): pin for pin in lock.pins if pin.applies()}
     for name, pin in pins.items():
         if name in there and (pin.unhashed or _is_local(pin.version) or _is_local(there[name])):
-            yield _held(name, there[name], f"the lock has {pin.version}" if there[name] != pin.version else "")
+            yield _pin(name, there[name], f"the lock has {pin.version}" if there[name] != pin.version else "")
         else:
             yield pin.requirement
     for other in sorted(there.keys() - pins.keys()):
         if _is_local(there[other]):
-            yield _held(other, there[other], "not in the lock")
+            yield _pin(other, there[other], "not in the lock")
 
 
 def weaknesses(lock: Lock, there: Mapping[str, str]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _is_local(version: str) -> bool:
         return True
 
 
-def _held(name: str, version: str, why: str) -> str:
+def _pin(name: str, version: str, why: str) -> str:
     comment = "  # installed here" + (f"; {why}" if why else "")
     try:
         return f"{name}=={Version(version)}{comment}"

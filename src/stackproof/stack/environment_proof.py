@@ -242,7 +242,7 @@ def compiled_complaints(folders: Iterable[Path], cache: Path, deep: bool = False
     folders = tuple(folders)
     known = {} if deep else installed_files.remembered(cache)
     marks = {
-        path: installed_files.mark(path, installed_files.mark(compiled_reader.source_of(path), ""))
+        path: installed_files.file_state(path, installed_files.file_state(compiled_reader.source_of(path), ""))
         for path in _compiled(folders)
     }
     fresh = [path for path, mark in marks.items() if known.get(path) != mark]

@@ -190,7 +190,7 @@ def _marked(site: Path) -> tuple[list[Listed], list[Listed], dict[str, str]]:
     """Return what all RECORDs list, what of it has a hash, and the marks of that by path."""
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
-    return rows, hashed, {row.path: mark(f"{site}/{row.path}", row.hash) for row in hashed}
+    return rows, hashed, {row.path: file_state(f"{site}/{row.path}", row.hash) for row in hashed}
 
 
 def _as_built(site: Path, path: str, flawed: Mapping[str, object]) -> bool:
@@ -305,7 +305,7 @@ def _difference(site: Path, row: Listed, shared: SharedHashes) -> str:
     return "" if same else "is not the file that its wheel held (another hash)"
 
 
-def mark(path: Path | str, expected: str) -> str:
+def file_state(path: Path | str, expected: str) -> str:
     """Return what must be the same for a file to be the one that was hashed; empty if it is not there."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - 27,000 of them

@@ -270,7 +270,7 @@ def display_path(path: Path) -> str:
     """Return the path of a file of a stack as people type it: within its project, else as any file of ours."""
     project = projects.current()
     if project and path.is_relative_to(project.folder):
-        return project.told(path)
+        return project.display_path(path)
     return called(path)
 
 

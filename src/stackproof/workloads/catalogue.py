@@ -166,7 +166,7 @@ def main() -> int:
     """Hold every workload that is not ours to the contract, and print what each is as JSON; a refusal is one line on stderr."""
     try:
         found = {
-            name: {"file": entry.file, "digest": entry.digest, "seen": contract.hold(entry.workload)}
+            name: {"file": entry.file, "digest": entry.digest, "seen": contract.check(entry.workload)}
             for name, entry in theirs().items()
         }
     except Refusal as refusal:

@@ -60,7 +60,7 @@ def declared(module: ModuleType, file: str) -> tuple[Workload, ...]:
     return tuple(found)
 
 
-def hold(workload: Workload) -> str:
+def check(workload: Workload) -> str:
     """Build a workload tiny on the CPU, look at all that checks will ask of it, and say what was seen in one sentence.
 
     Raises:

@@ -175,7 +175,7 @@ class Proved:
     name: str
     judge: Callable[[StepResult], Judgement]
 
-    def hold(self, job: Job, when: str = "") -> tuple[StepResult, Judgement]:
+    def check(self, job: Job, when: str = "") -> tuple[StepResult, Judgement]:
         """Let the job compute loss and gradients without tf32, and hold them against what was proved."""
         with shortened(False):
             actual = job.observe()
@@ -254,7 +254,7 @@ def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, 
     with shortened(False):
         reference = TinyReference(workload, recipe.autocast, exact, own.observe())
     proved = Proved(f"{workload.name} tiny", reference.judge)
-    _, worst = proved.hold(job)
+    _, worst = proved.check(job)
     device.synchronize()
     return (
         f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed",

@@ -99,8 +99,8 @@ def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
     facts: dict[str, Figure] = {"commit": "unknown", "driver.nvidia-smi": "550.54"}
     good = named(record(tmp_path, **facts))
     bad = named()
-    assert any("550.54" in one and one.startswith("driver") for one in endpoints.held(good, bad, STACK))
-    assert endpoints.held(bad, bad, STACK) == []
+    assert any("550.54" in one and one.startswith("driver") for one in endpoints.immovable(good, bad, STACK))
+    assert endpoints.immovable(bad, bad, STACK) == []
 
 
 @pytest.mark.parametrize("word", ["nothing.json", "nothing.lock", "no-such-commit"])

@@ -135,7 +135,7 @@ def _of_commit(revision: str, stack: Stack) -> lockfile.Lock:
         return lockfile.read(path)
 
 
-def held(good: NamedEndpoint, bad: NamedEndpoint, stack: Stack) -> list[str]:
+def immovable(good: NamedEndpoint, bad: NamedEndpoint, stack: Stack) -> list[str]:
     """Return what differs between the ends and cannot be moved here: driver, toolkit and host, as their records tell them."""
     if not (good.facts or bad.facts):
         return []

@@ -182,7 +182,7 @@ def run_bisect(request: BisectRequest) -> int:
     of = repository(bool(request.command))
     good, bad = _ends(request, stack, of)
     described = None if request.unpinned else lockfile.environment_of(environments.version_of(stack))
-    changes, held = differences(good.end, bad.end, described), endpoints.held(good, bad, stack)
+    changes, held = differences(good.end, bad.end, described), endpoints.immovable(good, bad, stack)
     if not changes and not held:
         raise Refusal(
             f"both ends are the same ({plain(good.words, lines=False)}): there is no change to search; name what differs, "

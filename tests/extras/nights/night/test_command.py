@@ -90,7 +90,7 @@ def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace
         return 0
 
     monkeypatch.setattr(verb, "_NEEDED", ())
-    monkeypatch.setattr(verb, "_hold", hold)
+    monkeypatch.setattr(verb, "_run_night", hold)
     assert main(["night", "--stack", "cpu", "--continue", *words]) == 0
     return seen[0]
 

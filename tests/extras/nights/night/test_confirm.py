@@ -78,8 +78,8 @@ def test_a_gate_that_died_says_nothing() -> None:
 
 
 def test_a_slowdown_fails_the_night_that_confirmed_it_and_is_known_after() -> None:
-    assert confirm.told(drift(), TONIGHT).verdict is Verdict.PASSED
-    fresh = confirm.told(drift(1.1), TONIGHT)
+    assert confirm.confirmed_slowdowns(drift(), TONIGHT).verdict is Verdict.PASSED
+    fresh = confirm.confirmed_slowdowns(drift(1.1), TONIGHT)
     assert fresh.verdict is Verdict.FAILED and "1 confirmed tonight: gemm-float32 (tiny) +10.0 %" in fresh.reason
-    later = confirm.told(drift(1.1), (BEGAN + timedelta(days=52)).isoformat())
+    later = confirm.confirmed_slowdowns(drift(1.1), (BEGAN + timedelta(days=52)).isoformat())
     assert later.verdict is Verdict.KNOWN_ISSUE and "no gate has seen faster since" in later.reason

@@ -47,26 +47,26 @@ def names(run: NightRun) -> list[str]:
 
 
 def test_all_stages_in_order(run: NightRun) -> None:
-    assert night.hold(run) is Verdict.PASSED
+    assert night.run_stages(run) is Verdict.PASSED
     assert names(run) == ALL
 
 
 def test_what_was_not_asked_for_is_said(tmp_path: Path, run: NightRun) -> None:
     left_out = NightRun(request(tmp_path, without=("smoke", "verify")), run.ledger)
-    assert night.hold(left_out) is Verdict.PASSED
+    assert night.run_stages(left_out) is Verdict.PASSED
     assert {check.id for check in run.ledger.record.checks if check.verdict is Verdict.SKIPPED} == {"smoke", "verify"}
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNAVAILABLE, Verdict.MISMATCHED])
 def test_a_stack_that_is_not_here_ends_it(run: NightRun, monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: StageOutcome(verdict, "no card"))
-    assert night.hold(run) is verdict
+    assert night.run_stages(run) is verdict
     assert names(run) == ["doctor", "smoke"]
 
 
 def test_a_failed_smoke_does_not_end_it(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: StageOutcome(Verdict.FAILED, "a gradient"))
-    assert night.hold(run) is Verdict.FAILED
+    assert night.run_stages(run) is Verdict.FAILED
     assert names(run) == ALL
 
 
@@ -82,17 +82,17 @@ def test_it_goes_on_where_it_was_killed(tmp_path: Path, run: NightRun, monkeypat
 
     monkeypatch.setattr(NightRun, "suite", suite)
     monkeypatch.setattr(measure, "measured", dies)
-    assert night.hold(run) is Verdict.INTERRUPTED
+    assert night.run_stages(run) is Verdict.INTERRUPTED
     assert names(run) == ["doctor", "smoke", "verify"]
     monkeypatch.setattr(measure, "measured", _measured)
     again = NightRun(run.asked, resumed("cpu", run.ledger.record.provenance, Outputs(tmp_path), print))
-    assert night.hold(again) is Verdict.PASSED
+    assert night.run_stages(again) is Verdict.PASSED
     assert names(again) == ALL and asked == ["smoke"]
 
 
 def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:
     run.ledger.record.provenance["disturbed"] = "foreign load"
-    night.hold(run)
+    night.run_stages(run)
     assert "told" not in names(run)
     assert next(check for check in run.ledger.record.checks if check.id == "scan").verdict is Verdict.SKIPPED
 
@@ -106,8 +106,8 @@ def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest
 
     monkeypatch.setattr(NightRun, "verb", verb)
     monkeypatch.setattr(confirm, "look", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
-    night.hold(run)
-    night.hold(run)
+    night.run_stages(run)
+    night.run_stages(run)
     (words,) = asked
     assert words[:2] == ("gate", "--base") and words[-4:] == ("--profile", "fast", "--minutes", "15.0")
     open_ = next(check for check in run.ledger.record.checks if check.id == "confirm::gemm-float32 ratio")

@@ -117,12 +117,12 @@ def examine(place: Place, found: Sequence[Night], gates: Sequence[GateResult]) -
     drawn = trends(place, found)
     by_gates = [settle(one, gates) for one in drawn]
     settled = [one for _, those in by_gates for one in those]
-    settled = _told(sorted(settled, key=lambda one: one.gate.started if one.gate else one.after.started), found)
+    settled = _reported(sorted(settled, key=lambda one: one.gate.started if one.gate else one.after.started), found)
     suspicions = suspect(drawn, [values for values, _ in by_gates])
     return PlaceDrift(place, tuple(found), tuple(drawn), tuple(suspicions), tuple(settled))
 
 
-def _told(settled: Sequence[Suspicion], found: Sequence[Night]) -> list[Suspicion]:
+def _reported(settled: Sequence[Suspicion], found: Sequence[Night]) -> list[Suspicion]:
     """Mark the slowdowns of which people are told."""
     recent = found[-rules().told.nights :][0].started if found else None
     latest = {one.figure: one for one in settled if one.state is SuspicionState.CONFIRMED}

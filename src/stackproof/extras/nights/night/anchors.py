@@ -140,7 +140,7 @@ def renew(stack: Stack, nights: Iterable[Night], today: date) -> str:
                 "for the others, or take the file back from git and choose again"
             )
     write_atomically(path, _text(stack, fresh, before))
-    return _told(path, fresh, before)
+    return _anchor_file(path, fresh, before)
 
 
 def _text(stack: Stack, fresh: FrozenSide, before: FrozenSide | None) -> str:
@@ -151,7 +151,7 @@ def _text(stack: Stack, fresh: FrozenSide, before: FrozenSide | None) -> str:
     return head + fresh.as_toml("anchor") + (before.as_toml("former") if before else "")
 
 
-def _told(path: Path, fresh: FrozenSide, before: FrozenSide | None) -> str:
+def _anchor_file(path: Path, fresh: FrozenSide, before: FrozenSide | None) -> str:
     said = f"{path}: the anchor is {fresh.commit[:12]} now; commit this file"
     if before is None:
         return said

@@ -112,7 +112,7 @@ def _run(options: argparse.Namespace) -> int:
         if importlib.util.find_spec(name) is None:
             missing = advice.missing(name, f"{stack.name}-night")
             raise Refusal(f"`night` looks at nights and shows them with {name}, which is not installed here; {missing}")
-    return _renew(options, stack) if options.anchor else _hold(options, stack)
+    return _renew(options, stack) if options.anchor else _run_night(options, stack)
 
 
 def _recall(options: argparse.Namespace) -> None:
@@ -144,7 +144,7 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
     return 0
 
 
-def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
+def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.api.pages import console
     from stackproof.api.record import Outputs
     from stackproof.extras.nights.night import night, request
@@ -156,7 +156,7 @@ def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
     outputs.prepare()
     _require_early(asked)
     ledger = _ledger(options, asked, outputs)
-    verdict = night.hold(request.NightRun(asked, ledger))
+    verdict = night.run_stages(request.NightRun(asked, ledger))
     where = ledger.close(verdict, outputs, console.markdown)
     console.show(ledger.record, where)
     return verdict.exit_code

@@ -71,7 +71,7 @@ def _identity(one: Suspicion) -> tuple[object, ...]:
     return one.figure, one.kind, one.after.path
 
 
-def told(found: PlaceDrift | None, tonight: str) -> StageOutcome:
+def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> StageOutcome:
     """Say which slowdowns are confirmed: one of tonight fails the night, one of before is known; `tonight`: when the night began."""
     slower = found.slowdowns if found else []
     if not slower:

@@ -19,7 +19,7 @@ from stackproof.extras.nights.night.request import NightRun, last
 STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
 
 
-def hold(run: NightRun) -> Verdict:
+def run_stages(run: NightRun) -> Verdict:
     """Run the stages that have not ended yet, and return the verdict of the night; an interrupted one can be continued."""
     try:
         for name, stage in _stages(run):
@@ -96,7 +96,7 @@ def _confirm(run: NightRun) -> None:
             ended = _gate(run, one.asks, name.replace("::", "-").replace(" ", "-"))
             run.add(name, began, confirm.became(one, ended, _look(run)))
     tonight = run.ledger.record.started
-    _once(run, "told", lambda: confirm.told(_look(run), tonight))
+    _once(run, "told", lambda: confirm.confirmed_slowdowns(_look(run), tonight))
 
 
 def _gate(run: NightRun, asks: Sequence[str], log: str) -> StageOutcome:

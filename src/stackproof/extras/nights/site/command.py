@@ -69,12 +69,12 @@ def _run(options: argparse.Namespace) -> int:
         suites.of_verb("verify"),
     )
     done = build.build(options.out, order)
-    for line in _told(options.out, done):
+    for line in _summary(options.out, done):
         print(plain(line, lines=False))  # noqa: T201
     return 0
 
 
-def _told(out: Path, done: SiteBuilt) -> list[str]:
+def _summary(out: Path, done: SiteBuilt) -> list[str]:
     skipped = [f"skipped: {one}" for one in done.problems]
     if done.sentence is None:
         return [*skipped, f"{out / 'index.html'}: nothing is new, {done.files} files"]

@@ -199,10 +199,10 @@ def _of_series(place: Place, series: Series) -> SeriesView:
     curve = Curve("Runs of bench and asv: what users get", RATES.get(unit, unit), unit in RATES, values, tuple(marks))
     return SeriesView(
         place, f"{series.key.subject} ({series.key.preset})", series.key.subject, series.key.preset, unit,
-        tuple(point.when for point in points), (None,) * len(points), tuple(_told(point.commit, point.busy) for point in points),
+        tuple(point.when for point in points), (None,) * len(points), tuple(_commit_label(point.commit, point.busy) for point in points),
         (0,) * len(points), (curve,), tuple(states), nightly=False,
     )  # fmt: skip
 
 
-def _told(commit: str, busy: bool) -> str:
+def _commit_label(commit: str, busy: bool) -> str:
     return f"commit {commit[:12]}{', busy host' if busy else ''}"

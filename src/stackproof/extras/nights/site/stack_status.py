@@ -245,7 +245,7 @@ def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
     groups = {state: [cell for cell in wanted if cell.state is state] for state in CellState}
     groups[CellState.FAILED] = [cell for cell in cells.of(stack) if cell.state is CellState.FAILED]
     proved = [cell for state in _PROOFS for cell in groups[state]]
-    word, those = _said(groups, proved, wanted, cells.of(stack))
+    word, those = _word_and_cells(groups, proved, wanted, cells.of(stack))
     if word is StackWord.NEVER and stack in cells.measured:
         word = StackWord.UNVERIFIED
     days = sorted(cell.run.day for cell in those if cell.run)
@@ -256,7 +256,7 @@ def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
     return StackStatus(stack, word, len(proved), len(wanted), scope, day, shows, unpinned, double)
 
 
-def _said(
+def _word_and_cells(
     groups: dict[CellState, list[MatrixCell]], proved: list[MatrixCell], wanted: list[MatrixCell], every: list[MatrixCell]
 ) -> tuple[StackWord, Sequence[MatrixCell]]:  # fmt: skip
     """Return the word, and the cells that it is said for."""
