@@ -91,10 +91,18 @@ class KnownFault:
 
 
 @dataclass(frozen=True)
+class _Fixed:
+    """Where all that is known is written down, so that the fixed set may stop a run."""
+
+    torch: str
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class _Rows:
     """The file; `group` is read by `points`."""
 
-    fixed: str
+    fixed: _Fixed
     group: Any
     known: tuple[KnownFault, ...]
 
@@ -160,8 +168,10 @@ def check(judge: str, name: str, device: Device, figures: dict[str, Figure]) -> 
         NotApplicable: no sample meets the judge's condition, or what is known of this torch is not written down yet.
         CheckFailed: a relation does not hold, and no row says why.
     """
-    if Version(Version(torch.__version__).base_version) not in SpecifierSet(since := _rows().fixed):
-        raise NotApplicable(f"{places.table('relations.toml')}: fixed is torch {since}; `explore` asks the same of any")
+    fixed, version = _rows().fixed, Version(Version(torch.__version__).base_version)
+    if version not in SpecifierSet(fixed.torch) or device.kind not in fixed.devices:
+        where = f"fixed are torch {fixed.torch} on {', '.join(fixed.devices)}"
+        raise NotApplicable(f"{places.table('relations.toml')}: {where}; `explore` asks the same of any")
     seen: dict[str, int] = {}
     with preserved(device.torch), device.current():
         every = list(faults(judge, name, device.torch, seen=seen))
