@@ -33,6 +33,15 @@ FACTS = {
     "python",
     "rdma",
     "shm_mib",
+    "nproc",
+    "pids_max",
+    "huge_pages_percent",
+    "hub_cache",
+    "tmp_noexec",
+    "uid",
+    "arch_covered",
+    "nvidia.models",
+    "nvidia.capability",
 }
 
 
@@ -41,7 +50,10 @@ def test_every_rule_names_facts_that_are_gathered() -> None:
     toolkits = {f"torch.{name}" for name in stacks.TOOLKITS}
     for rule in TABLE.rows:
         for name in (*rule.when, *rule.unless, *rule.absent, *rule.below):
-            package = rule.area == "environment" and re.fullmatch(r"[a-z0-9-]+", name)
+            derived = name.startswith(("env.", "folder.")) or name in {
+                row.fact for row in (*TABLE.paths, *TABLE.figures)
+            }
+            package = derived or (rule.area == "environment" and re.fullmatch(r"[a-z0-9-]+", name))
             assert name in FACTS | drivers | toolkits or package, (rule.sentence, name)
 
 
@@ -49,8 +61,19 @@ def test_every_rule_names_facts_that_are_gathered() -> None:
 def test_a_rule_can_speak(rule: rules.Rule) -> None:
     assert rule.when or rule.below
     assert rule.remedy
-    asked = {*rule.when, *rule.below, "cpus", "torch", "python", "dtk", "LD_LIBRARY_PATH"}
-    assert set(re.findall(r"\{([\w.+-]+)\}", rule.sentence)) <= asked
+    asked = {
+        *rule.when,
+        *rule.below,
+        "cpus",
+        "ranks",
+        "threads_wanted",
+        "nvidia.driver",
+        "torch",
+        "python",
+        "dtk",
+        "LD_LIBRARY_PATH",
+    }
+    assert {name for name in re.findall(r"\{([\w.+-]+)\}", rule.sentence) if not name.startswith("env.")} <= asked
     assert rule.link == "" or rule.link.startswith("https://")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
-from stackproof.doctor import cards, host, installed, rules, settings
+from stackproof.doctor import cards, derived, host, installed, rules, settings
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import Presence, look
 from stackproof.doctor.rules import AREAS, Finding, ok
@@ -79,6 +79,7 @@ def _findings(
     on_bus = {maker: cards.discover(machine, maker, table) for maker in makers}
     facts.update(host.gather(machine))
     facts.update(cards.gather(machine, table, (card for same in on_bus.values() for card in same)))
+    facts.update(derived.gather(machine, table, facts))
     yield from host.describe(facts)
     yield from _of(table.judge("host", facts), makers, on_bus, concerned)
     if wanted:

@@ -33,7 +33,7 @@ def _version(machine: Machine, tool: Tool, path: str) -> str:
 
 
 _UNITS = {"": 1 / (1 << 20), "k": 1 / (1 << 10), "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
-_LIMITS = {"nofile": "Max open files", "memlock_kib": "Max locked memory"}
+_LIMITS = {"nofile": "Max open files", "memlock_kib": "Max locked memory", "nproc": "Max processes"}
 _SETTINGS = {
     "kernel": "/proc/sys/kernel/osrelease",
     "ptrace_scope": "/proc/sys/kernel/yama/ptrace_scope",
@@ -41,6 +41,7 @@ _SETTINGS = {
     "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
     "cpufreq_driver": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
     "dtk": "/opt/dtk/.info/version",
+    "pids_max": "/sys/fs/cgroup/pids.max",
 }
 _VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 
@@ -126,15 +127,17 @@ def _processors(machine: Machine) -> dict[str, str]:
 def _memory(machine: Machine) -> dict[str, str]:
     """Total and available MiB; a container's limit counts where it is lower."""
     text = machine.read("/proc/meminfo")
-    kib = {name: int(value) for name, value in re.findall(r"^(MemTotal|MemAvailable):\s+(\d+) kB", text, re.MULTILINE)}
-    if len(kib) < 2:
+    rows = re.findall(r"^(MemTotal|MemAvailable|HugePages_Total|Hugepagesize):\s+(\d+)", text, re.MULTILINE)
+    kib = {name: int(value) for name, value in rows}
+    if "MemTotal" not in kib or "MemAvailable" not in kib:
         return {}
+    huge = 100 * kib.get("HugePages_Total", 0) * kib.get("Hugepagesize", 0) // max(kib["MemTotal"], 1)
     total, free = kib["MemTotal"] >> 10, kib["MemAvailable"] >> 10
     limit, used = machine.read("/sys/fs/cgroup/memory.max"), machine.read("/sys/fs/cgroup/memory.current")
     if limit.isdecimal() and used.isdecimal() and int(limit) >> 20 < total:
         total = int(limit) >> 20
         free = min(free, max(total - (int(used) >> 20), 0))
-    return {"memory_mib": str(total), "memory_free_mib": str(free)}
+    return {"memory_mib": str(total), "memory_free_mib": str(free), "huge_pages_percent": str(huge) if huge else ""}
 
 
 def _shared_memory(machine: Machine) -> str:

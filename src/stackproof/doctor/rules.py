@@ -121,6 +121,26 @@ class Virtualisation(Container):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OnPath:
+    """A fact: the folders of a search path that hold one of these files, or what the group of `take` finds in their names."""
+
+    fact: str
+    variable: str
+    files: tuple[str, ...]
+    take: Expression | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A fact made of others: the first that is there, how many items one lists, or a product."""
+
+    fact: str
+    first: tuple[str, ...] = ()
+    items: str = ""
+    product: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """Conditions on facts, and the finding if all of them hold."""
 
@@ -141,7 +161,7 @@ class Rule:
             all(name in facts and pattern.fullmatch(facts[name]) for name, pattern in self.when.items())
             and not any(name in facts and pattern.fullmatch(facts[name]) for name, pattern in self.unless.items())
             and not any(name in facts for name in self.absent)
-            and all(name in facts and _less(facts[name], bound) for name, bound in self.below.items())
+            and all(name in facts and _less(facts[name], _filled(bound, facts)) for name, bound in self.below.items())
         ):
             sentence, remedy = _filled(self.sentence, facts), _filled(self.remedy, facts)
             yield Finding(self.area, self.level, sentence, remedy, self.link, self.toolkit)
@@ -202,8 +222,13 @@ class Rules:
     containers: Annotated[tuple[Container, ...], Key("container")]
     virtualisations: Annotated[tuple[Virtualisation, ...], Key("virtualisation")]
     rows: Annotated[tuple[Rule, ...], Key("rule")]
+    paths: Annotated[tuple[OnPath, ...], Key("path")]
+    figures: Annotated[tuple[Figure, ...], Key("figure")]
+    capabilities: Annotated[Mapping[str, Expression], Key("capability")]
+    """The models of cards by their compute capability."""
     agreements: Annotated[tuple[Agreement, ...], Key("agreement")]
     pairs: Annotated[tuple[ReleasePair, ...], Key("pair")]
+    folders: tuple[str, ...] = ()
 
     @cached_property
     def models(self) -> Mapping[str, str]:
@@ -244,7 +269,7 @@ def _release(version: str) -> str:
 def _less(value: str, bound: str) -> bool:
     """Whether a version or a number is below another; what has no number (unlimited) is not."""
     found = _VERSION.search(value)
-    return bool(found) and _numbers(found[0]) < _numbers(bound) if found else False
+    return bool(found and _VERSION.fullmatch(bound)) and _numbers(found[0]) < _numbers(bound) if found else False
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,0 +1,78 @@
+"""Slips of variables, folders, limits and search paths, each found on a host made of files, and none on a good one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.doctor import cards, derived, host, rules
+
+from .boxes import Box, bare
+
+LIBRARIES = {"LD_LIBRARY_PATH": "/opt/a/lib:/opt/b/lib"}
+
+
+def said(box: Box) -> str:
+    """Return what the rows say of a host."""
+    machine, table = box.machine(), rules.load()
+    facts = host.gather(machine) | cards.gather(machine, table, ())
+    facts |= derived.gather(machine, table, facts)
+    return "\n".join(finding.sentence for area in ("host", "environment") for finding in table.judge(area, facts))
+
+
+@pytest.mark.parametrize(
+    ("variables", "files", "words"),
+    [
+        (LIBRARIES, ["/opt/a/lib/libcudart.so.11.0", "/opt/b/lib/libcudart.so.12"], "CUDA 11, 12"),
+        (LIBRARIES, ["/opt/a/lib/libsycl.so.7", "/opt/b/lib/libsycl.so.8"], "several oneAPI runtimes"),
+        (LIBRARIES, ["/opt/a/lib/libmpi.so.40", "/opt/b/lib/libmpi.so.12"], "several MPIs"),
+        ({"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs"}, ["/usr/local/cuda/lib64/stubs/libcuda.so"], "stubs"),
+        ({"PYTHONPATH": "/old"}, ["/old/torch/__init__.py"], "PYTHONPATH puts the torch of /old"),
+        ({"PYTHONPATH": "/old"}, ["/old/numpy/__init__.py"], "PYTHONPATH puts packages of /old"),
+        ({"LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "8"}, [], "4 ranks of 8 threads are 32, and there are 16 CPUs"),
+        ({"LOCAL_WORLD_SIZE": "4", "CUDA_VISIBLE_DEVICES": "0,1"}, [], "4 ranks are to run on this host, and 2 cards"),
+        ({"MASTER_PORT": "80"}, [], "privileged port"),
+        ({"TMPDIR": "/gone"}, [], "TMPDIR=/gone is missing"),
+        ({"HF_HUB_OFFLINE": "1"}, [], "the hub's cache is missing"),
+        ({"FI_PROVIDER": "efa"}, [], "no EFA adapter"),
+    ],
+)
+def test_a_slip_is_found(tmp_path: Path, variables: dict[str, str], files: list[str], words: str) -> None:
+    box = bare(tmp_path / "box")
+    for name in files:
+        box.file(name)
+    box.environ |= variables
+    assert words in said(box)
+
+
+def test_what_is_meant_is_no_slip(tmp_path: Path) -> None:
+    box = (
+        bare(tmp_path / "box").file("/opt/a/lib/libcudart.so.12").file("/home/grace/.cache/huggingface/hub/models--a/x")
+    )
+    box.file("/sys/class/infiniband/efa_0/ports/1/state").file("/tmp/x")
+    (box.root / "tmp").chmod(0o777)
+    box.environ |= LIBRARIES | {"HF_HUB_OFFLINE": "1", "FI_PROVIDER": "efa", "TMPDIR": "/tmp", "MASTER_PORT": "29500"}
+    box.environ |= {"LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "8", "CUDA_VISIBLE_DEVICES": "0,1"}
+    assert said(box) == ""
+
+
+@pytest.mark.parametrize(
+    ("listed", "covers"), [("8.0 8.6", False), ("8.0 9.0a", True), ("8.0+PTX", True), ("Hopper", True)]
+)
+def test_a_list_of_architectures(listed: str, covers: bool, tmp_path: Path) -> None:
+    box = bare(tmp_path / "box").file(
+        "/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n"
+    )
+    box.environ["TORCH_CUDA_ARCH_LIST"] = listed
+    assert ("lacks 9.0" in said(box)) is not covers
+
+
+def test_limits_and_mounts(tmp_path: Path) -> None:
+    box = bare(tmp_path / "box").limits(nofile="1024").file("/sys/fs/cgroup/pids.max", "512\n")
+    box.file(
+        "/proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 9000000 kB\nHugePages_Total: 300\nHugepagesize: 2048 kB\n"
+    )
+    box.file("/proc/mounts", "/dev/sda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw,noexec 0 0\n")
+    for words in ("1024 files", "512 processes", "61 % of the memory", "/tmp (mounted noexec)"):
+        assert words in said(box)
