@@ -39,7 +39,7 @@ def said(box: Box) -> str:
     ],
 )
 def test_a_slip_is_found(tmp_path: Path, variables: dict[str, str], files: list[str], words: str) -> None:
-    box = bare(tmp_path / "box")
+    box = bare(tmp_path / "box").file("/proc/self/status", "Uid:\t1000\t1000\t1000\t1000\n")
     for name in files:
         box.file(name)
     box.environ |= variables

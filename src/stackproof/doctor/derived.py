@@ -11,7 +11,6 @@ from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Figure, OnPath, Rules
 
 _PREFIX = "env."
-_HUB = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
 
 
 def gather(machine: Machine, table: Rules, facts: Facts) -> dict[str, str]:
@@ -19,8 +18,10 @@ def gather(machine: Machine, table: Rules, facts: Facts) -> dict[str, str]:
     found = {f"{_PREFIX}{name}": machine.environ[name] for name in _variables(table) if machine.environ.get(name)}
     found |= {row.fact: ", ".join(dict.fromkeys(_on_path(row, machine))) for row in table.paths}
     found |= {f"folder.{name}": _folder(machine, machine.environ.get(name, "")) for name in table.folders}
-    found |= {"hub_cache": _hub_cache(machine), "tmp_noexec": _noexec(machine), "uid": _user(machine)}
-    found |= {"nvidia.models": ", ".join(dict.fromkeys(_models(machine)))}
+    user = re.search(r"^Uid:\s+\d+\s+(\d+)", machine.read("/proc/self/status"), re.MULTILINE)
+    found |= {"hub_cache": _hub_cache(machine), "tmp_noexec": _noexec(machine), "uid": user[1] if user else ""}
+    cards = map(machine.read, machine.glob("/proc/driver/nvidia/gpus/*/information"))
+    found["nvidia.models"] = ", ".join(dict.fromkeys(re.findall(r"^Model:\s*(.*\S)", "\n".join(cards), re.MULTILINE)))
     found = {name: value for name, value in found.items() if value}
     for version, model in table.capabilities.items():
         if model.search(found.get("nvidia.models", "")):
@@ -56,7 +57,8 @@ def _variables(table: Rules) -> set[str]:
 def _on_path(row: OnPath, machine: Machine) -> Iterator[str]:
     """Yield the folders of a search path that hold such files, or what `take` finds in the files' names."""
     for folder in machine.environ.get(row.variable, "").split(os.pathsep):
-        for pattern in row.files if folder.startswith("/") else ():
+        own = folder.startswith(f"{machine.environment}/")
+        for pattern in row.files if folder.startswith("/") and not own else ():
             for path in machine.glob(f"{folder.rstrip('/')}/{pattern}"):
                 if not row.take:
                     yield folder.rstrip("/")
@@ -88,7 +90,7 @@ def _folder(machine: Machine, name: str) -> str:
 
 def _hub_cache(machine: Machine) -> str:
     home = machine.environ.get("HF_HOME") or f"{machine.environ.get('HOME', '/root')}/.cache/huggingface"
-    folder = next(filter(None, map(machine.environ.get, _HUB)), f"{home}/hub")
+    folder = machine.environ.get("HF_HUB_CACHE") or f"{home}/hub"
     models = machine.glob(f"{folder}/models--*") if folder.startswith("/") else []
     return f"{len(models)} models" if models else "empty" if machine.exists(folder) else "missing"
 
@@ -100,16 +102,3 @@ def _noexec(machine: Machine) -> str:
     above = [(place, options) for place, options in mounts if f"{wanted}/".startswith(f"{place.rstrip('/')}/")]
     _, options = max(above, key=lambda mount: len(mount[0]), default=("", ""))
     return wanted if "noexec" in options.split(",") else ""
-
-
-def _user(machine: Machine) -> str:
-    if machine.identity:
-        return str(machine.identity.user)
-    found = re.search(r"^Uid:\s+\d+\s+(\d+)", machine.read("/proc/self/status"), re.MULTILINE)
-    return found[1] if found else ""
-
-
-def _models(machine: Machine) -> Iterator[str]:
-    for path in machine.glob("/proc/driver/nvidia/gpus/*/information"):
-        if found := re.search(r"^Model:\s*(.+)$", machine.read(path), re.MULTILINE):
-            yield found[1].strip()

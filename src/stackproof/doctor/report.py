@@ -132,8 +132,11 @@ def for_an_issue(checkup: Checkup, machine: Machine) -> str:
         *(f"  {name}={plain(value)}" for name, value in chosen.items()),
         *([] if chosen else ["  none is set"]),
     ]
-    keep = {value for name, value in checkup.facts.items() if name not in ("container",)}
+    keep = {value for name, value in checkup.facts.items() if not name.startswith(_PRIVATE)}
     return "```text\n" + Redactor.of(machine, keep).clean("\n".join(lines)).replace("```", "'''") + "\n```"
+
+
+_PRIVATE = ("container", "env.", "ld.", "python.", "folder.")
 
 
 def _lines(finding: Finding, width: int, colour: bool) -> Iterator[str]:

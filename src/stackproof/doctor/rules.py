@@ -224,11 +224,10 @@ class Rules:
     rows: Annotated[tuple[Rule, ...], Key("rule")]
     paths: Annotated[tuple[OnPath, ...], Key("path")]
     figures: Annotated[tuple[Figure, ...], Key("figure")]
-    capabilities: Annotated[Mapping[str, Expression], Key("capability")]
-    """The models of cards by their compute capability."""
     agreements: Annotated[tuple[Agreement, ...], Key("agreement")]
     pairs: Annotated[tuple[ReleasePair, ...], Key("pair")]
     folders: tuple[str, ...] = ()
+    capabilities: Annotated[Mapping[str, Expression], Key("capability")] = field(default_factory=dict)
 
     @cached_property
     def models(self) -> Mapping[str, str]:
