@@ -48,11 +48,10 @@ FACTS = {
 def test_every_rule_names_facts_that_are_gathered() -> None:
     drivers = {f"{maker.key}.driver" for maker in TABLE.makers}
     toolkits = {f"torch.{name}" for name in stacks.TOOLKITS}
+    facts = {row.fact for row in TABLE.paths} | {row.fact for row in TABLE.figures}
     for rule in TABLE.rows:
         for name in (*rule.when, *rule.unless, *rule.absent, *rule.below):
-            derived = name.startswith(("env.", "folder.")) or name in {
-                row.fact for row in (*TABLE.paths, *TABLE.figures)
-            }
+            derived = name.startswith(("env.", "folder.")) or name in facts
             package = derived or (rule.area == "environment" and re.fullmatch(r"[a-z0-9-]+", name))
             assert name in FACTS | drivers | toolkits or package, (rule.sentence, name)
 

@@ -93,6 +93,15 @@ def test_example_is_judged_as_this_one(tmp_path: Path, row: Signature, text: str
         assert root == row.id
 
 
+@pytest.mark.parametrize("row", rules.load_all(), ids=lambda row: row.id)
+def test_numbers_are_whole_tokens(row: Signature) -> None:
+    for line in (line for text in row.examples for line in text.splitlines()):
+        if (found := row.probe.match(line)) and line[found.end() - 1].isdigit():
+            for more in ("7", ".5", "e3"):
+                longer = row.probe.match(line[: found.end()] + more + line[found.end() :])
+                assert longer is None or longer.end() != found.end()
+
+
 @pytest.mark.parametrize(("row", "text"), NEAR_MISSES, ids=names(NEAR_MISSES))
 def test_near_miss_is_not_taken_for_this_one(tmp_path: Path, row: Signature, text: str) -> None:
     assert row.id not in report(tmp_path, (text or "\n").encode()).judgement.signatures

@@ -60,7 +60,6 @@ class _Known:
         self.rows = [row for row in rules.load_all() if evidence.tally(row.id).count and self._applies(row)]
 
     def _applies(self, row: Signature) -> bool:
-        """Whether everything that must occur besides does, and nothing that must not."""
         for probe in row.conditions:
             kind = probe.key.split("/")[1]
             if bool(self.evidence.tally(probe.key).count) != (kind == "context"):
@@ -100,7 +99,6 @@ def _precision(row: Signature) -> tuple[bool, bool, bool, bool, int]:
 
 
 def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incident]:
-    """Return everything that may have gone wrong: known faults, known consequences, and ends that no signature explains."""
     rows = (_recognised(known, people, row) for row in known.of(FAULT) + known.of(CONSEQUENCE))
     recognised = [row for row in rows if row is not None]
     found = recognised + _unexplained(known, people, evidence, recognised)
@@ -108,7 +106,6 @@ def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incid
 
 
 def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
-    """Return what complained, where nothing says why a run ended; else how it was ended: from outside, by a hand, by a launcher."""
     found = deaths(evidence, people)
     followed = [death for death in found if death.weight is Weight.FOLLOWED]
     for weight in (Weight.HINT, Weight.SENTENCE):
@@ -120,13 +117,11 @@ def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
 
 
 def _recognised(known: _Known, people: People, row: Signature) -> Incident | None:
-    """Return the finding for a signature, unless another one explains each of its lines better."""
     own = [hit for hit in known.evidence.tally(row.id).edges if known.best(hit.text) is row]
     return known.finding(row, people, own) if own else None
 
 
 def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: list[Incident]) -> list[Incident]:
-    """Return, for each rank that no fault explains, what says most about its end."""
     chains, by_who = [hit.place for hit in of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
     for death in deaths(evidence, people):
         by_who.setdefault(death.who, []).append(death)
@@ -147,12 +142,10 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
 
 
 def _blames(death: Death) -> bool:
-    """Whether a launcher says of a rank that it failed by itself."""
     return death.who[0] == "rank" and death.weight in (Weight.EXIT, Weight.SIGNAL)
 
 
 def _attributed(row: Incident, blamed: set[Who]) -> Incident:
-    """Give an exception that names no rank to the one rank of which its launcher says that it failed."""
     nameless = row.who[0][0] != "rank" and row.first.block is not None
     return replace(row, who=tuple(blamed)) if nameless and len(blamed) == 1 else row
 
@@ -173,7 +166,6 @@ def _silent(weight: Weight, row: Incident, findings: list[Incident]) -> bool:
 
 
 def _merged(found: list[Incident]) -> list[Incident]:
-    """Give what nobody in particular said to the one rank of which a launcher reports the same."""
     ranked = [row for row in found if row.who[0][0] == "rank"]
     for row in [row for row in found if row not in ranked]:
         same = [other for other in ranked if other.title == row.title]
@@ -185,7 +177,6 @@ def _merged(found: list[Incident]) -> list[Incident]:
 
 
 def _apart(death: Death, faults: list[Incident]) -> bool:
-    """Whether it is an exception that none of a rank's known faults is part of; its message may go on for some lines."""
     if death.hit.block is None:
         return False
     first, last = death.hit.place, death.hit.block.last_line + _MESSAGE_LINES
@@ -194,18 +185,15 @@ def _apart(death: Death, faults: list[Incident]) -> bool:
 
 
 def _first_consequence(known: _Known, people: People, who: Who) -> Position | None:
-    """Return where a rank first felt that another one had failed."""
     hits = (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values())
     return min((hit.place for hit in hits if people.known(hit.who) == who), default=None)
 
 
 def _words(death: Death) -> str:
-    """Return what of a death a signature may know."""
     return death.hit.block.exception if death.hit.block else death.hit.text
 
 
 def _decisive(ended: list[Death], followed: Position | None) -> Death | None:
-    """Return what says most about an end; once a rank felt another's failure, its own end says nothing."""
     found = [death for death in ended if death.weight <= Weight.EXIT]
     if followed is not None:
         found = [death for death in found if death.hit.place < followed]
@@ -220,7 +208,6 @@ def _decisive(ended: list[Death], followed: Position | None) -> Death | None:
 
 
 def _unknown(death: Death, ended: list[Death], chains: list[Position]) -> Incident:
-    """Describe an end that no signature knows, with the exception that it began as and the first complaint of a library."""
     first = _beginning(death, ended, chains)
     began = f", which began as: {first.what.removeprefix('raised ')}" if first is not death else ""
     hints = sorted(
@@ -236,7 +223,6 @@ def _unknown(death: Death, ended: list[Death], chains: list[Position]) -> Incide
 
 
 def _beginning(death: Death, ended: list[Death], chains: list[Position]) -> Death:
-    """Return the first exception of the chain that ended with this one."""
     first = death
     for earlier in reversed([other for other in ended if other.hit.block and other.hit.place < death.hit.place]):
         if not any(earlier.hit.place < link < first.hit.place for link in chains):
@@ -262,7 +248,6 @@ def _by_time(rows: list[Incident]) -> tuple[list[Incident], bool]:
 
 
 def _special_first(ranked: list[Incident]) -> list[Incident]:
-    """Return the findings; where the first is a general one, one that knows more and is said with it comes before."""
     for row in ranked[1:] if ranked and ranked[0].general else ():
         first, here = ranked[0].first.place, row.first.place
         if row.signature and not row.general and here.source == first.source and here.line - first.line <= _ONE_EVENT:
@@ -271,7 +256,6 @@ def _special_first(ranked: list[Incident]) -> list[Incident]:
 
 
 def _collective(evidence: Evidence, people: People, root: Incident) -> str:
-    """Return the last collective that the first rank to fail entered, as far as its log shows."""
     found = []
     for fact in rules.facts():
         if fact.role == rules.COLLECTIVE:

@@ -95,7 +95,6 @@ def deaths(evidence: Evidence, people: People) -> list[Death]:
 
 
 def _outermost(found: list[Death]) -> list[Death]:
-    """Return the deaths without the frames that belong to a traceback; frames whose head is missing are one of their own."""
     kept: list[Death] = []
     reaches: dict[tuple[int, Who], int] = {}
     for death in found:
@@ -136,7 +135,6 @@ def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[De
 
 
 def _exit(hit: Hit, who: Who) -> Death:
-    """A launcher's report: signals of its own making only follow, and a process that aborts has said why."""
     if "rank" in hit.groups:
         who = ("rank", int(hit.groups["rank"]))
     number = _signal(hit.groups)
@@ -149,7 +147,6 @@ def _exit(hit: Hit, who: Who) -> Death:
 
 
 def _signal(groups: Groups) -> int | None:
-    """Return the number of the signal that a launcher reports in one of several ways."""
     if name := groups.get("signal") or rules.words().get(groups.get("what", "")):
         return int(getattr(signal, name, 0)) or None
     if "number" in groups:

@@ -100,12 +100,10 @@ def _in_effect(evidence: Evidence, people: People) -> Values:
 
 
 def _goes_on(shown: Hit, asked: Hit) -> bool:
-    """Whether what seems to be asked for is the end of a message that was wrapped: a library's advice."""
     return shown.place.source == asked.place.source and shown.place.line + 1 == asked.place.line
 
 
 def _plain(value: str) -> str:
-    """Return a value as libraries compare it."""
     return value.strip(" \"'.").casefold()
 
 

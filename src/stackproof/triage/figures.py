@@ -59,35 +59,27 @@ def _losses(training: Training) -> Iterator[Oddity]:
 
 
 def _rewarded(training: Training) -> bool:
-    """Whether a policy is trained by rewards: its loss is 0 where all answers are equally good, and at the first step by definition."""
     return any(name.partition("/")[0] in ("reward", "rewards", "kl") for name in training.series)
 
 
 def _faded(losses: list[float]) -> bool:
-    """Whether what was logged before the first 0 was nearly 0: a model that knows its data by heart, in so many decimals."""
     return bool(losses) and max(losses[-_NEARLY_STEPS:]) < _NEARLY
 
 
 def _learning_rates(training: Training) -> Iterator[Oddity]:
     rates = training.series.get("learning_rate", [])
     if len(rates) > 1 and not any(rates):
-        yield Oddity(
-            "rate-zero", True, f"the learning rate is 0 in all {len(rates)} logged steps: the optimiser never steps"
-        )
+        yield Oddity("rate-zero", True, f"the learning rate is 0 in all {len(rates)} steps: the optimiser never steps")
     elif len(rates) >= _FEWEST and all(before < after for before, after in pairwise(rates)):
-        yield Oddity(
-            "warm-up-unending",
-            False,
-            f"the learning rate still rises at the last of {len(rates)} logged steps: warm-up never ends",
-        )
+        sentence = f"the learning rate still rises at the last of {len(rates)} logged steps: warm-up never ends"
+        yield Oddity("warm-up-unending", False, sentence)
 
 
 def _skipped(training: Training) -> Iterator[Oddity]:
     skipped, steps = training.series.get("skipped", []), training.series.get("global_step", [])
     if skipped and steps and skipped[-1] >= steps[-1] > 1:
-        yield Oddity(
-            "all-steps-skipped", True, f"all {steps[-1]:.0f} steps were skipped: gradients overflow at every loss scale"
-        )
+        sentence = f"all {steps[-1]:.0f} steps were skipped: gradients overflow at every loss scale"
+        yield Oddity("all-steps-skipped", True, sentence)
 
 
 def _rate(training: Training) -> Iterator[Oddity]:
@@ -99,19 +91,16 @@ def _rate(training: Training) -> Iterator[Oddity]:
         return
     first, second, third, last = (median(speeds[n * size : (n + 1) * size]) for n in range(4))
     if last > _SAG * second:
-        yield Oddity(
-            "rate-sags", False, f"the rate sags: the last quarter is {last / second:.2f} times slower than the second"
-        )
+        sentence = f"the rate sags: the last quarter is {last / second:.2f} times slower than the second"
+        yield Oddity("rate-sags", False, sentence)
     if first > _SAG * last and first >= second >= third > _SETTLED * last:
-        yield Oddity(
-            "never-settles",
-            False,
-            f"the rate never settles: in its last quarter the run is still {third / last:.2f} times faster than before",
+        sentence = (
+            f"the rate never settles: its last quarter is still {third / last:.2f} times faster than the one before"
         )
+        yield Oddity("never-settles", False, sentence)
 
 
 def _seconds_per_step(progress: list[Progress]) -> list[float]:
-    """Return seconds per step between the states of a progress bar, which shows whole seconds only: over several seconds each."""
     found: list[float] = []
     last = progress[0] if progress else None
     for state in progress[1:]:
@@ -321,7 +310,6 @@ def read(evidence: Evidence) -> Training | None:
 
 
 def _speaker(hits: list[Hit]) -> Iterator[Hit]:
-    """Yield, of each kind of line, the hits of the writer that wrote most of them, in order."""
     counts: dict[Kind, Counter[Who]] = {}
     for hit in hits:
         counts.setdefault(tuple(hit.groups), Counter())[hit.who] += 1
@@ -356,7 +344,6 @@ def number(text: str) -> float | None:
 
 
 def _main_loop(bars: list[Hit], total: float | None) -> list[Progress]:
-    """Return the states of the bar that counts optimiser steps: the one whose total is known, else the one drawn most often."""
     states = [_state(hit) for hit in bars]
     counts = Counter(state.of for state in states)
     if not counts:

@@ -137,12 +137,10 @@ def parse(raw: str) -> Line:
 
 
 def _bar(text: str) -> re.Match[str] | None:
-    """Return a progress bar that something was written behind; most have nothing there."""
     return _BAR.match(text) if "<" in text and not text.rstrip().endswith("]") else None
 
 
 def _plain(raw: str) -> str:
-    """Return the line without escape sequences, and without a web page's marks."""
     text = _ESCAPES.sub("", _unwrapped(raw) if raw.startswith('{"log":"') else raw)
     if "<" in text and _TAGS.search(text):
         text = _TAGS.sub("", text)
@@ -150,7 +148,6 @@ def _plain(raw: str) -> str:
 
 
 def _unwrapped(raw: str) -> str:
-    """Return the line of which Docker's driver `json-file` made an object."""
     found = _DOCKER.match(raw)
     try:
         return str(json.loads(found[1], strict=False)) if found else raw
@@ -159,7 +156,6 @@ def _unwrapped(raw: str) -> str:
 
 
 def _from_traceback(text: str) -> str:
-    """Return the line from the head of a traceback on: bars and names of loggers stand before it."""
     found = _BEGINS.search(text) if "Traceback (most" in text else None
     if found is None or not text[: found.start()].strip(" |+") or _NAMED.match(text) or text[:1] in _BOX:
         return text
@@ -246,14 +242,12 @@ class _Reader:
         return bool(self.first) and number - self.at > _NEAR
 
     def _ends_named(self, text: str, number: int) -> bool:
-        """IPython names the exception in its first line, and again when it is through."""
         if text == self.name or text.startswith(f"{self.name}:"):
             self.found, self.at = text.strip(), number
             return True
         return False
 
     def _speaks(self, text: str, number: int) -> bool:
-        """Take a line that is not indented: the exception, or something that was written in between."""
         if text.startswith(_LINK):
             return True
         if not self.first and not text.startswith("Traceback (most"):
@@ -265,7 +259,6 @@ class _Reader:
         return False
 
     def _goes_on(self, text: str) -> bool:
-        """Take the message of an exception whose first line holds only its name."""
         self.found = f"{self.found} {text}".strip()
         return bool(text)
 

@@ -160,7 +160,6 @@ def _expand(argument: str) -> Iterator[tuple[str, Source]]:
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Source]]:
-    """Yield what looks like a log below a folder, in order of name."""
     paths = sorted(Path(where) / name for where, _, names in os.walk(folder) for name in names if _is_log(name))
     regular = [path for path in paths if _is_regular(path)]
     if not regular:
@@ -176,7 +175,6 @@ def _is_log(name: str) -> bool:
 
 
 def _is_regular(path: Path) -> bool:
-    """Whether it is a file with something in it; a pipe or a device in a folder would wait for ever."""
     try:
         found = path.stat()
     except OSError:
@@ -185,7 +183,6 @@ def _is_regular(path: Path) -> bool:
 
 
 def _source(path: Path) -> tuple[str, Source]:
-    """Return the log and the name of its run; a log that names no rank is a run of its own."""
     text = path.as_posix()
     bare = text.removesuffix(".gz")
     for pattern in _NAMES:
@@ -197,7 +194,6 @@ def _source(path: Path) -> tuple[str, Source]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Sort numbers in names as numbers."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d{1,18})", text)]
 
 
@@ -246,7 +242,6 @@ def windows(stream: Readable) -> Iterator[Window]:
 
 
 def _cut(data: bytes, start: int) -> int:
-    """Return where the window ends: after a line with enough behind it, or within one that is too long."""
     limit = len(data) - AHEAD
     newline = data.rfind(b"\n", start, max(start, limit))
     if newline >= 0:
@@ -287,7 +282,6 @@ class Unzipped:
         return text
 
     def _begins_member(self) -> bool:
-        """Go on with a further member, as concatenated files have; padding of zeros is no member."""
         self._rest = self._rest.lstrip(b"\0")
         if not self._rest:
             return False

@@ -14,7 +14,6 @@ COUNTED = 500
 """After so many hits in a file a probe is sated: its texts are looked for no longer, except at the end of the file."""
 _RANKS = 4096
 _GOES_ON = re.compile(r"\d|\.\d|[eE][+-]?\d")
-_TIED = re.compile(r"(?<![\[\\])\^|\\A|\(\?<[=!]")  # ^, \A, looking back
 
 Groups = Mapping[str, str]
 Who = tuple[str, int]
@@ -53,11 +52,6 @@ class Probe:
     """Whether it looks at the line as it stands, prefixes and all."""
     whole: bool = False
     """Whether a match must not begin or end within a number: 0.0 is not found in 0.023."""
-
-    @cached_property
-    def loose(self) -> bool:
-        """Whether it can be tried on a line as it stands, prefixes and all, because nothing ties it to the line's beginning."""
-        return self.span == 1 and not self.raw and not any(_TIED.search(pattern.pattern) for pattern in self.patterns)
 
     @cached_property
     def blind(self) -> bool:

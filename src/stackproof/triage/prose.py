@@ -43,7 +43,7 @@ _CODE = re.compile(
     r"|.*(?:[{(\[]|[})\]][;,]|;|[\"'],|\):)$|\s+(?:#|//) |#!|#SBATCH|set -|trap |srun |export |@@ |diff --git |(?:---|\+\+\+) [ab]/"
 )
 _RAN = re.compile(
-    r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|\d+%\||it/s\]|\w+Warning: |>>> |\$ "
+    r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|\d+%\||it/s\]|\w+Warning: |>>> |\$ |\| (?:Fail|Warning: GPU)"
 )
 _STATEMENT = re.compile(
     r"[-+>\s]*(?:raise|throw|print\(|assert|echo|trap|logg(?:er|ing)\.\w+\(|warnings\.warn|return|RUN)\s?['\"(\w]|[\w.-]+[=<>]\S* +# "
@@ -106,13 +106,11 @@ def read(data: bytes) -> Document | None:
 
 
 def _notebook(data: bytes) -> Document:
-    """Of a notebook's file only the outputs of its cells were printed."""
     found = [(0, "prose"), *((hit.start(), _OUTPUTS[hit[1]]) for hit in _SECTION.finditer(data))]
     return Document(tuple(begin for begin, _ in found), tuple(kind for _, kind in found))
 
 
 def _parts(data: bytes) -> Iterator[_Part]:
-    """Yield fenced blocks and paragraphs."""
     fenced, texts, begin, position = False, list[str](), 0, 0
     for raw in data.split(b"\n"):
         text = raw.decode("utf-8", "replace")
@@ -130,7 +128,6 @@ def _parts(data: bytes) -> Iterator[_Part]:
 
 
 def _is_source(texts: Sequence[str]) -> bool:
-    """Whether it is a program's text, of which nothing was run."""
     if len(texts) < _FEWEST_CODE or any(_RAN.search(text) for text in texts):
         return False
     return sum(bool(_CODE.match(text)) for text in texts) >= _MOSTLY * len(texts)

@@ -108,7 +108,6 @@ def report(run: Run, expected: Sequence[str] = ()) -> Report:
 
 
 def _check_readable(evidence: Evidence) -> None:
-    """Refuse to call clean what says nothing: empty files, and files that are no text."""
     names = ", ".join(file.name for file in evidence.files[:3])
     if not any(file.bytes for file in evidence.files):
         damage = next((file.damage for file in evidence.files if file.damage), "is empty")
@@ -174,7 +173,6 @@ def headline(report: Report) -> tuple[str, str]:
 
 
 def _unharmed(report: Report) -> tuple[str, str]:
-    """Where nothing failed: what shows the good end, or what the logs end with instead of one."""
     lines = f"{sum(file.lines for file in report.evidence.files)} lines of {len(report.evidence.files)} file(s)"
     if report.clean and report.judgement.end:
         return (
@@ -303,7 +301,6 @@ def _figures(report: Report) -> dict[str, Figure]:
 
 
 def _provenance(reports: Sequence[Report]) -> dict[str, Figure]:
-    """Return the facts of the first log that holds each; a foreign environment is never a pinned one."""
     facts: dict[str, Figure] = {"pinned": False, "stackproof": __version__, "read from": "logs"}
     for report in reports:
         for row in report.shown:

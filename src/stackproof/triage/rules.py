@@ -51,7 +51,6 @@ def _sentence(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Refuse a text that is found everywhere or nowhere."""
     if len(text.encode()) < SHORTEST or "\n" in text or "\r" in text:
         raise ValueError(f"has {text!r}; a text stands on one line and has at least {SHORTEST} bytes")
     return text
@@ -66,7 +65,6 @@ def _pattern(pattern: str) -> str:
 
 
 def _found_by_text(pattern: str) -> str:
-    """Refuse a pattern that cannot be looked for by its bytes first."""
     if not search.texts_of(_pattern(pattern)):
         raise ValueError(f"has {pattern!r}, which need not contain any fixed text of {SHORTEST} letters; add one")
     return pattern
@@ -83,7 +81,6 @@ FoundByText = Annotated[str, Parsed(_found_by_text)]
 
 
 def _fixed(patterns: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Return fixed texts of which every match of any of the patterns has one."""
     return tuple(text for pattern in patterns for text in search.texts_of(pattern))
 
 

@@ -92,13 +92,11 @@ class _Plans:
 
 @lru_cache(maxsize=4)
 def _whole(texts: tuple[bytes, ...]) -> Plan:
-    """Return a plan for all texts; it serves short logs and the ends of long ones, whose bytes are about as frequent as the texts'."""
     return Plan(texts, b" ".join(texts))
 
 
 @lru_cache(maxsize=4)
 def _shapes(plan: Plan) -> Shapes:
-    """Return what is known of the shapes of short logs and the ends of long ones: those of a run's ranks are alike."""
     return Shapes(plan, b" ".join(plan.texts))
 
 
@@ -151,7 +149,6 @@ class _Reader:
     def _offer_all(
         self, window: Window, counted: int, found: Iterable[tuple[int, int, Sequence[bytes]]], by_text: ByText
     ) -> None:
-        """Show lines to the probes of their texts, with their numbers."""
         line = window.line - window.data.count(b"\n", counted, window.start)
         for begin, end, texts in found:
             if begin > counted:
@@ -160,7 +157,6 @@ class _Reader:
             self._offer(_Spot(window, begin, end, line), texts, by_text)
 
     def _lines(self, window: Window, shapes: Shapes, plan: Plan) -> Iterator[tuple[int, int, Sequence[bytes]]]:
-        """Yield the lines that hold what is looked for: where each begins and ends, and its texts."""
         known = shapes.lines(window)
         if known is None:
             yield from self._found(plan, window, window.start, window.end)
@@ -176,13 +172,11 @@ class _Reader:
     def _found(
         self, plan: Plan, window: Window, position: int, last: int
     ) -> Iterator[tuple[int, int, Sequence[bytes]]]:
-        """Search a part of the window."""
         while found := plan.find(window.data, position, last):
             begin, position = _bounds(window.data, found[0])
             yield begin, position, _texts(plan, window.data, found, position)
 
     def _offer(self, spot: _Spot, texts: Sequence[bytes], by_text: ByText) -> None:
-        """Show the line to the probes of its texts."""
         raw = spot.window.data[spot.begin : spot.end]
         shape = hash(raw.translate(SHAPE))
         through = self.plans.barren.setdefault(shape, set())
@@ -191,11 +185,6 @@ class _Reader:
         if not asked:
             return
         text = raw.decode("utf-8", "replace")
-        if not any(not probe.loose or probe.match(text) for probe in asked.values()) and "\x1b" not in text:
-            for probe in asked.values():
-                self._pass(probe)
-            through.update(probe.key for probe in asked.values() if probe.blind)
-            return
         found: set[str] = set()
         for part, own_text in enumerate(lines.split(text)):
             line = lines.parse(own_text)
@@ -203,7 +192,6 @@ class _Reader:
         through.update(probe.key for probe in asked.values() if probe.blind and probe.key not in found)
 
     def _wants(self, probe: Probe, spot: _Spot) -> bool:
-        """Whether a line is worth a look, now: not for one that has seen enough, and later for one that wants the last lines."""
         if probe.key in self.plans.full or not (spot.window.last or self.counts[probe.key] < probe.counted):
             return False
         if probe.edge and self.counts[probe.key] >= probe.edge:
@@ -240,7 +228,6 @@ class _Reader:
         return True
 
     def _pass(self, probe: Probe) -> None:
-        """Note that the probe looked in vain."""
         if probe.frugal:
             self._count(probe)
 
@@ -249,7 +236,6 @@ class _Reader:
         self.sated = self.sated or self.counts[probe.key] == probe.counted
 
     def _only_mentioned(self, probe: Probe, spot: _Spot, at: int) -> bool:
-        """Whether a sentence or a recipe of a document says so, and no program: libraries speak in sentences, too, but from their start."""
         if self.document is None:
             return False
         position = spot.window.offset + spot.begin
@@ -260,7 +246,6 @@ class _Reader:
         return lines.follow(line, spot.line, spot.after(None, _BLOCK_LINES))
 
     def _who(self, line: Line) -> Who:
-        """Name the writer: the line's own rank is better than its file's, which is better than a process."""
         if line.rank is not None:
             return "rank", line.rank
         if self.source.rank is not None:
@@ -300,7 +285,6 @@ class _Spot:
 
 
 def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> list[bytes]:
-    """Return the texts that the rest of the line holds."""
     texts: dict[bytes, None] = {}
     while found:
         position, candidates = found
@@ -310,7 +294,6 @@ def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> list[bytes
 
 
 def _end(data: bytes) -> int:
-    """Return where the last lines of a file begin."""
     begin = len(data)
     for _ in range(LATE):
         begin = data.rfind(b"\n", 0, max(begin, 0))
@@ -320,19 +303,16 @@ def _end(data: bytes) -> int:
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether few bytes are control characters that no log has."""
     return len(data.translate(None, _IN_LOGS)) <= _MOST_CONTROL * len(data)
 
 
 def _tail(window: Window) -> tuple[str, ...]:
-    """Return the last lines that say something."""
     rows = window.data[-_TAIL_BYTES:].replace(b"\r", b"\n").decode("utf-8", "replace").split("\n")
     texts = (text for row in reversed(rows) if (text := lines.parse(row).text.strip()))
     return tuple(itertools.islice(texts, _TAIL_LINES))[::-1]
 
 
 def _bounds(data: bytes, position: int) -> tuple[int, int]:
-    """Return where the line around `position` begins and ends; of a very long one, a part. A carriage return ends a line, too."""
     first, last = max(0, position - LONGEST), position + LONGEST
     begin = max(data.rfind(b"\n", first, position), data.rfind(b"\r", first, position)) + 1
     ends = [found for found in (data.find(b"\n", position, last), data.find(b"\r", position, last)) if found >= 0]

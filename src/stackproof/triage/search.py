@@ -36,7 +36,6 @@ def texts_of(pattern: str) -> tuple[bytes, ...]:
 
 
 def _best(found: Iterable[Texts]) -> Texts:
-    """Return the alternatives whose shortest text is longest."""
     usable = [texts for texts in found if texts and _size(texts) >= SHORTEST]
     return max(usable, key=_size, default=())
 
@@ -46,7 +45,6 @@ def _size(texts: Texts) -> int:
 
 
 def _alternatives(items: Iterable[Any]) -> list[Texts]:
-    """Return sets of texts; of each set every match contains one."""
     found: list[Texts] = []
     run = ""
     for operator, argument in items:
@@ -60,7 +58,6 @@ def _alternatives(items: Iterable[Any]) -> list[Texts]:
 
 
 def _inner(operator: Any, argument: Any) -> Sequence[Texts]:
-    """Return what a group, a repetition or a choice contributes; what may be absent contributes nothing."""
     if operator is _constants.SUBPATTERN:
         return [] if argument[1] & re.IGNORECASE else _alternatives(argument[3])
     if operator in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
@@ -135,7 +132,6 @@ class Shapes:
         return self._holding(keys, shapes, window) if self._wanted else iter(())
 
     def _learn(self, new: dict[int, bytes], window: Window) -> None:
-        """Look at the shapes that are new."""
         if sum(map(len, new.values())) > _NEW * (window.end - window.start) and len(new) > _FEW:
             self._patience = _PATIENCE
         self._seen.update(new)
@@ -148,7 +144,6 @@ class Shapes:
                 self._wanted[hash(text[begin:position])] = held
 
     def _held(self, text: bytes, found: Found | None, end: int) -> tuple[bytes, ...]:
-        """Return all texts that a shape may hold."""
         held: dict[bytes, None] = {}
         while found:
             held.update((text, None) for shape in found[1] for text in self._originals[shape])
@@ -158,7 +153,6 @@ class Shapes:
     def _holding(
         self, keys: list[int], shapes: list[bytes], window: Window
     ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
-        """Yield the lines whose shape may hold texts that the window has; all but those few are passed over without Python's loop."""
         wanted, data = self._here(set(keys), window), window.data
         held = list(map(wanted.get, keys))
         if not any(held):
@@ -169,7 +163,6 @@ class Shapes:
                 yield end - size, end, found
 
     def _here(self, keys: set[int], window: Window) -> dict[int, tuple[bytes, ...]]:
-        """Return which shapes may hold which texts in this window: one that has no `exit code: 137` needs no look at `exit code: 0`."""
         wanted = {key: self._wanted[key] for key in keys & self._wanted.keys()}
         several = {text for held in wanted.values() for text in held}
         here = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
@@ -213,7 +206,6 @@ class Plan:
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes] | None:
-        """Made when it is first used: a plan takes some 20 ms to compile, and a log of few shapes never needs most of them."""
         return re.compile(_alternation(self._anchors)) if self.texts else None
 
     def find(self, data: bytes, start: int, end: int) -> Found | None:
@@ -228,7 +220,6 @@ class Plan:
         return None
 
     def _candidates(self, matched: bytes) -> tuple[tuple[bytes, int], ...]:
-        """Return the texts whose anchor begins with what matched, and where in them it does."""
         if matched not in self._seen:
             rows = (texts for anchor, texts in self._anchors.items() if anchor.startswith(matched))
             self._seen[matched] = tuple(text for texts in rows for text in texts)
@@ -236,13 +227,11 @@ class Plan:
 
 
 def _weights(sample: bytes) -> list[int]:
-    """Return how often each byte occurs in a sample of the log."""
     counts = Counter(sample)
     return [counts.get(byte, 0) + _UNSEEN for byte in range(256)]
 
 
 def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
-    """Return a light set of bytes of which every text has one, early enough to leave an anchor of three bytes (greedy set cover)."""
     choices = {text: set(text[: 1 - SHORTEST]) for text in texts}
     left, chosen = set(texts), set[int]()
     while left:
@@ -257,12 +246,10 @@ def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
 
 
 def _anchor(text: bytes, first: set[int], weights: list[int]) -> int:
-    """Return where in the text the rarest of the chosen bytes is."""
     return text.index(min(set(text[: 1 - SHORTEST]) & first, key=lambda byte: (weights[byte], byte)))
 
 
 def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
-    """Return a pattern for any of the texts, found by their anchors; those that begin alike share the beginning."""
     root: dict[Any, Any] = {}
     for anchor, texts in anchors.items():
         node = root
@@ -273,7 +260,6 @@ def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
 
 
 def _branches(node: dict[Any, Any]) -> bytes:
-    """Return the pattern for what may follow; where a text ends, look back whether its beginning is there, too."""
     parts = list(node.get(_ENDS, ()))
     if b"" in parts:  # what goes on from here is found with it
         return b""

@@ -20,9 +20,8 @@ _EXITED = "it ended with "
 _STOPPED = re.compile(
     r"\b(?:[Rr]eceived|[Gg]ot) (?:signal )?SIG|^raised (?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b"
 )
-_WARNING = re.compile(
-    r"\b[A-Z]\w*Warning: |(?<!NCCL )\bWARN(?:ING)?\b|(?:^|: )W(?:\d{3,4})? |\[W[ :\d]|\bWarning +[A-Z]\w+ "
-)
+_WARNING = re.compile(r"\b[A-Z]\w*Warning: |(?<!NCCL )\bWARN(?:ING)?\b|(?:^|: )W(?:\d{3,4})? |\[W[ :\d]")
+_EVENT = re.compile(r"\bWarning +[A-Z]\w+ ")  # of Kubernetes
 _STEPS = 3
 """So many signs of work after an exception show that somebody handled it; another rank may print one or two before it waits."""
 _AT_ONCE, _HANDLED_WITHIN = 3, 60  # lines after a failure within which somebody says that it was dealt with
@@ -43,11 +42,12 @@ class Survival:
 
     def outlived(self, row: Incident) -> bool:
         """Whether the run went on after it: somebody handled it, it was a warning, or somebody wanted the end."""
-        if self._lasts(row) or (row.hint and row.general and self.end):
-            return not self._lasts(row)
+        if self._lasts(row):
+            return False
         mild = not row.hint and (all(_WARNING.search(hit.text) for hit in row.hits) or self._dealt_with(row, _AT_ONCE))
+        event = all(_EVENT.search(hit.text) for hit in row.hits)
         end = self.end if mild or _stopped(row) else self._done
-        return self._reached(end, row) or self._went_on(row, 1 if mild or row.hint else _STEPS)
+        return self._reached(end, row) or self._went_on(row, 1 if mild or row.hint or event else _STEPS)
 
     def disputed(self, rows: list[Incident]) -> bool:
         """Whether nothing but complaints is left, and somebody says later that all is well."""
@@ -58,19 +58,16 @@ class Survival:
         return all(hit.place < self._restarts.get(hit.place.source, hit.place) for hit in row.hits)
 
     def _lasts(self, row: Incident) -> bool:
-        """Whether it remains however the run ends: wrong results, a full card that nobody dealt with, dead processes and engines."""
         if row.title.startswith((_ENDED, _EXITED)) and not _stopped(row):
             return True
         return row.lasting and not self._dealt_with(row, _HANDLED_WITHIN)
 
     def _dealt_with(self, row: Incident, within: int) -> bool:
-        """Whether somebody says so, soon after it."""
         last = max(hit.place for hit in row.hits)
         dealt = (hit.place for hit in of_role(self._evidence, rules.HANDLED) if hit.place.source == last.source)
         return any(0 <= place.line - last.line <= within for place in dealt)
 
     def _reached(self, end: Hit | None, row: Incident) -> bool:
-        """Whether a good end in the same file comes after it, and nothing else that fails."""
         if end is None or end.place.source != row.first.place.source or _other_rank(end, row):
             return False
         later = [other for other in self._candidates if other.first.place > end.place]
@@ -79,7 +76,6 @@ class Survival:
         return not later and end.place > row.hits[0].place and not self._dies_after(end.place)
 
     def _went_on(self, row: Incident, least: int) -> bool:
-        """Whether the same file shows work after it, and no end of a process after that."""
         last = max(hit.place for hit in row.hits)
         work = [hit for hit in self._work(least == 1) if hit.place.source == last.source and hit.place > last]
         if len(work) < least or all(_other_rank(hit, row) for hit in work):
@@ -99,7 +95,6 @@ class Survival:
 
     @cached_property
     def _restarts(self) -> dict[int, Position]:
-        """Where the last run begins, by file: what is printed once at a start comes again, a failure lies between, and something after."""
         failed = [*self._deaths, *(row.first.place for row in self._candidates)]
         shown = [*failed, *map(_place, self._work(weak=False)), *([self.end.place] if self.end else [])]
         found: dict[int, Position] = {}
@@ -117,14 +112,12 @@ def _place(hit: Hit) -> Position:
 
 
 def _late(evidence: Evidence, hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits that stand at the end of a whole file."""
     files = evidence.files
     ends = {n: file.lines - LATE for n, file in enumerate(files) if not file.damage}
     return [hit for hit in hits if hit.place.line >= ends.get(hit.place.source, math.inf)]
 
 
 def _reached(evidence: Evidence) -> Iterator[Hit]:
-    """Yield the last state of each counter if all of them are at their end: epochs, steps, the bar that is drawn most often."""
     ends: list[Hit] = []
     for ending in (row for row in rules.endings() if row.role == rules.COUNTER):
         tally = evidence.tally(ending.probe.key)
@@ -141,11 +134,9 @@ def _reached(evidence: Evidence) -> Iterator[Hit]:
 
 
 def _stopped(row: Incident) -> bool:
-    """Whether somebody told it to stop: a server has no other end."""
     said = row.first.block.exception if row.first.block else ""
     return bool(not row.signature and (_STOPPED.search(row.first.text) or _STOPPED.search(f"raised {said}")))
 
 
 def _other_rank(hit: Hit, row: Incident) -> bool:
-    """Whether a line is of a rank that it did not happen to."""
     return hit.who[0] == "rank" and row.who[0][0] == "rank" and hit.who not in row.who

@@ -118,7 +118,6 @@ def _failures(label: str, rows: Sequence[Incident], report: Report, console: Con
 
 
 def _mentioned(report: Report, console: Console) -> None:
-    """What a document speaks of, which no program printed."""
     hits = sorted(
         (hit for tally in report.evidence.mentioned.values() for hit in tally.kept), key=lambda hit: hit.place
     )
