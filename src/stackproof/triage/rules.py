@@ -13,7 +13,7 @@ from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import PLACE, Key, OneOf, Parsed, Table, Wrong
 from stackproof.triage import search
-from stackproof.triage.probes import KEPT, Probe, compiled
+from stackproof.triage.probes import COUNTED, KEPT, Probe, compiled
 from stackproof.triage.search import SHORTEST
 
 SIGNATURES = DATA / "signatures"
@@ -209,6 +209,8 @@ class Ending(Searched):
             raw=self.raw,
             timed=self.role not in (COUNTER, START, HANDLED, FINISHED, CLAIMED),
             edge=_EDGE if self.role == COUNTER else 0,
+            counted=KEPT if self.role == COUNTER else COUNTED,
+            frugal=self.role == COUNTER,
             late=self.role in (FINISHED, CLAIMED) or (self.role == HINT and self.weak),
         )
 

@@ -86,8 +86,12 @@ class _Plans:
 
     def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
         """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
+
+        def wanted(probe: Probe) -> bool:
+            return counts[probe.key] < probe.counted and probe.key not in self.full
+
         rows = self.by_text.items()
-        return Plan((text for text, own in rows if any(counts[probe.key] < probe.counted for probe in own)), sample)
+        return Plan((text for text, own in rows if any(map(wanted, own))), sample)
 
 
 @lru_cache(maxsize=4)
@@ -183,6 +187,10 @@ class _Reader:
         own = (probe for text in texts for probe in by_text[text] if probe.key not in through)
         asked = {probe.key: probe for probe in own if self._wants(probe, spot)}
         if not asked:
+            if self.shapes is not self.plans.shapes and through.issuperset(
+                p.key for text in texts for p in by_text[text]
+            ):
+                self.shapes.forget(shape)
             return
         text = raw.decode("utf-8", "replace")
         found: set[str] = set()
@@ -196,6 +204,7 @@ class _Reader:
             return False
         if probe.edge and self.counts[probe.key] >= probe.edge:
             self.held.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
+            self._count(probe)
             return False
         return True
 
@@ -224,6 +233,7 @@ class _Reader:
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
         if probe.sample and not mentioned and len(tally.kept) >= probe.kept:
             self.plans.full.add(probe.key)
+            self.sated = True
         self._count(probe)
         return True
 

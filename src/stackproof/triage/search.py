@@ -118,6 +118,10 @@ class Shapes:
         self._wanted = {key: held for key, held in rows if held}
         self._originals = {shape: [text for text in held if text in left] for shape, held in self._originals.items()}
 
+    def forget(self, shape: int) -> None:
+        """Look no longer at lines of a shape."""
+        self._wanted.pop(shape, None)
+
     def lines(self, window: Window) -> Iterator[tuple[int, int, tuple[bytes, ...]]] | None:
         """Yield the lines that hold texts: begin, end, which; None where most lines are new, and looking at shapes does not help."""
         if self._patience:
