@@ -33,7 +33,7 @@ _ANY = f"{_DIGITS}{_LOWER}{_UPPER}_.-"
 _PREFIXES = tuple(
     (begins, re.compile(pattern))
     for begins, pattern in (
-        (" [", r" {0,2}\[rank(?P<rank>\d{1,6})\]:? ?"),
+        (" [", r" {0,2}\[(?:rank|w)(?P<rank>\d{1,6})\]:? ?"),
         ("[", r"\[(?!Rank|rank)[A-Za-z_]+(?P<rank>\d{1,6})\]:"),
         ("[", r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),
         ("[", r"\[(?P<rank>\d{1,3})\] (?!MPI startup)(?=\S| {2})|\[\d{4,9}\] (?=\S)"),

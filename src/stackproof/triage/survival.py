@@ -21,6 +21,11 @@ _STOPPED = re.compile(
     r"\b(?:[Rr]eceived|[Gg]ot) (?:signal )?SIG|^raised (?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b"
 )
 _WARNING = re.compile(r"\b[A-Z]\w*Warning: |(?<!NCCL )\bWARN(?:ING)?\b|(?:^|: )W(?:\d{3,4})? |\[W[ :\d]")
+_PASSED = r"(?<!not )(?<!not be )(?<!never )\b(?:resolved|recovered|resuming|retried|sent help message)\b"
+_LEVEL = r"\b(?:ERROR|FATAL|CRITICAL)\b|(?:^|: |\[)[EF](?:\d{3,4})? "
+_QUIET = re.compile(
+    rf"^(?!.*(?:{_LEVEL}))(?:.*(?:{_WARNING.pattern}|{_PASSED}|: [WI] \S+:\d+\]|help / error messages))"
+)
 _EVENT = re.compile(r"\bWarning +[A-Z]\w+ ")  # of Kubernetes
 _STEPS = 3
 """So many signs of work after an exception show that somebody handled it; another rank may print one or two before it waits."""
@@ -44,6 +49,8 @@ class Survival:
         """Whether the run went on after it: somebody handled it, it was a warning, or somebody wanted the end."""
         if self._lasts(row):
             return False
+        if self._quiet(row):
+            return True
         mild = not row.hint and (all(_WARNING.search(hit.text) for hit in row.hits) or self._dealt_with(row, _AT_ONCE))
         event = all(_EVENT.search(hit.text) for hit in row.hits)
         end = self.end if mild or _stopped(row) else self._done
@@ -56,6 +63,15 @@ class Survival:
     def in_earlier_run(self, row: Incident) -> bool:
         """Whether the same file shows a new start after it, and what became of that."""
         return all(hit.place < self._restarts.get(hit.place.source, hit.place) for hit in row.hits)
+
+    def _quiet(self, row: Incident) -> bool:
+        """Whether it is a warning of no signature, or says itself that it passed, in a log that shows that the work was done."""
+        if row.signature or not row.hint or not all(_QUIET.search(hit.text) for hit in row.hits):
+            return False
+        place = row.first.place
+        return bool(
+            self.end and self.end.place.source == place.source and not self._dies_after(min(place, self.end.place))
+        )
 
     def _lasts(self, row: Incident) -> bool:
         if row.title.startswith((_ENDED, _EXITED)) and not _stopped(row):
