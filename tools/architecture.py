@@ -111,7 +111,9 @@ def surface(package: Path = PACKAGE) -> list[str]:
     for path in sorted(package.glob("api/[a-z]*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "typing"]
-        names = sorted({f"`{alias.name}`" for node in found for alias in node.names}, key=str.lower)
+        names = sorted(
+            {f"`{alias.name}`" for node in found for alias in node.names}, key=lambda name: (name.lower(), name)
+        )
         rows.append(f"| `{path.stem}` | {ast.get_docstring(tree)} | {', '.join(names)} |")
     return rows
 
