@@ -167,7 +167,9 @@ def _add_tests(name: str, rows: Sequence[Row]) -> None:
         _call(session, python, "pytest", "-p", "no:benchmark", *words, *session.posargs, **env)
 
     session_of_tests.__doc__ = row["summary"]
-    _session(name, *(() if name == "tests" else ("long",)), python=False)(session_of_tests)
+    _session(name, *(() if name == "tests" else ("long",)), **({} if "groups" in row else {"python": False}))(
+        session_of_tests
+    )
 
 
 for _row, _tags in _rows("verb"):
