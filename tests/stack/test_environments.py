@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import environments, lockfile, stacks
+from stackproof.stack import environments, installed_files, lockfile, stacks
 
 from .. import fakes
 from .conftest import Sandbox
@@ -220,6 +222,39 @@ def test_package_that_cannot_be_had_is_refused(sandbox: Sandbox, wheels: Path) -
         environments.prepare(stack, silent)
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
+
+
+def test_damage_in_place_does_not_turn_green_by_rebuilding(
+    sandbox: Sandbox, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", {**fakes.TORCH, "torch/table.json": "[1]"})))
+    site = environments.site_packages(environments.prepare(stack, silent).parent.parent)
+    for name, cached in (("torch/version.py", False), ("torch/table.json", True)):
+        with (site / name).open("a", encoding="utf-8") as stream:
+            stream.write(" ")
+        (said,) = installed_files.compare(site, environments.stamp(environments.location(stack)), deep=True)[1]
+        assert name in said and "`uv cache clean torch`" in said
+        shutil.rmtree(environments.location(stack))
+        if cached:
+            with pytest.raises(EnvironmentMismatchError, match=r"torch/table\.json.*`uv cache clean torch`"):
+                environments.prepare(stack, silent)
+            fakes.run([str(environments.find_uv()), "cache", "clean", "torch"])
+        environments.prepare(stack, silent)
+        assert installed_files.compare(site, environments.stamp(environments.location(stack)), deep=True)[1] == []
+
+
+def test_a_wheel_whose_record_is_wrong_is_taken_as_its_archive_has_it(sandbox: Sandbox, wheels: Path) -> None:
+    path = fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)
+    with zipfile.ZipFile(path) as archive:
+        texts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in texts.items():
+            archive.writestr(name, text + b"Summary: not in RECORD\n" if name.endswith("METADATA") else text)
+    stack = sandbox(fakes.pin(path))
+    environments.prepare(stack, silent)
+    stamp = environments.stamp(environments.location(stack))
+    assert list(stamp[installed_files.FLAWED]) == ["torch-9.1.0.dist-info/METADATA"]  # type: ignore[call-overload]
 
 
 INDEX = '\n[[vendor]]\nname = "torch"\nversion = "9.1.0+x"\nindex = "http://127.0.0.1:9/whl"\n'

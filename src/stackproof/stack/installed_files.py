@@ -15,10 +15,11 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stackproof.base import processes
 from stackproof.base.files import try_read_json, write_atomically
@@ -28,8 +29,8 @@ SEALED = "records"
 """What the stamp of an environment calls the digest over all its RECORDs, taken when it was built."""
 BESIDE = "beside"
 """What it calls the files that were there and in no RECORD, with their hashes."""
-FLAWED = "flawed"
-"""What it calls the files that differ from their own wheel's RECORD, with their hashes: the lock pins the wheel, and it is so."""
+FLAWED = "not as in RECORD"
+"""What it calls the files that differ from their own wheel's RECORD, with package and hash; its archive was seen to hold them so."""
 _CHECKOUT = "stackproof.pth"
 _CHUNK = 1 << 20
 _METADATA = (".dist-info", ".egg-info")
@@ -171,15 +172,15 @@ def compare(
     return Coverage(len(hashed), read, len(rows) - len(hashed), seal is not None, len(flawed), shared.taken), differ
 
 
-def seals(site: Path, store: Path | None = None) -> dict[str, object]:
+def seals(site: Path, store: Path | None = None) -> dict[str, Any]:
     """Return what the stamp of a new environment keeps of its files: its RECORDs' digest, what is ours beside them, wheels' flaws.
 
-    Every file is read once for that, and remembered, so that the first proof need not. Wheels were held against the lock's
-    hashes as they were unpacked: a file that differs from RECORD now differs in the wheel (the METADATA of IPEX 2.8.0 does).
+    Every file is read once for that, and remembered, so that the first proof need not. A flaw is a file that is not as its RECORD says:
+    who builds holds it against the wheel itself.
     """
     rows, hashed, marks = _marked(site)
-    shared = SharedHashes(store)
-    flawed = {path: hash_of(site / path, "sha256") for path, _ in _differences(site, hashed, shared) if marks[path]}
+    shared, owners = SharedHashes(store), {row.path: package_of(row.owner) for row in hashed}
+    flawed = {path: (owners[path], digest_at(site / path)) for path, _ in _differences(site, hashed, shared)}
     shared.keep()
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in flawed}, {})
     beside = {name: hash_of(site / name, "sha256") for name in strays(site, rows)}
@@ -193,9 +194,9 @@ def _marked(site: Path) -> tuple[list[Listed], list[Listed], dict[str, str]]:
     return rows, hashed, {row.path: file_state(f"{site}/{row.path}", row.hash) for row in hashed}
 
 
-def _as_built(site: Path, path: str, flawed: Mapping[str, object]) -> bool:
+def _as_built(site: Path, path: str, flawed: Mapping[str, Sequence[str]]) -> bool:
     """Whether a file that RECORD denies is still what the build found in the wheel."""
-    return path in flawed and (site / path).is_file() and hash_of(site / path, "sha256") == flawed[path]
+    return path in flawed and [digest_at(site / path)] == list(flawed[path])[1:]
 
 
 def _beside(site: Path, rows: list[Listed], stamp: Mapping[str, object]) -> Iterator[str]:
@@ -271,6 +272,16 @@ def _libraries(site: Path, known: set[str]) -> Iterator[str]:
                 yield path
 
 
+def package_of(owner: str) -> str:
+    """Return the canonical name of a distribution, such as `torch-2.8.0`."""
+    return re.sub("[-_.]+", "-", owner.rpartition("-")[0]).lower()
+
+
+def digest_at(path: Path) -> str:
+    """Return a file's SHA-256 as RECORD writes it; empty where there is no file."""
+    return hash_of(path, "sha256") if path.is_file() else ""
+
+
 def hash_of(path: Path, algorithm: str) -> str:
     """Return a file's hash as RECORD writes it."""
     digest = hashlib.new(algorithm)
@@ -289,7 +300,8 @@ def _differences(site: Path, rows: list[Listed], shared: SharedHashes) -> Iterat
     with ThreadPoolExecutor(max_workers=min(8, processes.cores())) as pool:
         for row, said in zip(rows, pool.map(lambda row: _difference(site, row, shared), rows), strict=True):
             if said:
-                yield row.path, f"! {row.owner}: {row.path} {said}"
+                first = f"; before that, `uv cache clean {package_of(row.owner)}`: the cache may hold the same file"
+                yield row.path, f"! {row.owner}: {row.path} {said}{first}"
 
 
 def _difference(site: Path, row: Listed, shared: SharedHashes) -> str:

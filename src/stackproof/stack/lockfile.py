@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,16 +93,16 @@ class Lock:
                 raise _broken(self.path, 0, f"pins {pin.name} to {both} for one interpreter")
         return found
 
-    def hashed_text(self) -> str:
-        """Return the part that `uv pip sync --require-hashes` installs.
+    def hashed_text(self, only: Collection[str] = ()) -> str:
+        """Return the part that `uv pip sync --require-hashes` installs, or these packages of it.
 
         Run it in the lock's folder: a wheel in the wheelhouse is a path relative to that.
         """
-        return "".join(pin.text for pin in self.pins if not pin.unhashed)
+        return "".join(pin.text for pin in self.pins if not pin.unhashed and (not only or pin.name in only))
 
-    def vendor_text(self) -> str:
+    def vendor_text(self, only: Collection[str] = ()) -> str:
         """Return the part without hashes, to be installed by exact version and without dependencies."""
-        return "".join(f"{pin.marked}\n" for pin in self.unhashed)
+        return "".join(f"{pin.marked}\n" for pin in self.unhashed if not only or pin.name in only)
 
 
 def read(path: Path) -> Lock:
