@@ -1,4 +1,8 @@
-"""Models against what their own Python cannot share: closed forms in NumPy, finite differences in float64, and losses that were kept."""
+"""Models against what their own Python cannot share: closed forms in NumPy, finite differences in float64, and losses that were kept.
+
+Not seen: sparse gradients, L-BFGS's line search, and YOLOv8's network as a whole (its layers are held one by one).
+Sizes are small; `sizes` has the large ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Options that users set, over some steps: the gradients of each step are those of one process."""
+"""Options that users set, over some steps: the gradients of each step are those of one process.
+
+Not seen: options without a row, and a step after the 128th that is wrong by its number.
+"""
 
 from __future__ import annotations
 

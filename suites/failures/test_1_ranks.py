@@ -1,4 +1,8 @@
-"""Ranks that fail on purpose: each failure ends in time, the right rank is named for the right reason, and no process is left."""
+"""Ranks that fail on purpose: each failure ends in time, the right rank is named for the right reason, and no process is left.
+
+The rank that hung is the one that entered fewest collectives and does not wait in one itself.
+Not seen: a card that hangs in an earlier kernel while its rank waits.
+"""
 
 from __future__ import annotations
 

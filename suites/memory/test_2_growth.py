@@ -1,4 +1,7 @@
-"""Training steps need no more memory than the first few: of any workload, by whoever counts."""
+"""Training steps need no more memory than the first few: of any workload, by whoever counts.
+
+Growth counts if each of three rounds shows it. Not seen: less than a driver's block a round (2 MiB on NVIDIA), and evaluation.
+"""
 
 from __future__ import annotations
 

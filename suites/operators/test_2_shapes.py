@@ -1,4 +1,7 @@
-"""Sizes, layouts and lengths that break real devices: odd, empty, 0-dim, strided, expanded, channels-last, beyond 2^31 numbers."""
+"""Sizes, layouts and lengths that break real devices: odd, empty, 0-dim, strided, expanded, channels-last, beyond 2^31 numbers.
+
+Not seen: an operator that has no row in operators/shapes.py keeps the layouts of torch's own samples.
+"""
 
 from __future__ import annotations
 

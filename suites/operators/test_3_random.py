@@ -1,4 +1,8 @@
-"""Random operators: range and distribution of a seeded draw, the same bits from the same seed; and memory that is not filled."""
+"""Random operators: range and distribution of a seeded draw, the same bits from the same seed; and memory that is not filled.
+
+Each parameter is right to one per cent, at one false alarm in a million runs.
+Not seen: smaller errors, how thick a tail is beyond 50,000 numbers, and a generator's period.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Values, not only shapes: every class of operators on every regime of numbers, against NumPy and Python's whole numbers."""
+"""Values, not only shapes: every class of operators on every regime of numbers, against NumPy and Python's whole numbers.
+
+Products of small whole numbers and what only moves numbers are compared to the bit.
+Not seen: numbers between those tried, and operators without a row in data/values.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Relations that hold for any operator, on points that a pinned seed draws: no case is written for any."""
+"""Relations that hold for any operator, on points that a pinned seed draws: no case is written for any.
+
+Not seen: what both ways do wrong alike. Known exceptions are rows of data/relations.toml, each with a link and an end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The card serves its operators itself: none that a step of training sends it is computed by the host in silence."""
+"""The card serves its operators itself: none that a step of training sends it is computed by the host in silence.
+
+Not seen: operators that no workload uses, and one that the host computes now and then or for some sizes alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Gradients under autocast, each parameter for itself, against float64: none hides behind the whole gradient."""
+"""Gradients under autocast, each parameter for itself, against float64: none hides behind the whole gradient.
+
+Bounds: data/halves.toml. Not seen: a detector's normalisation to better than 15 % in bfloat16 and 30 % in float16.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Time is real: the clock runs, work that doubles takes twice as long, synchronising waits, events tell the same."""
+"""Time is real: the clock runs, work that doubles takes twice as long, synchronising waits, events tell the same.
+
+Not seen: a counter that the whole kernel reads wrong, and a device's clock over more than two seconds.
+"""
 
 from __future__ import annotations
 

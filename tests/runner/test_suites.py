@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.runner.suites import of_verb, plugins_of, stages
+from stackproof.runner.suites import explained, of_verb, plugins_of, stages
 from stackproof.stack import stacks
 
 
@@ -89,3 +89,9 @@ def test_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "suites.toml").write_text('[[suite]]\nname = "a"\nworker = 2\n')
     with pytest.raises(Refusal, match="worker"):
         stages(("a",), tmp_path)
+
+
+def test_every_suite_explains_each_of_its_files_and_checks() -> None:
+    for suite in (*of_verb("verify"), *of_verb("ddp"), *of_verb("bench")):
+        said = list(explained(suite))
+        assert said and all(one.split("\n  ")[-1].strip() and not one.endswith(": ") for one in said), suite

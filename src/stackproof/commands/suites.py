@@ -67,7 +67,14 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
     verb.add_argument("--deep", action="store_true", help="hash every file of the environment again before the run")
     replay = "show this record, from any machine, and run nothing"
     verb.add_argument("--replay", type=Path, metavar="FILE", help=replay)
-    usual = {"suites": None, "otherwise": ("smoke",), "dataset": None, "rehearsed": False, "profile": ""}
+    usual = {
+        "suites": None,
+        "otherwise": ("smoke",),
+        "dataset": None,
+        "explain": None,
+        "rehearsed": False,
+        "profile": "",
+    }
     verb.set_defaults(verb=name, export_goldens=False, **usual)
     return verb
 
@@ -75,6 +82,8 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
 def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
     help_ = f"run this suite; may be repeated; '{ALL}' runs every one (default: {', '.join(default)})"
     verb.add_argument("--suite", dest="suites", action="append", choices=(*stacks.suites(), ALL), help=help_)
+    help_ = "say what each check of this suite covers, and run nothing"
+    verb.add_argument("--explain", choices=stacks.suites(), metavar="SUITE", help=help_)
     help_ = "look through this training set too (JSON or JSON Lines; suite data)"
     verb.add_argument("--dataset", type=Path, metavar="FILE", help=help_)
     verb.set_defaults(otherwise=default)
@@ -89,6 +98,9 @@ def _add_goldens(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> Non
 
 def _run(options: argparse.Namespace) -> int:
     """Run what is asked for, or show a record in its place."""
+    if options.explain:
+        print("\n".join(suites.explained(options.explain)).lstrip())  # noqa: T201
+        return 0
     outputs = arguments.outputs(options)
     if options.replay:
         return _replay(options.replay, options.verb, options.stack, outputs)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -91,6 +92,18 @@ def defined(root: Path = SUITES) -> tuple[str, ...]:
         prefix = f"{path.parent.name}/{file}::"
         found += [prefix + name.removeprefix("test_") for name in names if name.startswith("test_")]
     return tuple(found)
+
+
+def explained(suite: str, root: Path = SUITES) -> Iterator[str]:
+    """Yield what a suite covers: of each file its docstring, and of each check the first line of its own."""
+    for path in sorted((root / suite).glob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        file = path.stem.removeprefix("test_").lstrip("0123456789").removeprefix("_")
+        yield f"\n{suite}/{file}\n{textwrap.indent(ast.get_docstring(tree) or '', '  ')}"
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                said = (ast.get_docstring(node) or "").partition("\n")[0]
+                yield f"    {node.name.removeprefix('test_')}: {said}"
 
 
 def _workers(row: SuiteEntry) -> int:
