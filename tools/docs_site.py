@@ -70,8 +70,7 @@ must go red for it: with the words that the row names, with its exit code, and w
 the same runs without a fault must have nothing red.
 
 `nox -s drill` runs all of it, `nox -s drill -- --fast` a part, `nox -s drill -- --only ID` one row. A new check needs a new row, and
-a row that nothing catches fails. Processes that run checks are forked from one that has imported torch and nothing of ours, which
-saves most of the seconds; rows about how a process starts, and `--afresh`, fork nothing.
+a row that nothing catches fails.
 
 ## Families
 

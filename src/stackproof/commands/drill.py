@@ -28,10 +28,6 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
     arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
     verb.add_argument("--workers", type=arguments.count, default=3, metavar="N", help=_WORKERS)
-    help_ = (
-        "start every process by itself; without it, those of most suites are forked from one that has imported torch"
-    )
-    verb.add_argument("--afresh", action="store_true", help=help_)
     help_ = "take what passed in this record of the drill as it was, and run the rest"
     verb.add_argument("--continue", dest="earlier", type=Path, metavar="RECORD", help=help_)
     help_ = "build the environments that the drill needs, and run in the first"
@@ -57,9 +53,7 @@ def _run(options: argparse.Namespace) -> int:
     if not chosen:
         raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
     earlier = _earlier(options.earlier)
-    return _conduct(
-        DrillRequest(loaded, chosen, options.workers, options.deadline_scale, earlier, options.afresh), outputs
-    )
+    return _conduct(DrillRequest(loaded, chosen, options.workers, options.deadline_scale, earlier), outputs)
 
 
 def _conduct(request: DrillRequest, outputs: Outputs) -> int:

@@ -20,7 +20,6 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.base.text import plain
 from stackproof.drill import compare, run
 from stackproof.drill.inject import Site
-from stackproof.drill.servers import ForkServers, serving
 from stackproof.drill.table import STACK, Call, Fault, Faults
 from stackproof.record import writer
 from stackproof.record.records import Check, Record, Verdict, overall
@@ -29,8 +28,6 @@ from stackproof.stack import environments, hosts, provenance, stacks
 from stackproof.stack.stacks import Stack
 
 _CLEAN_DEADLINE_S = 900
-_FORKED = ("planted", "switch", "checkout", "file")
-"""Kinds of injection that reach a forked process as they reach one that is started afresh."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,6 @@ class Task:
     alone: bool
     waits: bool
     do: Callable[[Path, threading.Event], Check]
-    forks: tuple[tuple[Call, Path], ...] = ()
-    """The call and the interpreter, where its processes may be forked."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,7 @@ class Clean:
         """How its check is called: by the verb, what it looks at and where."""
         call, ground = self.like.call, self.like.injection.ground
         words = [call.verb, call.stack or STACK, *call.suites, "whole" if call.whole else "", *call.arguments, ground]
-        how = ["alone" if self.alone else "", "afresh" if self.like.afresh else ""]
-        return f"clean/{' '.join(filter(None, [*words, *how]))}"
+        return f"clean/{' '.join(filter(None, [*words, 'alone' if self.alone else '']))}"
 
 
 @dataclass(frozen=True)
@@ -73,8 +67,6 @@ class DrillRequest:
     """Multiplies every run's deadline, for slow hosts."""
     earlier: Record | None = None
     """A drill that was stopped: what passed in it stands as it was and is not run again."""
-    afresh: bool = False
-    """Whether no process is forked from one that has imported torch: slow, and what the forked ones have to be equal to."""
 
     @property
     def left(self) -> int:
@@ -94,16 +86,12 @@ def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
         record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
     ended = passed_earlier(earlier, chosen)
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
-    servers = ForkServers(() if request.afresh else table.forked, scratch / "servers")
-    every = [*(_clean_job(one, scale, servers) for one in cleans(chosen))]
-    every += [_fault_job(fault, scale, servers) for fault in chosen]
+    every = [*(_clean_job(clean, scale) for clean in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
     jobs = [job for job in every if job.name not in ended]
     try:
-        with serving(servers, [run for job in jobs for run in job.forks]):
-            for check in _run(jobs, scratch, request.workers):
-                ended[check.id] = check
-                finished(check)
-            record.provenance |= servers.counted()
+        for check in _run(jobs, scratch, request.workers):
+            ended[check.id] = check
+            finished(check)
         record.provenance["core seconds"] = round(_core_seconds() - used)
     except KeyboardInterrupt:
         finished(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
@@ -140,7 +128,7 @@ def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:
     for fault in chosen:
         call, ground, alone = fault.call, fault.injection.ground, fault.clean_alone
         arguments = call.arguments if ground else ()
-        like = (ground, call.verb, call.stack, call.suites, call.whole, arguments, alone, fault.afresh)
+        like = (ground, call.verb, call.stack, call.suites, call.whole, arguments, alone)
         groups.setdefault(like, []).append(fault)
     return tuple(_clean(rows) for rows in groups.values())
 
@@ -154,41 +142,28 @@ def _clean(rows: list[Fault]) -> Clean:
     return Clean(like, wanted, first.clean_alone)
 
 
-def _fault_job(fault: Fault, scale: float, servers: ForkServers) -> Task:
-    forks = _forks(fault)
-
+def _fault_job(fault: Fault, scale: float) -> Task:
     def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(fault.call, folder)
         fault.injection.inject(site)
-        servers.offer(site, forks)
         names = (*fault.expected.red, *fault.expected.green)
         call = _named(fault.call, scale)
         ended = run.run(call, run.only_of(call, names), site, fault.deadline_s * scale, stop)
         return compare.judge(fault, ended)
 
-    return Task(fault.name, alone=False, waits=fault.waits, do=do, forks=forks)
+    return Task(fault.name, alone=False, waits=fault.waits, do=do)
 
 
-def _clean_job(clean: Clean, scale: float, servers: ForkServers) -> Task:
-    forks = _forks(clean.like)
-
+def _clean_job(clean: Clean, scale: float) -> Task:
     def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(clean.like.call, folder)
         clean.like.injection.spare(site)
-        servers.offer(site, forks)
         call = replace(_named(clean.like.call, scale), scale=scale)
         only = run.only_of(call, clean.checks)
         ended = run.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
         return compare.judge_clean(clean.name, clean.checks, ended)
 
-    return Task(clean.name, clean.alone, waits=False, do=do, forks=forks)
-
-
-def _forks(fault: Fault) -> tuple[tuple[Call, Path], ...]:
-    """Return the run whose processes may be forked, if they may: what is about the start of a process starts one."""
-    if fault.afresh or fault.injection.kind not in _FORKED or fault.call.verb in run.FLAGS:
-        return ()
-    return ((fault.call, _python(stacks.load(fault.call.stack or STACK))),)
+    return Task(clean.name, clean.alone, waits=False, do=do)
 
 
 def _named(call: Call, scale: float) -> Call:

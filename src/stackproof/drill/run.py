@@ -14,13 +14,11 @@ from stackproof import ROOT
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.places import FIRED
-from stackproof.drill import forking
 from stackproof.drill.inject import Site
 from stackproof.drill.table import Call
 from stackproof.record import reading
 
 _PRELUDE = "from stackproof.drill.planted import during, doctor_sees, fired, in_checks, in_rank, in_side, replace, single, spoil, watch\n"
-_FORKING = "from stackproof.drill import forking\nforking.plant()\n"
 _LOOK_S = 0.05
 THIS_PYTHON = sys.executable
 FLAGS = {
@@ -84,8 +82,7 @@ def _plant(site: Site) -> None:
     planted = site.folder / "planted"
     planted.mkdir()
     site.signs.mkdir()
-    forks = _FORKING if forking.SERVER in site.variables else ""
-    (planted / "sitecustomize.py").write_text(f"{_PRELUDE}{forks}{site.code}", encoding="utf-8")
+    (planted / "sitecustomize.py").write_text(f"{_PRELUDE}{site.code}", encoding="utf-8")
 
 
 def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str]:

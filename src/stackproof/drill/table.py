@@ -62,8 +62,6 @@ class Fault:
     """Whether nothing else may run beside the run without the fault, because it is about time; the fault is seen in any company."""
     waits: bool = False
     """Whether it mostly waits for a deadline, so that it keeps no worker from working."""
-    afresh: bool = False
-    """Whether every process of the run starts afresh, because the fault is about how one starts or who its parent is."""
     deadline_s: int = _DEADLINE_S
     call: Annotated[Call, INLINE]
     injection: Annotated[Injection, Key("inject"), Kinds(KINDS)]
@@ -85,14 +83,6 @@ class Excuse:
 
     checks: str
     reason: str
-
-
-@dataclass(frozen=True)
-class ForkedSuites:
-    """Suites whose processes are forked from one that has imported these modules, which are nothing of ours."""
-
-    suites: tuple[str, ...]
-    modules: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -119,7 +109,6 @@ class Faults:
     excuses: Annotated[tuple[Excuse, ...], Key("uncovered")]
     gates: Annotated[tuple[Fault, ...], Key("gate")] = ()
     """Faults in the head of a gate; its statistics are in an environment of their own, so `nox -s gate-tests` runs these."""
-    forked: tuple[ForkedSuites, ...] = ()
     families: Annotated[tuple[FaultFamily, ...], Key("family")] = ()
 
     @property
