@@ -60,7 +60,7 @@ def replace(owner: Any, name: str, make: Make, check: str = "") -> None:
     setattr(owner, name, planted)
 
 
-def spoil(
+def corrupt_operator(
     operator: str, change: Callable[[Any], Any], when: Callable[..., bool] = lambda *_: True, of: int = 0
 ) -> None:
     """Let every result of an operator that reaches the dispatcher (`mm.default`) go through `change`, from now on.
