@@ -18,7 +18,7 @@ from stackproof.drill.inject import Site
 from stackproof.drill.table import Call
 from stackproof.record import reading
 
-_PRELUDE = "from stackproof.drill.planted import corrupt_operator, during, doctor_sees, fired, in_checks, in_rank, in_side, replace, single, watch\n"
+_PRELUDE = "from stackproof.drill.planted import *  # what a row's code may call\n"
 _LOOK_S = 0.05
 THIS_PYTHON = sys.executable
 FLAGS = {
