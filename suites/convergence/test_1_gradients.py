@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 
-from stackproof.base import advice, places
-from stackproof.ddp import goldens
-from stackproof.ddp.course import PRESET, Course, judge_curve, others, outcome, plan
-from stackproof.device.kinds import Device
-from stackproof.device.numerics import relative_error
-from stackproof.record.checks import CapabilityMissing, require
+from stackproof.ddp.course import Course, judge_curve, others, outcome, plan
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.gradients import on_top
 from suites.common import SEED, possible
@@ -65,9 +58,7 @@ def test_ranks_equal(course: Course, group: Group, figures: dict[str, Figure]) -
 
 @of_the_table
 @pytest.mark.deadline(240)
-def test_curve(
-    course: Course, group: Group, stack: Stack, device: Device, run_request: Request, figures: dict[str, Figure]
-) -> None:
+def test_curve(course: Course, group: Group, figures: dict[str, Figure]) -> None:
     """The losses are those of one process with the global batch, and fall."""
     losses = common.evidence(group, course.workload)[0]["losses"]
     verdict = judge_curve(course, losses, SEED, common.world(group))
@@ -81,47 +72,3 @@ def test_curve(
         f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {course.steps} steps, error {verdict.error:.1e} of {verdict.bound:.1e} "
         f"allowed{group.note}"
     )
-    _leave(course, group, stack, device, Path(run_request.folder))
-
-
-@of_the_table
-@pytest.mark.deadline(240)
-def test_golden(course: Course, group: Group, stack: Stack, figures: dict[str, Figure]) -> None:
-    """The losses are those that this stack gave when its golden was made.
-
-    Each of the two curves may be as far from float64 as the rule allows, so they may be twice that far apart.
-    """
-    where = goldens.path(stack, course.workload)
-    verb = "rehearse" if stack.rehearsed else "ddp"
-    line = advice.command(stack.name, verb, "--suite", "convergence", "--export-goldens")
-    remedy = f"`{line}` makes it, on a host whose run is trusted"
-    if not where.exists():
-        raise CapabilityMissing(f"{places.called(where)} does not exist: no run of this stack was kept; {remedy}")
-    kept = goldens.load(where, _setting(course, group, stack), remedy)
-    losses = common.evidence(group, course.workload)[0]["losses"]
-    apart = relative_error(torch.tensor(losses).double(), torch.tensor(kept.losses).double())
-    bound = 2 * judge_curve(course, losses, SEED, common.world(group)).bound
-    figures |= {"apart": apart, "bound": bound, **{f"golden.{key}": value for key, value in kept.seen.items()}}
-    require(
-        apart <= bound,
-        f"the loss curve is {apart:.2g} from the golden of {kept.seen['made']} ({kept.seen['torch']}), more than {bound:.2g}: "
-        f"last loss {losses[-1]:.6g}, then {kept.losses[-1]:.6g}",
-    )
-    figures["summary"] = f"{apart:.1e} of {bound:.1e} from the curve of {kept.seen['made']}, torch {kept.seen['torch']}"
-
-
-def _setting(course: Course, group: Group, stack: Stack) -> dict[str, str]:
-    return goldens.setting(stack, course.workload, PRESET, SEED, common.world(group), course.steps)
-
-
-def _leave(course: Course, group: Group, stack: Stack, device: Device, folder: Path) -> None:
-    """Leave the curve as a golden in the run's folder, for whoever exports it."""
-    seen = {
-        "torch": torch.__version__,
-        "device": f"{device}: {device.name()}",
-        "backend": group.arrangement.backend,
-        "made": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-    }
-    losses = tuple(group.ranks[0][course.workload]["losses"])
-    where = goldens.path(stack, course.workload, folder / "goldens")
-    goldens.save(where, goldens.Golden(_setting(course, group, stack), seen, losses))

@@ -15,7 +15,6 @@ from stackproof.stack import hosts, stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verb, Verbs
-    from stackproof.record.records import Record
     from stackproof.record.writer import Outputs
     from stackproof.runner.request import Request
 
@@ -43,10 +42,10 @@ def add(verbs: Verbs) -> None:
     arguments.add_shared(verb, "--rehearsed")
     verb.set_defaults(preset="")
     ddp = "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end"
-    _add_goldens(_add_run(verbs, "ddp", ddp, _run), suites.of_verb("ddp"))
+    _add_suites(_add_run(verbs, "ddp", ddp, _run), suites.of_verb("ddp"))
     rehearse = "a run on the CPU with upstream builds of the stack's versions; says nothing of the card"
     verb = _add_run(verbs, "rehearse", rehearse, _run)
-    _add_goldens(verb, ("smoke",))
+    _add_suites(verb, ("smoke",))
     verb.set_defaults(rehearsed=True)
 
 
@@ -75,7 +74,7 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
         "rehearsed": False,
         "profile": "",
     }
-    verb.set_defaults(verb=name, export_goldens=False, **usual)
+    verb.set_defaults(verb=name, **usual)
     return verb
 
 
@@ -87,13 +86,6 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
     help_ = "look through this training set too (JSON or JSON Lines; suite data)"
     verb.add_argument("--dataset", type=Path, metavar="FILE", help=help_)
     verb.set_defaults(otherwise=default)
-
-
-def _add_goldens(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
-    """Add what a run that trains ranks takes: its suites, and whether their curves are kept."""
-    _add_suites(verb, default)
-    help_ = "keep the loss curves of this run that agree with float64 as the stack's goldens (data/goldens/)"
-    verb.add_argument("--export-goldens", action="store_true", help=help_)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -110,7 +102,7 @@ def _run(options: argparse.Namespace) -> int:
     stack = stack.rehearse() if options.rehearsed else stack
     if options.locked:
         return locks.again([stack], options.given)
-    return _conduct(_request(options, stack), outputs, options.resume, options.export_goldens)
+    return _conduct(_request(options, stack), outputs, options.resume)
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -168,15 +160,13 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
     )  # fmt: skip
 
 
-def _conduct(request: Request, outputs: Outputs, resume: bool, export: bool) -> int:
+def _conduct(request: Request, outputs: Outputs, resume: bool) -> int:
     from stackproof.record import console
     from stackproof.runner import runs
 
     with console.Terminal().watching(f"{request.verb} {request.stack.label}: {request.stack.title}") as terminal:
         record, where = runs.conduct(request, outputs, terminal, resume)
     console.show(record, where)
-    if export:
-        _export_goldens(record, where.parent)
     return record.verdict.exit_code
 
 
@@ -189,18 +179,6 @@ def _dataset(path: Path | None, chosen: tuple[str, ...]) -> str:
     if why := files.why_unreadable(path, _LARGEST_DATASET):
         raise Refusal(f"--dataset {path}: {why}; name a file of JSON or JSON Lines")
     return str(path.resolve())
-
-
-def _export_goldens(record: Record, run: Path) -> None:
-    from stackproof.ddp import goldens
-    from stackproof.record.records import Verdict
-
-    passed = [check.id for check in record.checks if check.verdict is Verdict.PASSED]
-    kept = goldens.collect(run, [name.partition("curve[")[2][:-1] for name in passed if "::curve[" in name])
-    if not kept:
-        raise Refusal("no golden was written: no loss curve of this run agreed with float64; run the suite convergence")
-    for path in kept:
-        print(f"kept {path}")  # noqa: T201
 
 
 def _require_device(text: str, stack: stacks.Stack) -> None:
