@@ -41,7 +41,6 @@ def of_code(python: str) -> Commands:
     yield [python, "-m", "stackproof", "expect", "--stack", stacks.DEVELOPMENT, "--check"]
     yield [sys.executable, "-m", "tools.wrong_imports"]
     yield [sys.executable, "-m", "tools.architecture", "--check"]
-    yield [python, "-m", "tools.random_page", "--check"]
 
 
 def of_files(root: Path = ROOT) -> Commands:
