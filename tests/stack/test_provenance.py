@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stackproof.base import git
 from stackproof.device.devices import torch_facts
 from stackproof.stack import provenance, stacks
 from stackproof.stack.environment_proof import Proof
@@ -63,3 +65,37 @@ def test_the_driver_is_read_from_files_and_tool(tmp_path: Path) -> None:
 def test_an_unpinned_environment_is_said() -> None:
     facts = provenance.proof_facts(Proof(False, "", (), 12, "2.11.0", {"cuda": "13.0"}))
     assert (False, "unpinned", "13.0") == (facts["pinned"], facts["lock"], facts["torch.version.cuda"])
+
+
+HIDDEN: dict[str, Callable[[Path], object]] = {
+    "an edit": lambda root: None,
+    "assume-unchanged": lambda root: git.output(root, "update-index", "--assume-unchanged", FILE),
+    "skip-worktree": lambda root: git.output(root, "update-index", "--skip-worktree", FILE),
+    "committed settings": lambda root: git.output(root, "config", "core.fsmonitor", "true"),
+    "an untracked file": lambda root: git.output(root, "config", "status.showUntrackedFiles", "no"),
+    "an excluded file": lambda root: (root / ".git" / "info" / "exclude").write_text("conftest.py\n"),
+    "a replaced commit": lambda root: git.output(root, "replace", "HEAD", git.output(root, "stash", "create").strip()),
+}
+FILE = "suites/smoke/test_1.py"
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_no_setting_of_git_hides_what_differs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / FILE
+    path.parent.mkdir(parents=True)
+    path.write_text("whole\n", encoding="utf-8")
+    who = ("-c", "user.name=x", "-c", "user.email=x@y")
+    for words in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "x"), ("config", "user.email", "x@y")):
+        git.output(tmp_path, *words)
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    clean = provenance._code()
+    assert "code.differs" not in clean and git.is_reachable(str(clean["commit"]))
+    changed = path.with_name("conftest.py") if "file" in name else path
+    if name != "a replaced commit":
+        HIDDEN[name](tmp_path)
+    changed.write_text("gutted\n", encoding="utf-8")
+    if name == "a replaced commit":
+        HIDDEN[name](tmp_path)
+    seen = provenance._code()
+    assert seen["commit"] == f"{clean['commit']} (with local changes)" and seen["code"] != clean["code"]
+    assert seen["code.differs"] == changed.relative_to(tmp_path).as_posix()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from stackproof.base import processes
@@ -62,6 +65,36 @@ def try_output(folder: Path, *words: str, seconds: float = 10.0) -> str | None:
         return output(folder, *words, seconds=seconds)
     except Refusal:
         return None
+
+
+_NOT_CODE = ("__pycache__", "wheels", "node_modules")
+"""Folders of what is made, or hashed by a lock."""
+
+
+def blobs_of_commit(folder: Path, places: Iterable[str]) -> dict[str, str]:
+    """Return the files that the checked out commit has in these places, each with its blob's name; none where git cannot say.
+
+    The commit's own tree is asked, so that no index, ignored name or setting hides a change.
+    """
+    told = try_output(folder, "--no-replace-objects", "ls-tree", "-r", "-z", "HEAD", "--", *places) or ""
+    rows = (row.partition("\t") for row in told.split("\0") if row)
+    return {path: facts.split()[2] for facts, _, path in rows}
+
+
+def blobs_on_disk(folder: Path, places: Iterable[str]) -> dict[str, str]:
+    """Return the files that lie in these places, each with the name that git would give its blob, computed by us.
+
+    Source: https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
+    """
+    found = {}
+    for place in places:
+        for home, inner, names in os.walk(folder / place):
+            inner[:] = [name for name in inner if name not in _NOT_CODE and not name.endswith(".egg-info")]
+            for path in (Path(home, name) for name in names):
+                data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+                name = hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()
+                found[path.relative_to(folder).as_posix()] = name
+    return found
 
 
 _LOCAL_CHANGES = " (with local changes)"

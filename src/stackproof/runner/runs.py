@@ -75,6 +75,7 @@ _SAME = (
     "lock",
     "torch",
     "commit",
+    "code",
     "project.folder",
     "project.digest",
     "rehearsed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from stackproof import DATA, __version__
 from stackproof.base import git, processes
 from stackproof.base.files import kernel_value
-from stackproof.base.places import INSTALLED, ROOT
+from stackproof.base.places import INSTALLED, PACKAGE, ROOT
 from stackproof.base.processes import cores
 from stackproof.base.toml import Table
 from stackproof.record import store
@@ -22,6 +23,11 @@ from stackproof.stack import findings, startup
 if TYPE_CHECKING:
     from stackproof.stack.environment_proof import Proof
     from stackproof.stack.stacks import Stack
+
+
+CODE = ("src", "suites", "stacks", "fixtures", "benchmarks")
+"""What of a checkout runs, or is read where something runs."""
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
     facts: dict[str, Figure] = {
         "stackproof": __version__,
         "host": host_name(),
-        "commit": _commit(),
+        **_code(),
         **_committed(),
         "stack": stack.name,
         "rehearsed": stack.rehearsed,
@@ -109,14 +115,26 @@ def _driver_facts(stack: Stack) -> dict[str, Figure]:
     return facts
 
 
-def _commit() -> str:
-    """Return which code this is; a wheel may lie inside the checkout of something else, so git is not asked there."""
+def _code() -> dict[str, Figure]:
+    """Return which code this is: the commit, the digest of what lies there, and the files in which the two differ.
+
+    A wheel may lie inside the checkout of something else, so git is not asked there.
+    """
+    home, places = (PACKAGE, (".",)) if INSTALLED else (ROOT, CODE)
+    there = git.blobs_on_disk(home, places)
+    text = "".join(f"{path} {name}\n" for path, name in sorted(there.items()))
+    digest: dict[str, Figure] = {"code": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()}
     if INSTALLED:
-        return git.package_version(__version__)
-    commit = git.try_output(ROOT, "rev-parse", "HEAD")
+        return {"commit": git.package_version(__version__), **digest}
+    commit = (git.try_output(ROOT, "rev-parse", "HEAD") or "").strip()
     if not commit:
-        return git.UNKNOWN
-    return git.as_recorded(commit.strip(), bool(git.try_output(ROOT, "status", "--porcelain")))
+        return {"commit": git.UNKNOWN, **digest}
+    there_too = git.blobs_of_commit(ROOT, places)
+    differ = sorted(path for path in {*there, *there_too} if there.get(path) != there_too.get(path))
+    named = {
+        "code.differs": " ".join(differ[:_NAMED]) + (f" and {len(differ) - _NAMED} more" if differ[_NAMED:] else "")
+    }
+    return {"commit": git.as_recorded(commit, bool(differ)), **digest, **(named if differ else {})}
 
 
 def _committed() -> dict[str, Figure]:
