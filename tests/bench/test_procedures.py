@@ -1,11 +1,9 @@
-"""The engine's own cost is told against a bare loop; a slow engine is seen."""
+"""Start-up is timed in processes of its own; one that computes wrong, dies or hangs is told."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from typing import Any
 
 import pytest
 
@@ -13,45 +11,18 @@ from stackproof.base import processes
 from stackproof.base.processes import Ended
 from stackproof.bench import procedures
 from stackproof.bench.engine import measure
-from stackproof.bench.sampling import Sampler
 from stackproof.bench.subjects import Budget
 from stackproof.record.checks import CheckCrashed, CheckHung
 from stackproof.stack.stacks import Stack
 
 from .conftest import HOST, Spin, subject_of
 
-STEADY = Budget(noise=0.2, seconds=1.0, least=4)
-
-
-@pytest.mark.slow
-def test_the_ratio_is_of_the_same_step(spin: type[Spin], cpu: Stack) -> None:
-    found = measure(subject_of(cpu, "overhead", "ratio", step_ms=5, steps=5), HOST, "tiny", STEADY)
-    assert found.verified
-    assert found.unit == "ratio"
-    assert 0.67 < float(found.facts["processor time, ratio"]) < 1.5
-    assert 0 < float(found.facts["an empty step, us"]) < 1000
-
-
-@pytest.mark.slow
-def test_a_slow_engine_is_seen(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    block = Sampler.block
-
-    def slow(self: Sampler, count: int) -> list[float]:
-        time.sleep(0.05)
-        return block(self, count)
-
-    monkeypatch.setattr(procedures.Sampler, "block", slow)
-    found = measure(subject_of(cpu, "overhead", "ratio", step_ms=2, steps=5), HOST, "tiny", STEADY)
-    assert found.median > 1.3
+FEW = Budget(noise=0.5, seconds=0.1, least=3)
 
 
 def test_rows_are_read_strictly(spin: type[Spin], cpu: Stack) -> None:
-    parameters: dict[str, Any] = {"step_ms": 5, "steps": 5, "stpes": 6}
-    with pytest.raises(Exception, match="'own-subject.tiny.stpes' is not a known key"):
-        measure(subject_of(cpu, "overhead", "ratio", **parameters), HOST, "tiny", STEADY)
-
-
-FEW = Budget(noise=0.5, seconds=0.1, least=3)
+    with pytest.raises(Exception, match="'own-subject.tiny.phsae' is not a known key"):
+        measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1, phsae=6), HOST, "tiny", FEW)
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, said: str, code: int = 0) -> None:

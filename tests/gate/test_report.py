@@ -1,4 +1,4 @@
-"""What people see: the verdict first, nothing of other people's as markup, a picture."""
+"""What people see: the verdict first, nothing of other people's as markup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from stackproof.gate import plan, report
+from stackproof.gate import report
 from stackproof.record import reading, records, writer
 
 from .standins import Sides, judged
@@ -24,8 +24,6 @@ def test_the_markdown_says_the_verdict_first_and_holds_no_markup_of_others(
     assert "<img" not in text
     assert "@team" not in text
     assert "[x](y)" not in text
-    report.picture(record, tmp_path / "gate.svg")
-    assert (tmp_path / "gate.svg").read_text().count("h0") > 2 * plan.load().design.looks[0]
 
 
 def test_the_terminal_shows_the_verdict_the_worst_cell_and_what_to_do(

@@ -109,15 +109,3 @@ def test_no_width_breaks_a_name(width: int, monkeypatch: pytest.MonkeyPatch, tmp
         check.subject = f"training-qwen3-0.6b-{check.subject}"
     said = _terminal(made, width)
     assert all(report.cell_name(check) in said for check in report.split(made)[0])
-
-
-def test_the_picture_keeps_its_title_and_has_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    made = judged(Sides(slower=0.08), monkeypatch, tmp_path)
-    made.provenance["head"] = "a very long name of a branch " * 8
-    report.picture(made, tmp_path / "gate.svg")
-    picture = ET.parse(tmp_path / "gate.svg").getroot()
-    texts = [one.text or "" for one in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert " ".join(report.headline(made).text.split()) in " ".join(" ".join(texts).split())
-    strips = sum("ratio" in check.figures for check in made.checks)
-    assert sum(text.endswith(" %") for text in texts) == 5 * strips
-    assert {"+5 %", "-5 %", "+0 %"} <= set(texts)

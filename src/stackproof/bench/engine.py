@@ -51,7 +51,6 @@ FACTOR = 2.0
 # Kinds that are no work to be repeated in this process: what measures each.
 _PROCEDURES = {
     "start-up": "procedures:start_up",
-    "overhead": "procedures:overhead",
     "collective": "ranks:measure",
     "data-parallel": "ranks:measure",
 }

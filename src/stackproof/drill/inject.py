@@ -5,11 +5,8 @@ An edit of a copied file that changes nothing is refused, because the fault woul
 
 from __future__ import annotations
 
-import importlib.util
-import marshal
 import re
 import shutil
-import struct
 import textwrap
 import zlib
 from collections.abc import Mapping
@@ -45,14 +42,10 @@ class Edit:
     rename: str = ""
     keep_bytes: int = 0
     """So much is left of the file."""
-    compiled: str = ""
-    """Text whose compiled code is put where Python looks for that of the file, with the file's own time and size."""
-    unchecked: bool = False
-    """Whether that says of itself that Python need not look at the file."""
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.create, self.append, self.pattern, self.rename, self.keep_bytes, self.compiled))) != 1:
-            why = "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes, compiled"
+        if sum(map(bool, (self.create, self.append, self.pattern, self.rename, self.keep_bytes))) != 1:
+            why = "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes"
             raise Wrong("file", why)
 
     @property
@@ -64,7 +57,6 @@ class Edit:
             f"has {self.pattern!r} replaced by {self.replacement!r}": self.pattern,
             f"is renamed to {self.rename}": self.rename,
             f"is cut after {self.keep_bytes} bytes": self.keep_bytes,
-            "has other code compiled for it": self.compiled,
         }
         return f"{self.file} {next(words for words, given in done.items() if given)}"
 
@@ -73,24 +65,12 @@ class Edit:
         path = _new(root, self.file) if self.create else _only(root, self.file)
         materialise(root, path)
         before = path.read_bytes() if path.exists() else None
-        if self.compiled:
-            return self._compile(root, path)
         if self.rename:
             return path.rename(path.parent / self.rename)
         path.write_bytes(self._changed(before or b""))
         if path.read_bytes() == before:
             raise Refusal(f"{self.file}: the edit changed nothing, so the fault is not there; mend the row")
         return path
-
-    def _compile(self, root: Path, source: Path) -> Path:
-        """Put other code into `__pycache__`; the interpreter that runs this is the one that will take it."""
-        target = Path(importlib.util.cache_from_source(str(source)))
-        materialise(root, target)
-        seen = source.stat()
-        header = struct.pack("<III", int(self.unchecked), int(seen.st_mtime) & 0xFFFFFFFF, seen.st_size & 0xFFFFFFFF)
-        code = marshal.dumps(compile(self.compiled, str(source), "exec"))
-        target.write_bytes(importlib.util.MAGIC_NUMBER + header + code)
-        return target
 
     def _changed(self, text: bytes) -> bytes:
         if self.create:

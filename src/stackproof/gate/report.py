@@ -1,16 +1,13 @@
-"""A gate for people, from its record alone: lines in a terminal, Markdown for a pull request or a job's summary, and a picture."""
+"""A gate for people, from its record alone: lines in a terminal, and Markdown for a pull request or a job's summary."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from rich.console import Console
 
 from stackproof.gate.gate import FLAG
 from stackproof.record import charts, outline
-from stackproof.record.charts import Markup, el
 from stackproof.record.console import plain_console
 from stackproof.record.outline import Fold, Heading, Span, TextLine, TextTable
 from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
@@ -209,47 +206,3 @@ def _all_the_same(record: Record) -> str:
     return (
         f"{'Each' if rest else 'Every'} cell{' that was judged' if rest else ''} is the same within its minimum effect."
     )
-
-
-_HIGH, _ACROSS, _LEFT, _LETTERS = 34, 760, 300, 105
-
-
-def picture(record: Record, path: Path) -> None:
-    """Write an SVG with one strip per cell: a dot a launch, the interval as a bar, the minimum effect shaded, its ends in per cent."""
-    checks = [check for check in ordered(record) if "ratio" in check.figures]
-    title = headline(record).text
-    lines = textwrap.wrap(title, _LETTERS)
-    top = 18 * len(lines) + 8
-    foot = top + _HIGH * len(checks) + 14
-    parts = [el("text", line, x=12, y=17 + 18 * at, font_weight="bold") for at, line in enumerate(lines)]
-    for number, check in enumerate(checks):
-        parts.append(
-            el("g", *_drawn(check, _ACROSS - 12 - _LEFT), transform=f"translate({_LEFT} {top + _HIGH * number})")
-        )
-    parts.append(el("text", "better", x=_LEFT, y=foot, fill="#666"))
-    parts.append(el("text", "worse", x=_ACROSS - 12, y=foot, fill="#666", text_anchor="end"))
-    ground = el("rect", width=_ACROSS, height=foot + 10, fill="white")
-    path.write_text(charts.picture(title, ground, *parts, width=_ACROSS, height=foot + 10), encoding="utf-8")
-
-
-def _drawn(check: Check, width: int) -> Iterator[Markup]:
-    """Yield the name of a cell, its strip, and the numbers of the strip's own axis: its ends, its minimum effect, and equality."""
-    effect = float(check.figures["minimum effect"])
-    colour = {"SLOWER": "#c0392b", "FASTER": "#27803a"}.get(word(check), "#555")
-    yield el(
-        "text",
-        f"{cell_name(check)} ",
-        el("tspan", word(check), fill=colour, font_weight="bold"),
-        x=-10,
-        y=17,
-        text_anchor="end",
-    )
-    low, ratio, high = (float(check.figures[name]) for name in ("ratio, low", "ratio", "ratio, high"))
-    launches = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
-    yield charts.strip((low, ratio, high), launches, effect, width, 24, colour)
-    place = charts.scale(effect, width)
-    marks = ((1 + effect) ** -3, 1 / (1 + effect), 1.0, 1 + effect, (1 + effect) ** 3)
-    for mark, anchor in zip(marks, ("start", "middle", "middle", "middle", "end"), strict=True):
-        yield el(
-            "text", f"{100 * (mark - 1):+.0f} %", x=place(mark), y=32, font_size=8, fill="#888", text_anchor=anchor
-        )

@@ -1,4 +1,4 @@
-"""The verb `gate`: from a request to two sides, from what was found to a record and its pictures."""
+"""The verb `gate`: from a request to two sides, from what was measured to a record."""
 
 from __future__ import annotations
 
@@ -154,9 +154,8 @@ def _method(comparison: Comparison) -> str:
 
 
 def finish(record: Record, folder: Path, request: GateRequest, console: Console) -> int:
-    """Keep the record and its pictures, show it, and return the exit code."""
+    """Keep the record, show it, and return the exit code."""
     path = writer.keep(record, folder / "record.json", request.outputs, report.markdown)
-    report.picture(record, folder / "gate.svg")
     report.show(record, console)
-    console.print(Text(f"record: {path}; picture: {folder / 'gate.svg'}", style="dim"), soft_wrap=True)
+    console.print(Text(f"record: {path}", style="dim"), soft_wrap=True)
     return 0 if record.verdict is Verdict.INCONCLUSIVE and request.allow_inconclusive else record.verdict.exit_code

@@ -1,21 +1,16 @@
 """Proves an environment: what is installed equals the lock, torch has the right flavour, nothing replaced it.
 
 Nothing here imports torch: importing the wrong one may crash. The interpreter that runs this is the one that is proved.
-Python takes a file of `__pycache__` by the time and size of its source, or without any look at it, and neither says what is in it: each
-is compared once, by compiling its source (https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation).
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import csv
 import importlib.util
-import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -23,12 +18,11 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from stackproof.base import advice, processes
+from stackproof.base import advice
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.base.files import parse_json
-from stackproof.stack import companions, compiled_reader, environments, installed_files, lockfile, startup
+from stackproof.stack import companions, environments, installed_files, lockfile, startup
 from stackproof.stack.installed_files import Coverage
-from stackproof.stack.stacks import SUITES, TOOLKITS, Flavour, Stack
+from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
 
 _MOST_SHOWN = 12
 _REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
@@ -37,13 +31,6 @@ _REPLACE = "install the stack's own torch there, or run the verb where it is ins
 # Ours, when somebody installs the checkout; the lock is about everything else.
 _IGNORED = {"stackproof"}
 _PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-COMPILED = "stackproof.compiled.json"
-_REWRITTEN = "-pytest-"
-"""What pytest calls its own compiled files, with rewritten assertions; they are made anew in a moment."""
-_MANY = 256
-_READER = (sys.executable, "-I", "-S", compiled_reader.__file__)
-_READ_S = 900.0
-"""What a whole batch may take; 4,000 take half a minute of a core."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +84,8 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
     files = None
     if left:
-        files, differ = installed_files.compare(_own_site(), left, deep, installed_files.shared_store(Path(sys.prefix)))
-        wrong += differ + compiled_complaints(
-            (_own_site(), Path(__file__).parents[1], SUITES), _own_site() / COMPILED, deep
-        )
+        files, differ = installed_files.compare(_own_site(), left, deep)
+        wrong += differ
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
@@ -229,67 +214,6 @@ def normal_version(version: str) -> str:
         return str(Version(version))
     except (InvalidVersion, TypeError):
         return str(version)
-
-
-def compiled_complaints(folders: Iterable[Path], cache: Path, deep: bool = False) -> list[str]:
-    """Say which compiled files below these folders are not what their sources compile to, a line each.
-
-    Args:
-        folders: where to look; links to folders are not followed.
-        cache: what was compared before is remembered there, also what lies elsewhere: an environment may serve several checkouts.
-        deep: compare all again, whatever is remembered.
-    """
-    folders = tuple(folders)
-    known = {} if deep else installed_files.remembered(cache)
-    marks = {
-        path: installed_files.file_state(path, installed_files.file_state(compiled_reader.source_of(path), ""))
-        for path in _compiled(folders)
-    }
-    fresh = [path for path, mark in marks.items() if known.get(path) != mark]
-    wrong = {path: said for path, said in zip(fresh, _faults(fresh), strict=True) if said}
-    right = {path: mark for path, mark in marks.items() if mark and path not in wrong}
-    within = tuple(f"{folder}{os.sep}" for folder in folders)
-    others = {path: mark for path, mark in known.items() if not path.startswith(within) and os.path.exists(path)}  # noqa: PTH110
-    installed_files.remember(cache, {**others, **right}, known)
-    return [f"! {path} {said}; delete it, it is made anew" for path, said in wrong.items()]
-
-
-def _faults(paths: list[str]) -> list[str]:
-    """Return what is wrong with each; thousands, as a first run leaves them, are compiled on several cores."""
-    parts = min(8, processes.cores()) if len(paths) >= _MANY else 1
-    with ThreadPoolExecutor(max_workers=parts) as pool:
-        found = list(pool.map(_read, [paths[part::parts] for part in range(parts)]))
-    return [found[place % parts][place // parts] for place in range(len(paths))]
-
-
-def _read(paths: list[str]) -> list[str]:
-    """Have them read by a process of its own, and by another one from there on where one dies of a file."""
-    found: list[str] = []
-    while len(found) < len(paths):
-        asked = "".join(f"{json.dumps(path)}\n" for path in paths[len(found) :])
-        ended = processes.run(_READER, seconds=_READ_S, stdin=asked.encode())
-        if ended.timed_out or ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
-            why = "was not compared: its reader did not start or took too long"
-            return [*found, *[why] * (len(paths) - len(found))]
-        found += [parse_json(line, "what a reader of compiled files says") for line in ended.output.splitlines()]
-        if len(found) < len(paths):
-            found.append(f"cannot be compared: who reads it ends with {processes.describe_exit(ended.code)}")
-    return found
-
-
-def _compiled(folders: Iterable[Path]) -> Iterator[str]:
-    """Yield the compiled files that Python may take; those of pytest's are removed, so that it compiles anew."""
-    for folder in folders:
-        for place, inner, names in os.walk(folder):
-            if os.path.basename(place) != "__pycache__":  # noqa: PTH119 - thousands of them
-                continue
-            inner.clear()
-            for name in names:
-                if name.endswith(".pyc") and _REWRITTEN in name:
-                    with contextlib.suppress(OSError):
-                        Path(place, name).unlink()
-                elif name.endswith(".pyc"):
-                    yield f"{place}/{name}"
 
 
 def _refuse(stack: Stack, differences: list[str], remedy: str) -> None:

@@ -156,7 +156,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
     _sync(stack, lock, uv, environment)
     _own_sources(environment)
     link_checkout(environment)
-    left = installed_files.seals(site_packages(environment), installed_files.shared_store(environment))
+    left = installed_files.seals(site_packages(environment))
     _require_archived(stack, lock, uv, environment, left[installed_files.FLAWED])
     facts = {
         "stack": stack.name,

@@ -1,6 +1,6 @@
 """Every file of an environment against the RECORD of its wheel, and nothing importable beside those files.
 
-Hashes are remembered by size, times and inode, and shared with environments that hold the same inode by another hard link.
+A file is hashed once, and again when its size, its time or its inode is another.
 Source: https://packaging.python.org/en/latest/specifications/recording-installed-packages/#the-record-file
 """
 
@@ -15,7 +15,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,76 +37,6 @@ _METADATA = (".dist-info", ".egg-info")
 _IMPORTABLE = (*importlib.machinery.all_suffixes(), ".pth", ".egg", ".egg-link", ".zip")
 _NUMBERED = ".so."
 """In the names of libraries such as libm.so.6: beside a wheel's own, the loader takes them before the system's (RPATH)."""
-SHARED = "stackproof.hashes.json"
-_MOST = 1 << 19
-"""Entries beyond this are of environments that are long gone."""
-
-
-class SharedHashes:
-    """Hashes of files that several environments hold by hard links to one inode: what one proof read, the next need not.
-
-    An entry holds for an inode with its size, times and device: a user cannot set the time of an inode's last change, so that an
-    edit, or another link, makes the entry void. The store is taken only if it is a plain file of this user in a folder of his that
-    nobody else may write to. `--deep` asks nobody and reads all again.
-    """
-
-    def __init__(self, store: Path | None) -> None:
-        self._store, self._known, self._learnt = store, _read_store(store) if store else {}, dict[str, str]()
-        self._taken: set[str] = set()
-
-    @property
-    def taken(self) -> int:
-        """How many files were not read, because another environment's proof had read them."""
-        return len(self._taken)
-
-    def of(self, path: Path, algorithm: str, compute: Callable[[Path, str], str]) -> str:
-        """Return a file's hash, computed unless it is known; a file that changes while it is read is not remembered."""
-        before = os.stat(path)  # noqa: PTH116 - 27,000 of them
-        if self._store is None or before.st_nlink < 2:
-            return compute(path, algorithm)
-        inode, state = f"{before.st_dev} {before.st_ino}", _state(before, algorithm)
-        entry = self._known.get(inode, "")
-        if entry.startswith(f"{state} "):
-            self._taken.add(str(path))
-            return entry.rpartition(" ")[2]
-        found = compute(path, algorithm)
-        if _state(os.stat(path), algorithm) == state:  # noqa: PTH116
-            self._learnt[inode] = f"{state} {found}"
-        return found
-
-    def keep(self) -> None:
-        """Add what was learnt; where nothing can be written, the next environment reads its files itself."""
-        if self._store is None or not self._learnt or not _private(self._store.parent, stat.S_ISDIR):
-            return
-        merged = {**_read_store(self._store), **self._learnt}
-        with contextlib.suppress(OSError):
-            write_atomically(self._store, json.dumps(merged if len(merged) <= _MOST else self._learnt), 0o600)
-
-
-def shared_store(prefix: Path) -> Path:
-    """Return the store that an environment shares with those in the same folder."""
-    return prefix.resolve().parent / SHARED
-
-
-def _state(seen: os.stat_result, algorithm: str) -> str:
-    return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {algorithm}"
-
-
-def _read_store(store: Path) -> dict[str, str]:
-    """Return the entries; none where the file may be somebody else's, or is no table of words."""
-    if not _private(store, stat.S_ISREG) or not _private(store.parent, stat.S_ISDIR):
-        return {}
-    found = try_read_json(store)
-    return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
-
-
-def _private(path: Path, kind: Callable[[int], bool]) -> bool:
-    """Whether it is of this user and this kind, no link, and writable by him alone."""
-    try:
-        seen = path.lstat()
-    except OSError:
-        return False
-    return kind(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @dataclass(frozen=True)
@@ -120,14 +50,13 @@ class Listed:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much was compared: files with a hash, how many of them were read now or had been for another environment, files without one."""
+    """How much was compared: files with a hash, how many of them were read now, files without one."""
 
     files: int
     read: int
     unhashed: int
     sealed: bool
     flawed: int = 0
-    shared: int = 0
 
     def sentence(self) -> str:
         """Say it in a few words."""
@@ -135,53 +64,42 @@ class Coverage:
         seal = "" if self.sealed else ", RECORDs as found (built before they were sealed)"
         if self.flawed:
             beside += f", {self.flawed} as their wheel holds them though its RECORD says otherwise"
-        elsewhere = f"{self.shared} read for another environment, " if self.shared else ""
-        return (
-            f"{self.files} files equal their wheels' hashes ({self.read} read now, {elsewhere}the others unchanged since)"
-            f"{beside}{seal}"
-        )
+        read = f"({self.read} read now, the others unchanged since)"
+        return f"{self.files} files equal their wheels' hashes {read}{beside}{seal}"
 
 
-def compare(
-    site: Path, stamp: Mapping[str, object], deep: bool = False, store: Path | None = None
-) -> tuple[Coverage, list[str]]:
+def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tuple[Coverage, list[str]]:
     """Return what was compared in a folder of packages and what differs, a line each.
 
-    A file is hashed once: as long as its size, its times, its inode and what RECORD says of it are the same, it is the same file. The
-    time of the last change of an inode cannot be set by a user, so that an edit which puts the old date back is seen.
+    A file is hashed once: as long as its size, its time, its inode and what RECORD says of it are the same, it is the same file.
 
     Args:
         site: the environment's site-packages.
         stamp: what was left in the environment when it was built.
         deep: hash every file again, whatever is remembered of it.
-        store: where hashes of files are kept that other environments hold too (`SharedHashes`).
     """
     rows, hashed, marks = _marked(site)
     known = {} if deep else remembered(site / CACHE)
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
     given = stamp.get(FLAWED)
     flawed = given if isinstance(given, dict) else {}
-    shared = SharedHashes(None if deep else store)
-    wrong = {path: said for path, said in _differences(site, fresh, shared) if not _as_built(site, path, flawed)}
+    wrong = {path: reason for path, reason in _differences(site, fresh) if not _as_built(site, path, flawed)}
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in wrong}, known)
-    shared.keep()
     seal = stamp.get(SEALED)
     broken = "! a RECORD is not the one that the build left, so that its hashes prove nothing"
     differ = [*([] if seal in (None, seal_of(site)) else [broken]), *wrong.values(), *_beside(site, rows, stamp)]
-    read = len(fresh) - shared.taken
-    return Coverage(len(hashed), read, len(rows) - len(hashed), seal is not None, len(flawed), shared.taken), differ
+    return Coverage(len(hashed), len(fresh), len(rows) - len(hashed), seal is not None, len(flawed)), differ
 
 
-def seals(site: Path, store: Path | None = None) -> dict[str, Any]:
+def seals(site: Path) -> dict[str, Any]:
     """Return what the stamp of a new environment keeps of its files: its RECORDs' digest, what is ours beside them, wheels' flaws.
 
     Every file is read once for that, and remembered, so that the first proof need not. A flaw is a file that is not as its RECORD says:
     who builds holds it against the wheel itself.
     """
     rows, hashed, marks = _marked(site)
-    shared, owners = SharedHashes(store), {row.path: package_of(row.owner) for row in hashed}
-    flawed = {path: (owners[path], digest_at(site / path)) for path, _ in _differences(site, hashed, shared)}
-    shared.keep()
+    owners = {row.path: package_of(row.owner) for row in hashed}
+    flawed = {path: (owners[path], digest_at(site / path)) for path, _ in _differences(site, hashed)}
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in flawed}, {})
     beside = {name: hash_of(site / name, "sha256") for name in strays(site, rows)}
     return {SEALED: seal_of(site), BESIDE: beside, FLAWED: flawed}
@@ -295,21 +213,21 @@ def _as_written(digest: bytes) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _differences(site: Path, rows: list[Listed], shared: SharedHashes) -> Iterator[tuple[str, str]]:
+def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:
     """Yield path and complaint of every file that is not what RECORD says; hashing leaves Python's lock, so threads help."""
     with ThreadPoolExecutor(max_workers=min(8, processes.cores())) as pool:
-        for row, said in zip(rows, pool.map(lambda row: _difference(site, row, shared), rows), strict=True):
-            if said:
+        for row, reason in zip(rows, pool.map(lambda row: _difference(site, row), rows), strict=True):
+            if reason:
                 first = f"; before that, `uv cache clean {package_of(row.owner)}`: the cache may hold the same file"
-                yield row.path, f"! {row.owner}: {row.path} {said}{first}"
+                yield row.path, f"! {row.owner}: {row.path} {reason}{first}"
 
 
-def _difference(site: Path, row: Listed, shared: SharedHashes) -> str:
+def _difference(site: Path, row: Listed) -> str:
     algorithm, _, expected = row.hash.partition("=")
     try:
         if not stat.S_ISREG(os.stat(site / row.path).st_mode):  # noqa: PTH116 - 27,000 of them; a pipe would be waited for
             return "is no file"
-        same = shared.of(site / row.path, algorithm, hash_of) == expected
+        same = hash_of(site / row.path, algorithm) == expected
     except FileNotFoundError:
         return "is missing"
     except (OSError, ValueError) as error:
@@ -323,7 +241,7 @@ def file_state(path: Path | str, expected: str) -> str:
         seen = os.stat(path)  # noqa: PTH116 - 27,000 of them
     except OSError:
         return ""
-    return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_dev} {seen.st_ino} {expected}"
+    return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_dev} {seen.st_ino} {expected}"
 
 
 def remembered(cache: Path) -> dict[str, str]:
