@@ -136,17 +136,9 @@ def test_what_cannot_be_read_is_a_finding(raw: bytes, words: str) -> None:
     assert any(isinstance(item, Defect) and words in item.sentence for item in read(raw))
 
 
-def test_a_window_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"text": "ж😀" * length, "n": length} for length in range(40)]
-    for chunk in (1, 7, 64):
-        monkeypatch.setattr(datasets, "_CHUNK", chunk)
-        for raw in (json.dumps(rows, ensure_ascii=False, indent=1), "\n".join(json.dumps(row) for row in rows)):
-            assert [item.value for item in read(raw.encode()) if isinstance(item, DataSample)] == rows
-
-
-def test_a_record_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "_CHUNK", 16)
+def test_what_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "_LONGEST_RECORD", 256)
+    monkeypatch.setattr(datasets, "_LONGEST_VALUE", 4096)
     long = b'{"a": "' + b"x" * 1000 + b'"}\n{"a": 1}\n'
     first, second = read(b'{"a": 0}\n' + long)[1:]
     assert isinstance(first, Defect)

@@ -1,7 +1,7 @@
 """Looks through a training set for what should not be in it: unfilled placeholders, empty, over-long and repeated samples.
 
-The rules are data: `data/data_rules.toml`. It is read one sample at a time, whatever bytes it holds: JSON lists, one JSON object, JSON
-Lines; what cannot be read becomes a defect with its line, and only a window of the file is in memory.
+The rules are data: `data/data_rules.toml`. Any bytes can be read: a JSON list or one JSON object, up to 1 GiB, and JSON Lines of any
+size, a line at a time; what cannot be read becomes a defect with its line.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ MOST = 1000
 """Findings that `examine` returns at most; a file that is wrong throughout is not listed throughout."""
 _CHUNK = 1 << 20
 _LONGEST_RECORD = 64 << 20
+_LONGEST_VALUE = 1 << 30
+_BOM = b"\xef\xbb\xbf"
 _SHOWN = 60
 _DECODER = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -220,24 +222,26 @@ class DataSample:
 
 def records(stream: BinaryIO) -> Iterator[DataSample | Defect]:
     """Read a JSON list, one JSON object over several lines, or one JSON value a line, by what the file begins with."""
-    head = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
-    text = head.lstrip()
-    first, _, later = (part.strip() for part in text.partition(b"\n"))
-    if text[:1] == b"[" and not (first.endswith(b"]") and try_parse_json(first) is not None and later):
-        return _listed(stream, head)
-    if text[:1] == b"{" and later and later[:1] != b"{" and try_parse_json(first) is None:
-        return _whole(stream, head)
-    return _lines(stream, head)
+    body = stream.read(_CHUNK).removeprefix(_BOM).lstrip()
+    stream.seek(0)
+    first, _, later = (part.strip() for part in body.partition(b"\n"))
+    values_by_line = bool(later) and try_parse_json(first) is not None
+    is_list = body[:1] == b"[" and not (values_by_line and first.endswith(b"]"))
+    is_object = body[:1] == b"{" and bool(later) and later[:1] != b"{" and not values_by_line
+    return _in_one_value(stream, is_list=is_list) if is_list or is_object else _lines(stream)
 
 
-def _lines(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
-    number = 0
-    for line, raw in enumerate(_split(stream, head), 1):
+def _lines(stream: BinaryIO) -> Iterator[DataSample | Defect]:
+    line = number = 0
+    while raw := stream.readline(_LONGEST_RECORD + 1):
+        line += 1
         if not raw.strip():
             continue
         number += 1
         if len(raw) > _LONGEST_RECORD:
             yield Defect(line, number, "", "unreadable", f"the line is longer than {_LONGEST_RECORD} bytes")
+            while raw and not raw.endswith(b"\n"):
+                raw = stream.readline(_LONGEST_RECORD)
             continue
         text, damage = _decoded(raw)
         if damage:
@@ -248,150 +252,50 @@ def _lines(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
             yield Defect(line, number, "", "unreadable", f"is not JSON: {first_line(error, 120)}: {shown(text)}")
 
 
-def _split(stream: BinaryIO, head: bytes) -> Iterator[bytes]:
-    """Yield lines; of one that is too long only the beginning, one byte longer than allowed."""
-    rest = head
-    while True:
-        more = stream.read(_CHUNK)
-        *lines, rest = (rest + more).split(b"\n")
-        yield from lines
-        if not more:
-            yield rest
-            return
-        if len(rest) > _LONGEST_RECORD:
-            tail = _skip_line(stream)
-            yield rest[: _LONGEST_RECORD + 1]
-            rest = tail
-
-
-def _skip_line(stream: BinaryIO) -> bytes:
-    """Read on to the end of a line; return what was read beyond it."""
-    while more := stream.read(_CHUNK):
-        if b"\n" in more:
-            return more.split(b"\n", 1)[1]
-    return b""
-
-
-def _listed(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
-    """Yield the members of one JSON list without holding the list."""
-    source = _Text(stream, head)
-    source.skip("[")
-    number = 0
-    while (following := source.skip(",")) not in ("]", ""):
-        number += 1
-        line = source.line
+def _in_one_value(stream: BinaryIO, *, is_list: bool) -> Iterator[DataSample | Defect]:
+    """Yield the members of the one list that the file is, or its one object; the whole file is in memory."""
+    raw = stream.read(_LONGEST_VALUE + 1)
+    if len(raw) > _LONGEST_VALUE:
+        yield Defect(0, 0, "", "unreadable", f"is one JSON value of more than {_LONGEST_VALUE} bytes; write JSON Lines")
+        return
+    text, damage = _decoded(raw)
+    if damage:
+        yield Defect(0, 0, "", "encoding", damage)
+    at, line, counted, number = _after_space(text, 0), 1, 0, 0
+    at = _after_space(text, at + 1) if is_list else at
+    while at < len(text) and (text[at] != "]" if is_list else not number):
+        line, counted, number = line + text.count("\n", counted, at), at, number + 1
         try:
-            value = source.value()
+            value, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            sentence = f"is not JSON ({first_line(error, 120)}); nothing after it was examined: {shown(source.ahead)}"
+            sentence = f"is not JSON ({first_line(error, 120)}); nothing after it was examined: {shown(text[at:])}"
             yield Defect(line, number, "", "unreadable", sentence)
             return
         yield DataSample(line, number, value)
-    if following != "]":
-        yield Defect(source.line, 0, "", "unreadable", "the list is not closed; the file was cut off")
-    yield from _remains(source, "]")
+        at = _after_space(text, at)
+        if is_list and text.startswith(",", at):
+            at = _after_space(text, at + 1)
+    line += text.count("\n", counted, at)
+    if is_list and at >= len(text):
+        yield Defect(line, 0, "", "unreadable", "the list is not closed; the file was cut off")
+    rest = text[at + is_list :].strip()
+    if rest:
+        yield Defect(line, 0, "", "unreadable", f"nothing after the end was examined: {shown(rest)}")
 
 
-def _remains(source: _Text, mark: str) -> Iterator[Defect]:
-    """Tell what follows the last value, which nobody examined, and bytes that were no text."""
-    if source.skip(mark):
-        sentence = f"nothing after the end was examined: {shown(source.ahead)}"
-        yield Defect(source.line, 0, "", "unreadable", sentence)
-    if source.damage:
-        yield Defect(0, 0, "", "encoding", source.damage)
-
-
-def _whole(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
-    """Yield the one object that the file is."""
-    source = _Text(stream, head)
-    source.skip("")
-    try:
-        yield DataSample(source.line, 1, source.value())
-    except (ValueError, RecursionError) as error:
-        yield Defect(source.line, 1, "", "unreadable", f"is not JSON ({first_line(error, 120)}): {shown(source.ahead)}")
-        return
-    yield from _remains(source, "")
-
-
-class _Text:
-    """Text of which only a window is in memory; it grows twofold while a value does not end in it."""
-
-    def __init__(self, stream: BinaryIO, head: bytes) -> None:
-        self._stream, self._bytes, self._text, self._at = stream, head, "", 0
-        self.line, self.damage, self._ended = 1, "", False
-        self._take(b"")
-
-    @property
-    def ahead(self) -> str:
-        """What comes next."""
-        return self._text[self._at : self._at + 2 * _SHOWN]
-
-    def skip(self, mark: str) -> str:
-        """Skip space, the mark and space again; return the character after it, or nothing at the end."""
-        self._space()
-        if mark and self._text.startswith(mark, self._at):
-            self._at += 1
-            self._space()
-        return self._text[self._at : self._at + 1]
-
-    def value(self) -> Any:
-        """Decode the value that begins here."""
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-                if end < len(self._text) or self._ended:
-                    break
-            except (ValueError, RecursionError):
-                if self._ended or len(self._text) - self._at > _LONGEST_RECORD:
-                    raise
-            self._grow()
-        self.line += self._text.count("\n", self._at, end)
-        self._at = end
-        return value
-
-    def _space(self) -> None:
-        while True:
-            here = _SPACE.match(self._text, self._at)
-            end = here.end() if here else self._at
-            self.line += self._text.count("\n", self._at, end)
-            self._at = end
-            if end < len(self._text) or self._ended:
-                return
-            self._grow()
-
-    def _grow(self) -> None:
-        self._take(self._stream.read(max(_CHUNK, len(self._text) - self._at)))
-
-    def _take(self, more: bytes) -> None:
-        """Add bytes, keeping back a character that is not complete, and drop what was read."""
-        self._ended = not more and bool(self._text or not self._bytes)
-        self._bytes += more
-        end = len(self._bytes) if self._ended else _whole_characters(self._bytes)
-        text, damage = _decoded(self._bytes[:end])
-        self._bytes, self.damage = self._bytes[end:], self.damage or damage
-        self._text, self._at = self._text[self._at :] + text, 0
-
-
-def _whole_characters(raw: bytes) -> int:
-    """Return how many bytes end with a complete UTF-8 character."""
-    for back in range(1, min(4, len(raw)) + 1):
-        byte = raw[-back]
-        if byte >= 0xC0:
-            needs = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(raw) - back if needs > back else len(raw)
-        if byte < 0x80:
-            break
-    return len(raw)
+def _after_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
 
 
 def _decoded(raw: bytes) -> tuple[str, str]:
     try:
-        return raw.decode("utf-8"), ""
+        return raw.removeprefix(_BOM).decode("utf-8"), ""
     except UnicodeDecodeError as error:
         return raw.decode("utf-8", errors="replace"), f"is not UTF-8 at byte {error.start}: {error.reason}"
 
 
 def shown(value: Any) -> str:
     """Show the beginning of anything as one line of printable text."""
-    text = ascii(value)
+    text = ascii(value[: 2 * _SHOWN] if isinstance(value, str) else value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
