@@ -1,4 +1,4 @@
-"""What communication costs a data-parallel step: milliseconds and share, by steps with and without it, and by the profiler."""
+"""What communication costs a data-parallel step: milliseconds and share, by steps with and without it."""
 
 from __future__ import annotations
 
@@ -67,17 +67,3 @@ def test_exposed(
         f"{exposed * 1e3:.1f} ms of a {step * 1e3:.1f} ms step are exposed communication ({exposed / step:.0%}; quartiles "
         f"{low * 1e3:.1f} to {high * 1e3:.1f} ms) over {group.arrangement.backend}, {_WORLD} ranks{group.note}"
     )
-
-
-@pytest.mark.deadline(300)
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_profiled(name: str, stack: Stack, preset: str, launches: Launches, figures: dict[str, Figure]) -> None:
-    """The profiler sees communication in a step that has it and none in one that has not; its share stands beside the other."""
-    ranks = _run(stack, launches, name, preset).ranks
-    seen, unseen = (max(rank["profiled"][mode]["communication"] for rank in ranks) for mode in ("on", "off"))
-    require(seen > 0, f"the profiler shows no communication of {stack.backend} in a step that averages gradients")
-    require(unseen == 0, f"the profiler shows {unseen * 1e3:.1f} ms of communication in a step that has none")
-    slowest = max(ranks, key=lambda rank: float(rank["profiled"]["on"]["step"]))["profiled"]["on"]
-    figures |= {f"{kind}, ms": seconds * 1e3 for kind, seconds in slowest.items()}
-    talk, alone = (slowest[kind] / slowest["step"] for kind in ("communication", "alone"))
-    figures["summary"] = f"communication runs for {talk:.0%} of a step, {alone:.0%} with nothing beside it (profiled)"

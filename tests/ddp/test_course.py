@@ -34,7 +34,7 @@ from stackproof.ranks.rank import Rank
 from stackproof.workloads import catalogue
 from stackproof.workloads.catalogue import names
 
-ARGUMENTS = {"workload": "classifier", "preset": "tiny", "seed": 7, "steps": 3, "all_reduce_bytes": 4096}
+ARGUMENTS = {"workload": "classifier", "preset": "tiny", "seed": 7, "steps": 3, "all_reduce_mib": 0.25}
 
 
 def fine(rank: Rank) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def test_one_rank_keeps_all_and_steps_as_ddp_does(alone: Rank) -> None:
 def test_a_rank_returns_its_evidence(alone: Rank) -> None:
     evidence = course.run_smoke(alone)
     assert (3, 64) == (len(evidence["losses"]), len(evidence["digest"]))
-    assert evidence["all_reduce"]["wrong"] == 0
+    assert not evidence["all_reduce"]["wrong"]
     assert all(spent > 0 for spent in evidence["all_reduce"]["seconds"])
     gradients = torch.load(alone.folder / "rank0.pt", weights_only=True)
     assert all(gradient.dtype is torch.float64 for gradient in gradients.values())

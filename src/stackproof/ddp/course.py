@@ -23,7 +23,7 @@ from torch.utils.data import DistributedSampler
 from stackproof import DATA
 from stackproof.base.text import error_line
 from stackproof.base.toml import Key, Table, Wrong
-from stackproof.collectives.timing import one_size
+from stackproof.collectives.timing import all_reduce_rate
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, shortened
@@ -411,7 +411,7 @@ def _epoch(sampler: DistributedSampler[Any], epoch: int) -> list[int]:
 def run_smoke(rank: Rank) -> dict[str, Any]:
     """Return this rank's evidence; its gradients after the first backward go to `rankN.pt` as float64 on the CPU.
 
-    Arguments (of the specification): workload, preset, seed, steps, all_reduce_bytes.
+    Arguments (of the specification): workload, preset, seed, steps, all_reduce_mib.
     """
     wanted = rank.arguments
     evidence: dict[str, Any] = {"rank": rank.rank, "backend": rank.backend, "formed_s": rank.formed_s}
@@ -433,5 +433,5 @@ def run_smoke(rank: Rank) -> dict[str, Any]:
         rank.phase(f"step {number + 1}")
         evidence["losses"].append(mean_loss(rank, job.step()))
     evidence["digest"] = digest(dict(job.model.named_parameters()))
-    evidence["all_reduce"] = one_size(rank, "all_reduce", wanted["all_reduce_bytes"])
+    evidence["all_reduce"] = all_reduce_rate(rank, wanted["all_reduce_mib"])
     return evidence
