@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from stackproof.device.telemetry import (
     require_alone,
 )
 from stackproof.record.checks import CheckInconclusive
-from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
 from ..bench.tools_data import HYGON_STATE, NVIDIA_PROCESSES, NVIDIA_STATE, XPU_PROCESSES, XPU_STATE
@@ -141,41 +139,6 @@ def test_this_host_tells_its_clock(cpu: Stack) -> None:
     assert facts["telemetry"] in ("/proc/cpuinfo", "/proc/cpuinfo gave no figure")
 
 
-class Meter:
-    """A counter of energy that grows by two joules a run, and whose tool reads it in the middle of the time that it takes."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, silent: bool = False) -> None:
-        self.used, self.silent = 0.0, silent
-        monkeypatch.setattr(telemetry, "ask", self.ask)
-
-    def run(self) -> None:
-        self.used += 2.0
-
-    def ask(self, query: Query, card: str, work: Callable[[], object]) -> dict[str, Figure]:
-        """Let the card work, read, and let it work on until the tool has ended."""
-        for _ in range(3):
-            work()
-        read = 1e3 * self.used
-        for _ in range(4):
-            work()
-        return {} if self.silent else {"millijoules": read}
-
-
-def test_the_energy_of_a_run_is_free_of_the_tool_s_own_time(
-    tool: Path, cpu: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    meter = Meter(monkeypatch)
-    assert Telemetry(CARD, cpu).joules(meter.run, 0.01) == pytest.approx(2.0)
-
-
-def test_a_tool_that_counts_no_energy_gives_none(tool: Path, cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Telemetry(CARD, cpu).joules(Meter(monkeypatch, silent=True).run, 0.01) == 0.0
-    found, meter = Telemetry(CARD, cpu), Meter(monkeypatch)
-    assert found.tool is not None
-    found.tool = replace(found.tool, energy=None)
-    assert found.joules(meter.run, 0.01) == 0.0 and meter.used == 0.0
-
-
 SPIN = "import time; began = time.time()\nwhile time.time() < began + 30: pass"
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -253,24 +216,6 @@ def test_reads_hygon() -> None:
 def test_reads_intel() -> None:
     found = vendor("xpu-smi").state.facts(XPU_STATE, "0")
     assert (found["sm_mhz"], found["watts"], found["throttle_words"]) == (2400.0, 118.5, "None")
-
-
-@pytest.mark.parametrize(
-    ("name", "said", "found"),
-    [
-        ("nvidia-smi", "734512345\n", {"millijoules": 734512345.0}),
-        ("hy-smi", '{"card0": {"Energy counter": "7", "Accumulated Energy (uJ)": "1234.5"}}', {"microjoules": 1234.5}),
-        (
-            "xpu-smi",
-            "Timestamp, DeviceId, GPU Energy Consumed (J)\n06:14:46.000,    0, 40211.25\n",
-            {"joules": 40211.25},
-        ),
-        ("torch_sim.tool", "100.5", {"joules": 100.5}),
-    ],
-)
-def test_reads_energy(name: str, said: str, found: dict[str, float]) -> None:
-    query = vendor(name).energy
-    assert query is not None and query.facts(said, "0") == found
 
 
 def test_reads_the_host() -> None:

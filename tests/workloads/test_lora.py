@@ -28,19 +28,18 @@ def workload(request: pytest.FixtureRequest) -> Lora:
     return found
 
 
-def test_parameter_counts_are_the_users(workload: Lora) -> None:
-    counts = workload.parameter_counts()
-
-    assert (counts.total, counts.trainable) == workload.expected_counts()
-
-
-def test_the_users_figures_are_what_is_expected() -> None:
-    expected = {name: catalogue.get(name).expected_counts() for name in NAMES}  # type: ignore[attr-defined]
-
-    assert expected == {
-        "qwen3-0.6b-lora": (601_096_192, 5_046_272),
-        "llama3-8b-lora": (8_051_232_768, 20_971_520),
-    }
+def test_parameter_counts_are_those_that_the_users_trainer_printed(workload: Lora) -> None:
+    parameters = list(workload.skeleton("full").parameters())
+    counts = (
+        sum(map(torch.numel, parameters)), sum(one.numel() for one in parameters if one.requires_grad)
+    )  # fmt: skip
+    assert (
+        counts
+        == {
+            "qwen3-0.6b-lora": (601_096_192, 5_046_272),
+            "llama3-8b-lora": (8_051_232_768, 20_971_520),
+        }[workload.name]
+    )
 
 
 def test_a_full_step_is_the_users(workload: Lora) -> None:

@@ -9,8 +9,6 @@ import contextlib
 import os
 import re
 import shutil
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -74,8 +72,6 @@ class TelemetryTool:
     state: Query
     counters: Query | None = None
     processes: Query | None = None
-    energy: Query | None = None
-    """All that the card has used since it was switched on or its driver was loaded."""
     bits: Annotated[Mapping[str, str], Key("throttle")] = field(default_factory=dict)
     """What slows a card, by the bit that says so, in hexadecimal."""
 
@@ -217,7 +213,6 @@ def family() -> set[int]:
     return own | descendants(os.getpid(), parents) | (set(processes.with_mark(mark)) if mark else set())
 
 
-_JOULES = {"joules": 1.0, "millijoules": 1e-3, "microjoules": 1e-6}
 _SLOWED_S = 1e-3
 """A counter that rose by less is the tool's own granularity."""
 
@@ -258,33 +253,6 @@ class Telemetry:
             if self.tool.counters is not None:
                 self._counted.append(ask(self.tool.counters, self.card, once))
 
-    def joules(self, work: Callable[[], object], seconds: float) -> float:
-        """Return the energy of one run in joules, over about so many seconds of runs; 0 where the tool counts none.
-
-        The card works from before the first reading until after the second. So the time that the tool takes to answer is in the
-        interval once whichever moment of it the counter is read at, and the runs are those between the ends of both readings.
-        """
-        runs = 0
-
-        def once() -> None:
-            nonlocal runs
-            work()
-            self.device.synchronize()
-            runs += 1
-
-        if self.tool is None or self.tool.energy is None or (first := self._energy(once)) is None:
-            return 0.0
-        runs, until = 0, time.monotonic() + seconds
-        while time.monotonic() < until:
-            once()
-        second = self._energy(once)
-        return max(0.0, second - first) / runs if second is not None and runs else 0.0
-
-    def _energy(self, work: Callable[[], object]) -> float | None:
-        assert self.tool is not None and self.tool.energy is not None
-        found = ask(self.tool.energy, self.card, work)
-        return next((float(value) * _JOULES[name] for name, value in found.items() if name in _JOULES), None)
-
     def facts(self) -> dict[str, Figure]:
         """Return both readings, flat; a tool that is absent, or says nothing, is a fact too."""
         if self.tool is None:
@@ -320,7 +288,7 @@ def ask(query: Query, card: str, work: Callable[[], object] | None = None) -> di
 
 def answer(query: Query, card: str, work: Callable[[], object] | None = None) -> str | None:
     """Return a tool's output, with work on the card while it runs; None if it fails or takes too long."""
-    command = [part.format(card=card, python=sys.executable) for part in query.command]
+    command = [part.format(card=card) for part in query.command]
     with ThreadPoolExecutor(max_workers=1) as pool:
         asked = pool.submit(processes.run, command, seconds=DEADLINE_S)
         while work is not None and not asked.done():

@@ -38,8 +38,6 @@ class LaunchTerms:
     plan: GatePlan
     scale: float = 1.0
     """What deadlines are multiplied by."""
-    energy_seconds: float = 0.0
-    """For how long each side runs alone while its energy is counted; 0 asks for none."""
     run: str = field(default_factory=processes.new_mark)
 
 
@@ -58,8 +56,6 @@ class Observed:
     computed: Answer = field(default_factory=dict)
     """What it computes from equal seeds (`computed.fingerprint`); in the first launch only."""
     counters: dict[str, int] = field(default_factory=dict)
-    joules: float = 0.0
-    """Energy of one run; 0 where nobody counts it."""
     proved: str = ""
 
 
@@ -210,8 +206,6 @@ def _interleaved(
     blocks = _blocks(order, rounds, runs, deadline, number)
     done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    seconds = terms.energy_seconds
-    energy = {side: side.ask("energy", _OPEN_S, seconds=seconds) if seconds else {} for side in order}
     counted = ask_all(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
     ask_all(sides, "conclude", deadline)
     return {
@@ -228,7 +222,6 @@ def _interleaved(
             units=done[side].get("units", {}),
             computed=computed[side] if "groups" in computed[side] else {},
             counters=counted[side]["counters"],
-            joules=float(energy[side].get("joules", 0.0)),
             proved=str(opened[side]["proved"]),
         )
         for side in sides

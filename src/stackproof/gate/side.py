@@ -216,10 +216,6 @@ class Side:
         others = others_on_card(self.device, self.stack) or ()
         return {"reading": reading, "throttled": list(telemetry.throttled()), "others": list(others)}
 
-    def energy(self, seconds: float) -> Answer:
-        """Return the joules of one run where the vendor's tool counts them, over about so many seconds of runs."""
-        return {"joules": Telemetry(self.device, self.stack).joules(self._open().run, seconds)}
-
     def count(self, captured: bool) -> Answer:
         """Count one run exactly; where it is asked for, also how a compiler cuts the model, and the seconds of that."""
         found = self._open().count(captured)

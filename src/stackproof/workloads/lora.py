@@ -60,34 +60,13 @@ class ModelSize:
 
 
 @dataclass(frozen=True)
-class _Expected:
-    total: int
-    trainable: int
-
-
-@dataclass(frozen=True)
 class _File:
-    """A model: its architecture as transformers names it, the users' counts of parameters, adapters, and the presets."""
+    """A model: its architecture as transformers names it, adapters, and the presets."""
 
     architecture: str
-    counts: _Expected
     lora: Adapters
     tiny: ModelSize
     full: ModelSize
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Parameters of a model with its adapters; tied ones count once, embeddings are those of tokens."""
-
-    total: int
-    trainable: int
-    embedding: int
-
-    @property
-    def non_embedding(self) -> int:
-        """The parameters that trainers multiply by 6 x tokens."""
-        return self.total - self.embedding
 
 
 class _Job(Job):
@@ -132,7 +111,7 @@ class _Job(Job):
     def units(self) -> Units:
         """Sequences, tokens, and FLOPs as trainers count them."""
         tokens = sum(batch["tokens"].numel() for batch in self.batches)
-        return Units(len(self.batches), tokens, trainer_flops(tokens, counts(self.model).non_embedding))
+        return Units(len(self.batches), tokens, trainer_flops(tokens, non_embedding(self.model)))
 
 
 class Lora(Workload):
@@ -157,19 +136,10 @@ class Lora(Workload):
         """What the model's file says about its adapters."""
         return self._file.lora
 
-    def expected_counts(self) -> tuple[int, int]:
-        """Return the users' total and trainable parameter counts of `full`."""
-        return self._file.counts.total, self._file.counts.trainable
-
-    def parameter_counts(self, preset: Preset = "full") -> Counts:
-        """Count the parameters on the meta device: no memory, no weights."""
-        with torch.random.fork_rng(devices=[]):
-            return counts(self._skeleton(preset))
-
     def assemble(self, recipe: Recipe) -> Job:
         """Build the skeleton, give it weights on the device, and take the rank's sequences."""
         setting = self.setting(recipe.preset)
-        model = self._skeleton(recipe.preset)
+        model = self.skeleton(recipe.preset)
         _restore_buffers(model, recipe)
         materialise(model, recipe.device, recipe.dtype, recipe.seed, _bound(setting.config["initializer_range"]))
         model.train()
@@ -181,8 +151,8 @@ class Lora(Workload):
         job.workload = self
         return job
 
-    def _skeleton(self, preset: Preset) -> Any:
-        """Return the model with adapters on the meta device."""
+    def skeleton(self, preset: Preset) -> Any:
+        """Return the model with adapters on the meta device: no memory, no weights."""
         from peft import LoraConfig, get_peft_model
         from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -205,12 +175,10 @@ class Lora(Workload):
         return Table.load(self.file).row(_File)
 
 
-def counts(model: nn.Module) -> Counts:
-    """Count parameters, each tied one once."""
-    parameters = list(model.parameters())
+def non_embedding(model: nn.Module) -> int:
+    """Count the parameters that trainers multiply by 6 x tokens: each tied one once, and no embeddings of tokens."""
     tokens = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
-    trainable = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-    return Counts(sum(map(torch.numel, parameters)), trainable, sum(map(torch.numel, tokens)))
+    return sum(map(torch.numel, model.parameters())) - sum(map(torch.numel, tokens))
 
 
 def _bound(deviation: float) -> Any:

@@ -17,7 +17,7 @@ NAMES = {Measured.TODAY: "today", Measured.ANCHOR: "anchor", Measured.FORMER: "f
 
 @dataclass
 class FakeSides:
-    """`has`: rows of subjects by the name of a side; `seconds`: of a block; `joules`: of a run.
+    """`has`: rows of subjects by the name of a side; `seconds`: of a block.
 
     `lost`: by subject, until the side is left out.
 
@@ -26,7 +26,6 @@ class FakeSides:
 
     has: dict[str, dict[str, Any]]
     seconds: dict[str, float] = field(default_factory=dict)
-    joules: float = 0.0
     lost: dict[str, Lost] = field(default_factory=dict)
     readings: list[dict[str, Any]] = field(default_factory=list)
     launches: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
@@ -51,7 +50,7 @@ class FakeSides:
 
     def _seen(self, name: str) -> Observed:
         took = self.seconds.get(name, 1.0)
-        return Observed([took, 4 * took] * 2, {"TFLOP": 2.0}, joules=self.joules, proved="a proof")
+        return Observed([took, 4 * took] * 2, {"TFLOP": 2.0}, proved="a proof")
 
 
 def specs(*sides: Measured) -> dict[Measured, SideSpec]:

@@ -42,13 +42,6 @@ def test_a_sample_is_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row.metric for row in rows} == {"night"} and rows[0].value == 3.0
 
 
-def test_energy_stands_beside_the_rate_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    sides = {"today": has("gemm"), "anchor": has("gemm")}
-    row = measured(FakeSides(sides, joules=3.0), monkeypatch).rows("tiny")[0]
-    assert row.figures["J/TFLOP"] == 1.5 and row.note == "night, today; 1.5 J/TFLOP"
-    assert "J/TFLOP" not in measured(FakeSides(sides), monkeypatch).rows("tiny")[0].figures
-
-
 def test_today_s_facts_are_the_night_s(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeSides({"today": has("gemm"), "anchor": has("gemm")})
     assert measured(fake, monkeypatch).facts == {"torch": "of today"}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from stackproof.api.base import EnvironmentMismatchError, HostLoad, Refusal, StackUnavailableError, counted
@@ -173,10 +172,6 @@ def _row(name: str, side: Measured, seen: Sequence[Observed], told: Mapping[str,
     samples = tuple(seconds / amount for one in seen for seconds in _rounds(one.blocks))
     row = NightSide(FigureKey(name, preset, 1, unit, told["version"]), "", side, samples).row()
     row.figures |= {"verified": seen[0].proved, "launches": len(seen)}
-    if joules := [one.joules / amount for one in seen if one.joules > 0]:
-        what = f"J/{unit.removeprefix('s/')}"
-        row.figures[what] = median(joules)
-        row.note += f"; {median(joules):.3g} {what}"
     return row
 
 
@@ -267,7 +262,7 @@ def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredN
 def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> MeasuredNight:
     """Measure; a frozen side that does not come up is left out, and the others are measured."""
     asked = run.asked
-    terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale, asked.plan.energy.seconds)
+    terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale)
     launches = asked.launches or int(of(asked.plan.measure.launches, asked.stack.device))
     run.ledger.say(f"measure: {' and '.join(_NAMES[side] for side in sides)} in turns; launches: {launches}")
     try:

@@ -49,11 +49,6 @@ class _Confirm:
 
 
 @dataclass(frozen=True)
-class _Energy:
-    seconds: float
-
-
-@dataclass(frozen=True)
 class NightPlan:
     """The whole table."""
 
@@ -61,7 +56,6 @@ class NightPlan:
     verify: _Verify
     admission: AdmissionRules
     confirm: _Confirm
-    energy: _Energy
 
 
 @cache
