@@ -26,6 +26,20 @@ def ended() -> Record:
     return record
 
 
+def test_what_no_record_can_hold_loses_nothing_else(tmp_path: Path) -> None:
+    record = ended()
+    record.seconds = -3.0
+    record.provenance["odd"] = object()  # type: ignore[assignment]
+    record.checks += [
+        Check("smoke/a::c", Verdict.PASSED, "back in time", -1.0),
+        Check("smoke/a::d", Verdict.PASSED, "x", 1.0),
+    ]
+    kept = reading.read(writer.keep(record, tmp_path / "record.json"))
+    assert kept.verdict is Verdict.CRASHED and kept.provenance == {"torch": "2.8.0"}
+    ends = {check.id: check.verdict.value for check in kept.checks}
+    assert ends == {"smoke/a::b": "passed", "smoke/a::c": "crashed", "smoke/a::d": "passed", "record": "crashed"}
+
+
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder for temporary files, one of this test's own."""

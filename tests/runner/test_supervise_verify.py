@@ -74,6 +74,40 @@ EVERYTHING = {
         def test_after_a_hang():
             pass
     """,
+    "test_3_spoils.py": """
+        import json, os, shutil, time
+        from pathlib import Path
+        import numpy
+        from stackproof.record.records import Measurement
+
+        HOME = Path(json.loads(Path(os.environ["STACKPROOF_REQUEST"]).read_text())["folder"])
+
+        def test_odd_figure(figures):
+            figures["seen"] = numpy.float32(1)
+
+        def test_odd_measurement(measured):
+            measured(Measurement("gemm", "tiny", "float32", 1, "rate", "s/GB", numpy.ones(2), [1.0]))
+
+        def test_no_json():
+            with (HOME / "events.jsonl").open("a") as stream:
+                stream.write("hello\\n")
+            time.sleep(60)
+
+        def test_no_event():
+            with (HOME / "events.jsonl").open("a") as stream:
+                stream.write('{"event": "finished", "check": 5}\\n')
+            time.sleep(60)
+
+        def test_ends_well():
+            os._exit(0)
+
+        def test_folder_vanishes():
+            shutil.rmtree(HOME)
+            time.sleep(60)
+
+        def test_after_all_that():
+            pass
+    """,
     "test_4_broken.py": "import a_module_that_does_not_exist\n",
 }
 
@@ -105,6 +139,13 @@ def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
         ("own/dies::after_a_crash", Verdict.PASSED, "as expected"),
         ("own/hangs::hangs_here", Verdict.HUNG, "test_hangs_here"),
         ("own/hangs::after_a_hang", Verdict.PASSED, "as expected"),
+        ("own/spoils::odd_figure", Verdict.FAILED, "its figure 'seen' is a float32, which no record can hold"),
+        ("own/spoils::odd_measurement", Verdict.FAILED, "not JSON serializable"),
+        ("own/spoils::no_json", Verdict.CRASHED, "a line of its events is none"),
+        ("own/spoils::no_event", Verdict.CRASHED, "a line of its events is none"),
+        ("own/spoils::ends_well", Verdict.CRASHED, "exit code 0"),
+        ("own/spoils::folder_vanishes", Verdict.CRASHED, "cannot be read any more"),
+        ("own/spoils::after_all_that", Verdict.PASSED, "as expected"),
         ("own/broken", Verdict.FAILED, "a_module_that_does_not_exist"),
     ],
 )
@@ -126,7 +167,7 @@ def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
     record, observer = watched
     assert record.checks == observer.ended
     assert "own/hangs::hangs_here" in observer.begun
-    assert observer.total == 12  # the file that cannot be collected has no checks
+    assert observer.total == 19  # the file that cannot be collected has no checks
 
 
 def test_measurements_reach_the_record(watched: tuple[Record, Silent]) -> None:

@@ -313,6 +313,21 @@ def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
     return found
 
 
+_MOST_CROWDED = 8.0
+
+
+def crowding() -> float:
+    """Return by how much deadlines grow for what else runs on the host: processes that want a core for each core, 1 to 8."""
+    with contextlib.suppress(OSError):
+        return min(_MOST_CROWDED, max(1.0, os.getloadavg()[0] / cores()))
+    return 1.0
+
+
+def load() -> str:
+    """Say how busy the host is."""
+    return f"a load of {os.getloadavg()[0]:.0f} on {cores()} cores"
+
+
 def cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
     """Return how many of the host's cores this process may use: by its affinity, and by the quota of a container."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

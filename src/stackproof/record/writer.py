@@ -86,6 +86,7 @@ def keep(
 
     `page` makes the Markdown. If the record cannot be written now, it still survives in the temporary folder.
     """
+    _leave_out_what_is_none(record)
     records.seal(record, path.parent)
     try:
         records.write(record, path)
@@ -96,6 +97,34 @@ def keep(
     except Refusal as refusal:
         raise Refusal(f"{refusal}; the record of this run is {path}") from refusal
     return path
+
+
+def _leave_out_what_is_none(record: Record) -> None:
+    """Take out of a record what its schema refuses, and say so in it: a slip in one check must not lose all the others."""
+    whole = _refused_by_schema(record)
+    if not whole:
+        return
+    record.seconds = max(0.0, record.seconds)
+    bare = replace(record, provenance={}, checks=[], measurements=[], digests={})
+    for number, check in enumerate(record.checks):
+        if why := _refused_by_schema(replace(bare, checks=[check])):
+            record.checks[number] = Check(str(check.id), Verdict.CRASHED, f"left what no record can hold: {why}", 0.0)
+    record.measurements[:] = [
+        row for row in record.measurements if not _refused_by_schema(replace(bare, measurements=[row]))
+    ]
+    record.provenance = {
+        k: v for k, v in record.provenance.items() if not _refused_by_schema(replace(bare, provenance={k: v}))
+    }
+    record.checks.append(Check("record", Verdict.CRASHED, f"some of it was left out: {whole}", 0.0))
+    record.verdict = records.overall(check.verdict for check in record.checks)
+
+
+def _refused_by_schema(record: Record) -> str:
+    try:
+        records.validate(record.as_row(), Path("record.json"))
+    except (Refusal, TypeError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def _rescued(record: Record) -> str:

@@ -27,7 +27,7 @@ import pytest
 from stackproof.base import rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
-from stackproof.base.processes import die_with_parent
+from stackproof.base.processes import crowding, die_with_parent
 from stackproof.base.text import error_line, first_line, is_visible, matches
 from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
@@ -218,6 +218,7 @@ class Reporter:
         """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
         marker = item.get_closest_marker("deadline")
         deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.request.deadline_scale
+        deadline *= crowding()
         self._began = time.perf_counter()
         faulthandler.dump_traceback_later(deadline, file=self._stacks)
         self.emit("started", id=check_id(item.nodeid), deadline_s=deadline)
@@ -230,6 +231,13 @@ class Reporter:
         summary = str(figures.pop("summary", ""))
         if verdict is Verdict.PASSED and (lack := missing(item, summary)):
             verdict, reason = Verdict.FAILED, lack
+        if odd := [name for name, value in figures.items() if not isinstance(value, (bool, int, float, str))]:
+            kind = type(figures[odd[0]]).__name__
+            said = (
+                f"its figure '{odd[0]}' is a {kind}, which no record can hold; make it a number or a text of Python's"
+            )
+            verdict, reason = Verdict.FAILED, f"{reason}; {said}" if reason else said
+            figures = {name: value for name, value in figures.items() if name not in odd}
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stackproof.base import files, processes
+from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES
+from stackproof.base.text import first_line
 from stackproof.project import projects
 from stackproof.record import records
 from stackproof.record.records import Check, Measurement, Record, Verdict
@@ -117,11 +119,13 @@ class CheckProcess:
     left: bool = False
     current: str = ""
     ended: bool = False
+    _broken: str = ""
     _own: str = field(default_factory=processes.new_mark)
 
     def start(self) -> None:
         """Start the process; its output goes to a file of its own."""
         folder = Path(self.request.folder)
+        folder.mkdir(parents=True, exist_ok=True)  # somebody may have deleted it since the last process
         self._log = folder / f"suite-{len(list(folder.glob('suite-*.log')))}.log"
         self._events = Tail(folder / "events.jsonl")
         self._before = len(self.state.record.checks)
@@ -139,28 +143,36 @@ class CheckProcess:
         """Absorb what the process said; when it has ended, or must be, conclude and return False."""
         self.absorb()
         running = self._child.poll() is None
-        if running and time.monotonic() <= self._deadline + _GRACE_S:
+        if running and not self._broken and time.monotonic() <= self._deadline + _GRACE_S:
             return True
         processes.end_tree(self._own, self._child)
         self.absorb()
-        self.left = bool(self.current)
         self._conclude(hung=running)
+        self.left = bool(self.current or self._broken) and len(self.state.record.checks) > self._before
         return False
 
     def absorb(self) -> None:
-        """Take over the events that were written since the last look."""
-        for event in self._events:
-            _HANDLERS[event.pop("event")](self, event)
+        """Take over the events that were written since the last look; what is none is kept as what is wrong."""
+        try:
+            for event in self._events:
+                _HANDLERS[event.pop("event")](self, event)
+        except (Refusal, LookupError, TypeError, ValueError, AttributeError) as error:
+            self._broken = f"a line of its events is none ({type(error).__name__}: {first_line(error, 200)})"
+        except OSError as error:
+            self._broken = f"what it writes cannot be read any more: {error}"
 
     def _extend(self, seconds: float) -> None:
-        """Let the process be quiet for so long, times what the user allows slow hosts."""
-        self._deadline = time.monotonic() + seconds * self.request.deadline_scale
+        """Let the process be quiet for so long, times what the user allows slow hosts and what the host is crowded."""
+        self._deadline = time.monotonic() + seconds * self.request.deadline_scale * processes.crowding()
 
     def _conclude(self, hung: bool) -> None:
         status = self._child.returncode or 0
-        if hung:
+        if self._broken:
+            said = f"{self._broken}; the process was ended, and what it had not said runs again"
+            self.state.conclude(Check(self._place(), Verdict.CRASHED, said, 0.0))
+        elif hung:
             self.state.conclude(Check(self._place(), Verdict.HUNG, self._hang(), 0.0))
-        elif not self.ended or status < 0:
+        elif self.current or not self.ended or status < 0:
             said_why = len(self.state.record.checks) > self._before
             if not (said_why and status >= 0 and not self.current):
                 self.state.conclude(Check(self._place(), Verdict.CRASHED, self._death(status), 0.0))
@@ -170,6 +182,11 @@ class CheckProcess:
         frames = (line.strip() for line in dumped if line.strip().startswith("File "))
         place = next(frames, "")
         where = f"it was in {place}" if place else f"its log is {self._log}"
+        if not self.current and not self.ended:
+            where += (
+                f"; it had begun no check, and was importing or collecting; where a slow disk or {processes.load()} is why, "
+                "--deadline-scale 4 allows it more"
+            )
         return explain.with_finding(f"did not end by its deadline and was ended; {where}", [self._log])
 
     def _death(self, status: int) -> str:
@@ -192,10 +209,9 @@ def _on_started(process: CheckProcess, event: dict[str, Any]) -> None:
 
 
 def _on_finished(process: CheckProcess, event: dict[str, Any]) -> None:
-    row = event["check"]
+    process.state.conclude(Check.of(event["check"]))
     process.current = ""
     process._extend(_QUIET_S)
-    process.state.conclude(Check.of(row))
 
 
 def _on_measurement(process: CheckProcess, event: dict[str, Any]) -> None:
@@ -226,11 +242,18 @@ class Tail:
 
     def __init__(self, path: Path, anew: bool = False) -> None:
         self._path = path
-        self._position = path.stat().st_size if path.exists() and not anew else 0
+        self._there = path.exists()
+        self._position = path.stat().st_size if self._there and not anew else 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        if not self._path.exists():
+        """Yield what is new.
+
+        Raises:
+            OSError: the file was there, and is no more.
+        """
+        if not self._path.exists() and not self._there:
             return
+        self._there = True
         with self._path.open("rb") as stream:
             stream.seek(self._position)
             while (line := stream.readline()).endswith(b"\n"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
+import time
 from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
@@ -46,7 +46,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
 
 def _establish(request: Request, record: Record, observer: Observer) -> None:
     """Add the checks that need no suite: the host has the stack, and the environment is proved."""
-    began, stack = datetime.now(timezone.utc), request.stack
+    began, stack = time.monotonic(), request.stack
     present = hosts.inspect(stack)
     evidence = (
         "; ".join(f"{finding.what}: {finding.evidence}" for finding in present.findings)
@@ -57,16 +57,16 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
     _add(record, observer, Check("host", Verdict.PASSED, evidence, 0.0))
     proved = environment_proof.prove(stack, request.deep)
     record.provenance |= provenance.proof_facts(proved)
-    seconds = (datetime.now(timezone.utc) - began).total_seconds()
+    seconds = time.monotonic() - began
     _add(
         record,
         observer,
         Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
     )
-    began = datetime.now(timezone.utc)
+    began = time.monotonic()
     if found := vetting.vet(environment=variables_of(stack), scale=request.deadline_scale):
         record.provenance |= found.facts()
-        seconds = (datetime.now(timezone.utc) - began).total_seconds()
+        seconds = time.monotonic() - began
         _add(record, observer, Check("project", Verdict.PASSED, found.sentence(), seconds))
 
 
