@@ -18,6 +18,7 @@ from stackproof.operators import forms
 from stackproof.record.checks import require
 
 _ULPS = 4.0
+_EPS = torch.finfo(torch.float32).eps
 _SHARE = 3e-5
 """Of a change's terms: CUDA's fused kernels take 1 - beta from beta in float32, 1.3e-5 off with a beta of 0.999."""
 _SHARE_TWIN = 1e-3
@@ -57,13 +58,21 @@ def written(optimiser: torch.optim.Optimizer) -> bool:
 
 
 class Update:
-    """An optimiser before a step; after it, `share` says how much of its bound the worst number of all, or of some, parameters takes."""
+    """An optimiser before a step; after it, `share` says how much of its bound the worst number of all, or of some, parameters takes.
 
-    def __init__(self, optimiser: torch.optim.Optimizer, some: Sequence[torch.Tensor] = ()) -> None:
+    `before`: by the id of each of these parameters, it and what was kept of it, where the step was taken already.
+    """
+
+    def __init__(
+        self,
+        optimiser: torch.optim.Optimizer,
+        some: Sequence[torch.Tensor] = (),
+        before: Mapping[int, State] | None = None,
+    ) -> None:
         self.optimiser, self.name = optimiser, type(optimiser).__name__
         self._parameters = list(some) or [one for group in optimiser.param_groups for one in group["params"]]
         self._options = {id(one): group for group in optimiser.param_groups for one in group["params"]}
-        self._before = {id(one): self._state(one) for one in self._parameters}
+        self._before = before or {id(one): self._state(one) for one in self._parameters}
 
     def share(self) -> float:
         """Hold every parameter that has a gradient, and all that the optimiser keeps of it, against float64.
@@ -89,21 +98,25 @@ class Update:
     def _judged(self, parameter: torch.Tensor) -> float:
         options = self._options[id(parameter)]
         before, after = self._before[id(parameter)], self._state(parameter, copied=False)
-        gradient = on_host(parameter.grad).ravel()
+        gradient, eps = on_host(parameter.grad).ravel(), torch.finfo(parameter.dtype).eps
         worst = dict[str, float]()
-        for piece in pieces(parameter.numel()):
+        for piece in _pieces(parameter.numel()):
             slope = gradient[piece].astype(np.float64)
-            shares = self._shares(_part(before, piece), _part(after, piece), slope, options)
+            shares = self._shares(_part(before, piece), _part(after, piece), slope, options, eps)
             worst = {what: max(share, worst.get(what, 0.0)) for what, share in shares.items()}
         return self._within(worst, "the closed form")
 
-    def _shares(self, before: State, after: State, gradient: Any, options: Mapping[str, Any]) -> dict[str, float]:
+    def _shares(
+        self, before: State, after: State, gradient: Any, options: Mapping[str, Any], eps: float
+    ) -> dict[str, float]:
         exact, sizes = forms.STEPS[self.name](before, gradient, options)
         require(
             after.keys() == exact.keys(),
             f"{self.name} keeps {', '.join(sorted(after))}, not {', '.join(sorted(exact))}",
         )
-        return {what: _share(after[what], exact[what], sizes[what], before.get(what, 0.0), _SHARE) for what in exact}
+        return {
+            what: _share(after[what], exact[what], sizes[what], before.get(what, 0.0), _SHARE, eps) for what in exact
+        }
 
     def _as_its_twin(self, given: list[torch.Tensor]) -> float:
         """Let the same optimiser take the step in float64 on the CPU: another arithmetic and device, the same Python."""
@@ -154,19 +167,19 @@ class Update:
         return shares[worst]
 
 
-def _share(found: Any, exact: Any, size: Any, before: Any, change: float) -> float:
+def _share(found: Any, exact: Any, size: Any, before: Any, change: float, eps: float = _EPS) -> float:
     """Return how much of its bound the worst number takes: some ulp of its terms, and a share of its change."""
-    bound = _ULPS * torch.finfo(torch.float32).eps * size + change * np.abs(exact - before) + np.finfo(np.float32).tiny
+    bound = _ULPS * eps * size + change * np.abs(exact - before) + np.finfo(np.float32).tiny
     return float((np.abs(found - exact) / bound).max())
 
 
-PIECE = 1 << 14
+_PIECE = 1 << 14
 
 
-def pieces(size: int) -> Iterator[slice]:
+def _pieces(size: int) -> Iterator[slice]:
     """Yield slices of a flat array whose temporaries stay in a cache: a closed form is made of many, and each number stands alone."""
-    for start in range(0, size, PIECE):
-        yield slice(start, start + PIECE)
+    for start in range(0, size, _PIECE):
+        yield slice(start, start + _PIECE)
 
 
 def _part(state: State, piece: slice) -> State:
