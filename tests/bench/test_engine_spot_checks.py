@@ -169,7 +169,7 @@ def test_attention_that_is_left_out_now_and_then_is_found(
 
     monkeypatch.setattr(sdpa, "scaled_dot_product_attention", lazy)
     work.run()
-    with pytest.raises((CheckFailed, RuntimeError), match="gave what an earlier call had left|second time"):
+    with pytest.raises((CheckFailed, RuntimeError), match="left what an earlier run had left|second time"):
         singly(work, 60.0)
     work.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -98,9 +98,9 @@ class Copy(Work):
     def _require(self, right: bool, what: str) -> None:
         require(right, f"a copy of {self.source.numel()} bytes {what}")
 
-    def output_buffer(self) -> torch.Tensor:
-        """The target."""
-        return self.target
+    def outputs(self) -> Sequence[torch.Tensor]:
+        """The tensor that each run overwrites."""
+        return (self.target,)
 
     def poison_output(self) -> None:
         """Turn every bit of the source; no byte of the target is what it will be, if it is what it was."""

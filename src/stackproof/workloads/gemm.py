@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -69,9 +69,9 @@ class Gemm(Work):
         """Hold every element of the last product against float64."""
         self._seen()
 
-    def output_buffer(self) -> torch.Tensor:
-        """The result."""
-        return self.result
+    def outputs(self) -> Sequence[torch.Tensor]:
+        """The tensor that each run overwrites."""
+        return (self.result,)
 
     def poison_output(self) -> None:
         """Turn the sign of a factor, and so of every element; the result is no number until it is written."""

@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from stackproof.record.checks import require
+from stackproof.record.records import Figure
 from stackproof.workloads import inputs
 from stackproof.workloads.copies import checksum
 from stackproof.workloads.work import Setting, Work
@@ -106,11 +107,12 @@ class Loading(Work):
         """Verify that batch, and the last."""
         self.verify()
 
-    def recheck(self) -> None:
+    def conclude(self) -> Mapping[str, Figure]:
         """Look at the last epoch, and at every batch of one more."""
         self.verify()
         for number, batch in enumerate(self._loader):
             self._require_batch(number, batch.to(self.device.torch, non_blocking=True))
+        return {}
 
     def _require_batch(self, number: int, arrived: torch.Tensor) -> None:
         require(_sum(arrived) == self._sums[number], f"batch {number} is not what the data set holds")

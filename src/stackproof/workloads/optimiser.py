@@ -78,15 +78,11 @@ class OptimiserStep(Work):
         moved = (one for one in self.parameters if one.grad is not None and bool(one.grad.any()))
         return sorted(moved, key=torch.Tensor.numel)[:_FEW]
 
-    def recheck(self) -> None:
-        """Count the steps, and hold one more against the closed form."""
-        self.verify()
-        self._stepped()
-
     def conclude(self) -> Mapping[str, Figure]:
-        """Look once more; say how many parameters a step changes."""
+        """Count the steps, and hold one more against the closed form; say how many parameters a step changes."""
         if self._runs:
-            self.recheck()
+            self.verify()
+            self._stepped()
         return {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
     def _stepped(self) -> float:

@@ -202,7 +202,7 @@ class TrainingSteps(Work):
         self.job.optimiser.state.clear()
         self._begins = True
 
-    def recheck(self) -> None:
+    def _recheck(self) -> None:
         """Hold the step that began where the job was proved, or take one: its gradients, and what its optimiser did with them."""
         self.verify()
         if self._proved is None:
@@ -223,7 +223,7 @@ class TrainingSteps(Work):
         A step, or a part of one, that was left out shows in any of them.
         """
         if self._single is None:
-            self.recheck()
+            self._recheck()
             return
         self._fresh = False
         for what, found in self._left().items():
@@ -290,7 +290,7 @@ class TrainingSteps(Work):
     def conclude(self) -> Mapping[str, Figure]:
         """Verify what the timed steps left, and one step from the start."""
         assert self._losses is not None
-        self.recheck()
+        self._recheck()
         first, last = self._losses[0], self._losses[1] if self._end is None else self._end
         facts: dict[str, Figure] = {"loss at the start": float(first), "loss at the end": float(last)}
         return {**facts, "update compared with": against(self.job.optimiser)} if self._proved else facts

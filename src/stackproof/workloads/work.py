@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -78,19 +78,14 @@ class Work(ABC):
         """Go back to the state that was proved, so that the next run can be verified in full; false where each run can be."""
         return False
 
-    def output_buffer(self) -> torch.Tensor | None:
-        """Return the tensor that each run overwrites whole, the same from the same inputs; None where runs allocate their results."""
-        return None
+    def outputs(self) -> Sequence[torch.Tensor]:
+        """Return the tensors that the last run wrote whole, of which a spot check overwrites some numbers; none where there are none."""
+        return ()
 
     def begin_spot_check(self) -> bool:
-        """Prepare to check the next run alone; false where nobody could tell that it was left out.
-
-        Some numbers of the output buffer are overwritten, and the run must write them anew.
-        """
-        target = self.output_buffer()
-        if target is not None:
-            self._spoilt = Spoilt([target])
-        return target is not None
+        """Prepare to check the next run alone; false where nobody could tell that it was left out."""
+        self._spoilt = Spoilt(self.outputs())
+        return bool(self.outputs())
 
     def end_spot_check(self) -> None:
         """Check the run since `begin_spot_check` closely enough to see that it was not left out.
@@ -98,28 +93,19 @@ class Work(ABC):
         Raises:
             CheckFailed: it did nothing, or something else than was proved.
         """
-        target = self.output_buffer()
-        left = target is not None and self._spoilt.left([target])
-        require(not left, "it did not write what it must: some of the timed ones did nothing")
+        left = self._spoilt.left(self.outputs())
+        require(not left, "it left what an earlier run had left: some of the timed ones did nothing")
 
-    def recheck(self) -> None:
-        """Verify the last run; then poison the output, run once more and verify that.
+    def conclude(self) -> Mapping[str, Figure]:
+        """Verify the last timed run, and one more on other inputs; return facts that explain the figures.
 
         Raises:
-            CheckFailed: one of them did not do what was proved.
+            CheckFailed: the timed runs did not do what was proved, and their figures are void.
         """
         self.verify()
         self.poison_output()
         self.run()
         self.verify()
-
-    def conclude(self) -> Mapping[str, Figure]:
-        """Verify the last timed run and one more; return facts that explain the figures.
-
-        Raises:
-            CheckFailed: the timed runs did not do what was proved, and their figures are void.
-        """
-        self.recheck()
         return {}
 
     def close(self) -> None:  # noqa: B027 - most work leaves nothing behind
