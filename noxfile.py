@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,9 @@ nox.needs_version = ">=2025.2.9"
 
 # Containers often forbid bytecode; without it half of a check's time is compiling torch.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A host without uv gets ours, so that nox need not say at every session that it found none.
+logging.getLogger("nox").addFilter(lambda record: record.getMessage() != "uv binary not found.")
 
 # SIGTERM would end nox alone; as Ctrl-C, nox ends the verb first, which ends its ranks and writes its record.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -52,9 +56,10 @@ def _session(name: str, *tags: str, **options: Any) -> Callable[[Callable[[nox.S
     return register
 
 
-def _call(session: nox.Session, python: str, *words: str, **env: str) -> None:
-    """Run a module, and let it end in its own time."""
-    session.run(python, "-m", *words, external=True, env={"PYTHONPATH": _PATH, **env}, **_PATIENCE)
+def _call(session: nox.Session, python: str, *words: str, answers: Sequence[int] = (), **env: str) -> None:
+    """Run a module, and let it end in its own time; `answers` are exit codes that say what was found, and fail no session."""
+    options = {**_PATIENCE, "success_codes": [0, *answers]}
+    session.run(python, "-m", *words, external=True, env={"PYTHONPATH": _PATH, **env}, **options)
 
 
 def _install(session: nox.Session, *groups: str) -> None:
@@ -137,7 +142,8 @@ def _add_tool(row: Row, tags: Sequence[str]) -> None:
     def session_of_tool(session: nox.Session) -> None:
         if groups:
             _install(session, *groups)
-        _call(session, "python" if groups else sys.executable, *row["words"], *session.posargs)
+        python = "python" if groups else sys.executable
+        _call(session, python, *row["words"], *session.posargs, answers=row.get("answers", ()))
 
     session_of_tool.__doc__ = row["summary"]
     _session(row["name"], *tags, **({} if groups else {"python": False}))(session_of_tool)

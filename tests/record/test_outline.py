@@ -51,7 +51,7 @@ def test_html_nests_its_lists() -> None:
 
 
 def test_a_terminal_shows_rows_one_under_another_where_a_table_would_break_names() -> None:
-    assert "  conv2d" in shown(PARTS) and "all of it" not in shown(PARTS)
+    assert "\nconv2d " in shown(PARTS) and "all of it" not in shown(PARTS)
     assert "  conv2d  s 1.5\n" in shown([TABLE], 8)
     wide = TextTable(("name", "why"), [("conv2d", "a sentence " * 9)], wide=(1,))
     assert "conv2d  why" not in shown([wide], 50) and "conv2d  why" in shown([wide], 20)

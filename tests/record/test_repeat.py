@@ -70,3 +70,17 @@ def test_a_record_keeps_the_words_of_its_call() -> None:
     with advice.typing(["night", "--stack", "cuda", "--json", "x"]):
         assert writer.begin("night", "cuda").provenance == {"typed": "night --stack cuda"}
     assert writer.begin("night", "cuda").provenance == {}
+
+
+def test_the_command_carries_the_variables_of_the_user_and_none_of_the_host() -> None:
+    facts = {
+        "env.NVIDIA_TF32_OVERRIDE": "1",
+        "env.SIM_FAULTS": "scale:op=a b",
+        "env.SIM_CARDS (default of the stack)": "2",
+        "env.LD_LIBRARY_PATH": "/x",
+        "env.NVIDIA_VISIBLE_DEVICES": "all",
+        "env.CUDA_VERSION": "13",
+        "env.NCCL_PROTO": "x" * 100,
+    }
+    said = repeat.command_of_record(told("verify", "verify --stack cuda", commit="version 0.1.0", **facts))
+    assert said == "NVIDIA_TF32_OVERRIDE=1 SIM_FAULTS='scale:op=a b' stackproof verify --stack cuda --locked"

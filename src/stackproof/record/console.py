@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,13 +26,15 @@ from rich.progress import (
 from rich.text import Text
 
 from stackproof.base import advice
-from stackproof.base.text import as_typed, indented, plain, shown
+from stackproof.base.text import as_typed, counted, first_line, indented, plain, shown
 from stackproof.record import outline, reference
-from stackproof.record.outline import Cell, Fold, Heading, Part, Span, TextLine, TextTable
-from stackproof.record.records import Check, Measurement, Record, Verdict
-from stackproof.record.repeat import command_of_check
+from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
+from stackproof.record.records import GRAVITY, Check, Measurement, Record, Verdict
+from stackproof.record.repeat import command_of_check, command_of_record
 
 _LOG_WIDTH = 150
+_SILENCE_S = 30.0
+"""A log that says nothing for longer looks like a hang."""
 
 
 def plain_console() -> Console:
@@ -41,7 +44,7 @@ def plain_console() -> Console:
 
 
 class Terminal:
-    """Shows a run as it goes: a live line on a terminal, one line a check in a log."""
+    """Shows a run as it goes: a live line on a terminal; in a log what is not good at once, else a line now and then."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or plain_console()
@@ -49,6 +52,7 @@ class Terminal:
         self._task = TaskID(0)
         self._done, self._total = 0, 0
         self._before: int | None = None
+        self._said = time.monotonic()
 
     @contextmanager
     def watching(self, title: str) -> Iterator[Terminal]:
@@ -87,7 +91,8 @@ class Terminal:
         self._total = max(self._total, self._done) if self._total else 0  # guards come besides what was collected
         if self._progress:
             self._progress.update(self._task, completed=self._done, total=self._total or None)
-        else:
+        elif check.verdict.exit_code or time.monotonic() - self._said > _SILENCE_S:
+            self._said = time.monotonic()
             of = f"/{self._total}" if self._total else ""
             self.console.print(
                 Text(
@@ -202,26 +207,46 @@ _STYLES = {
 }
 _BAD = "bold red"
 
-# Beyond this many checks a table of each is no summary: then files of suites are the rows.
 _MOST_ROWS = 60
+"""Checks of a run whose files are rows; of more, suites are."""
 _MOST_FAILURES = 25
 _MOST_CODE = 15
+_MOST_NAMES = 8
+_REASON = 120
+"""Characters of a reason that a line of a suite has room for."""
 
 
 def show(record: Record, where: Path, console: Console | None = None) -> None:
-    """Print the closing table, the figures, the failures and the verdict of a record."""
+    """Print what is bad, what could not be said, a line for each suite that is well, figures, the verdict, and what to do."""
     console = console or plain_console()
-    parts: list[Part] = [_suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record)]
-    if record.measurements:
-        parts += figures(record, console) if applies(record) else [measurements_table(record)]
-    outline.show(parts, console)
     groups = _failures(record)
     for checks in groups[:_MOST_FAILURES]:
         console.print(_failure(record, checks), soft_wrap=True)
     if len(groups) > _MOST_FAILURES:
         console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
+    parts: list[Part] = [_well_table(record)] if any(not check.verdict.exit_code for check in record.checks) else []
+    if record.measurements:
+        parts += figures(record, console) if applies(record) else [_rates_table(record)]
+    outline.show(parts, console)
     console.print(Text(plain(verdict_line(record), lines=False), style=_style(record.verdict)), soft_wrap=True)
     console.print(Text(plain(f"record: {os.path.relpath(where)}", lines=False), style="dim"), soft_wrap=True)
+    console.print(Text(f"what to do: {what_to_do(record)}"), soft_wrap=True)
+
+
+def what_to_do(record: Record) -> str:
+    """Return the last line: nothing, the command that shows the worst failure again, or how a run goes on."""
+    whole = command_of_record(record) or command_of_check(record, Check("run", record.verdict, "", 0.0))
+    if not record.verdict.exit_code:
+        more = record.verb == "smoke" and advice.command(record.stack, "verify")
+        return f"nothing; every suite: {more}" if more else "nothing"
+    if record.verdict is Verdict.INTERRUPTED:
+        return f"go on, with --continue: {whole}"
+    if record.verdict is Verdict.INCONCLUSIVE:
+        return f"again, when the host is quiet: {whole}"
+    first = _failures(record)[0][0] if _failures(record) else Check("run", record.verdict, "", 0.0)
+    if "::" not in first.id:
+        return f"what the first sentence says; then: {whole}"
+    return f"mend it; this repeats the first: {command_of_check(record, first)}"
 
 
 def label(record: Record) -> str:
@@ -232,33 +257,49 @@ def label(record: Record) -> str:
     return f"{record.stack} (rehearsed on {facts.get('verified on')}, not verified on {facts.get('hardware')})"
 
 
-def _checks_table(record: Record) -> TextTable:
+def _well_table(record: Record) -> TextTable:
+    """One row for each suite, or file of one, with how many of its checks ended how, but for those that are bad."""
+    groups: dict[str, list[Check]] = {}
+    for check in record.checks:
+        if not check.verdict.exit_code:
+            file = check.id.split("::")[0]
+            groups.setdefault(file.split("/")[0] if len(record.checks) > _MOST_ROWS else file, []).append(check)
     rows = [
-        (
-            Span(check.verdict.value, _style(check.verdict)),
-            check.id,
-            f"{check.seconds:.1f}",
-            "see below" if check.verdict.exit_code else check.reason,
-        )
-        for check in record.checks
+        (name, _counts(checks), f"{sum(check.seconds for check in checks):.1f}", _seen(checks))
+        for name, checks in groups.items()
     ]
-    heads = ("verdict", "check", "s", "what was seen")
+    heads = ("suite", "checks", "s", "what was seen")
     return TextTable(heads, rows, f"{record.verb}: {label(record)}", right=(2,), wide=(3,))
 
 
-def _suites_table(record: Record) -> TextTable:
-    """One row for each file of a suite, one column for each verdict that occurred."""
-    occurred = [verdict for verdict in Verdict if any(check.verdict is verdict for check in record.checks)]
-    suites: dict[str, list[Check]] = {}
-    for check in record.checks:
-        suites.setdefault(check.id.split("::")[0], []).append(check)
-    rows = list[list[Cell]]()
-    for name, checks in suites.items():
-        counts = Counter(check.verdict for check in checks)
-        cells = [Span(str(counts[verdict] or ""), _style(verdict)) for verdict in occurred]
-        rows.append([name, *cells, f"{sum(check.seconds for check in checks):.1f}"])
-    heads = ("suite", *(verdict.value for verdict in occurred), "s")
-    return TextTable(heads, rows, f"{record.verb}: {label(record)}", right=range(1, len(heads)))
+def _counts(checks: Sequence[Check]) -> tuple[Span, ...]:
+    counts = Counter(check.verdict for check in checks)
+    words = [Span(f"{counts[verdict]} {verdict.value}", _style(verdict)) for verdict in Verdict if counts[verdict]]
+    return tuple(piece for word in words for piece in (Span(", "), word))[1:]
+
+
+def _seen(checks: Sequence[Check]) -> str:
+    """Return why some were not run, the reason of a check that stands alone, or what was asked."""
+    reasons = dict.fromkeys(check.reason for check in checks if check.verdict is not Verdict.PASSED)
+    if reasons or len(checks) == 1:
+        first, *others = (first_line(reason, _REASON) for reason in reasons or [checks[0].reason.partition("; ")[0]])
+        return f"{first} (and {len(others)} more reasons, in the record)" if others else first
+    names = list(dict.fromkeys(check.id.split("::")[-1].split("[")[0] for check in checks))
+    return ", ".join(names) if len(names) <= _MOST_NAMES else ""
+
+
+def _rates_table(record: Record) -> TextTable:
+    """Return the measurements as rates, those of one piece of work in one row."""
+    rows = [
+        (
+            f"{first.workload} {first.metric}",
+            ", ".join(shown(row.value, row.unit) for row in (first, *others)),
+            f"{counted(first.world_size, 'rank')}, {first.preset}, {first.dtype}",
+            first.note,
+        )
+        for first, *others in _by_subject(record)
+    ]
+    return TextTable(("figures", "rate", "of", "note"), rows, wide=(1, 3))
 
 
 def measurements_table(record: Record) -> TextTable:
@@ -278,13 +319,13 @@ def measurements_table(record: Record) -> TextTable:
 
 
 def _failures(record: Record) -> list[list[Check]]:
-    """Group failed checks that differ in the dtype alone: a broken operator is one finding, not four."""
+    """Group bad checks, the gravest first, that differ in the dtype alone: a broken operator is one finding, not four."""
     groups: dict[tuple[str, Verdict], list[Check]] = {}
     for check in record.checks:
         if check.verdict.exit_code:
             key = re.sub(r"-(float|bfloat|complex)\d+\]$", "]", check.id)
             groups.setdefault((key, check.verdict), []).append(check)
-    return list(groups.values())
+    return sorted(groups.values(), key=lambda checks: GRAVITY.index(checks[0].verdict))
 
 
 def _failure(record: Record, checks: list[Check]) -> Group:

@@ -143,12 +143,14 @@ def _rich(cell: Cell, indent: str = "", *, lines: bool = True) -> Text:
 
 
 def _show_table(part: TextTable, console: Console) -> None:
-    from rich import box, table
+    from rich import table
 
     if console.width < _needed(part):
         _show_rows(part, console)
         return
-    drawn = table.Table(title=_rich(part.title) if part.title else None, title_justify="left", box=box.SIMPLE_HEAD)
+    if part.title:
+        console.print(_rich(part.title))
+    drawn = table.Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for at, head in enumerate(part.heads):
         drawn.add_column(
             head, justify="right" if at in part.right else "left", no_wrap=at not in part.wide, overflow="fold"

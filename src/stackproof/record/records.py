@@ -67,7 +67,7 @@ SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "agree")
 """Verbs that run suites, `agree` in records of before: besides the host and the environment, a check of one has to have run."""
 
 # When checks ended differently, the run is called by the first of these that occurred.
-_GRAVITY = (
+GRAVITY = (
     Verdict.INTERRUPTED,
     Verdict.MISMATCHED,
     Verdict.UNAVAILABLE,
@@ -234,7 +234,7 @@ def file_digest(path: Path) -> str:
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the gravest verdict; a run in which everything was skipped, or nothing ran, has failed."""
     seen = set(verdicts)
-    return next((verdict for verdict in _GRAVITY if verdict in seen), Verdict.FAILED)
+    return next((verdict for verdict in GRAVITY if verdict in seen), Verdict.FAILED)
 
 
 def write(record: Record, path: Path) -> None:

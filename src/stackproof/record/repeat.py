@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,9 @@ _TOOLS = ("drill", "triage")
 _WRAPPERS = ("watch",)
 """Verbs behind which, after `--`, stands somebody else's command; it is a fact of its own."""
 _BEGUN_WITH = ("--stack", "--project")
+_OF_HOST = re.compile(r"LD_|NVIDIA_(?!TF32)|.*(VERSION|HOME|PATH|LIST|ROOT|DIR)$")
+"""Variables of a host or an image, which are there wherever the command is typed."""
+_LONGEST = 80
 
 
 def command_of_check(record: Record, check: Check) -> str:
@@ -42,17 +46,25 @@ def command_of_record(record: Record) -> str:
         return ""
     rest = words[: words.index(record.verb)] + words[words.index(record.verb) + 1 :]
     if record.verb not in _SESSIONS:
-        return _joined([*_called(record), *_plain([*rest, *(["--", *theirs] if theirs else [])])])
+        return _joined(record, [*_called(record), *_plain([*rest, *(["--", *theirs] if theirs else [])])])
     return command_with(record, [*_without_stack(rest)])
 
 
 def command_with(record: Record, flags: Sequence[str]) -> str:
     """Return the command that starts the record's verb for its stack, with these flags."""
-    return _joined([*_begin(record), *_plain(flags)])
+    return _joined(record, [*_begin(record), *_plain(flags)])
 
 
-def _joined(words: list[str]) -> str:
-    return shlex.join(words[:-1] if words[-1] == "--" else words)
+def _joined(record: Record, words: list[str]) -> str:
+    """Return one line, the variables that were set for the run before it."""
+    return " ".join([*_variables(record), shlex.join(words[:-1] if words[-1] == "--" else words)])
+
+
+def _variables(record: Record) -> Iterator[str]:
+    for fact, value in record.provenance.items():
+        name = fact.removeprefix("env.")
+        if name != fact and " " not in name and not _OF_HOST.match(name) and len(str(value)) <= _LONGEST:
+            yield f"{name}={shlex.quote(plain(str(value), lines=False))}"
 
 
 def _called(record: Record) -> list[str]:
