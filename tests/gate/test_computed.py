@@ -120,30 +120,3 @@ def test_backward_is_counted_too() -> None:
     forward = computed.operators(lambda: (weight * 2).sum())
     both = computed.operators(lambda: (weight * 2).sum().backward())
     assert both > forward
-
-
-@pytest.mark.slow
-def test_a_break_cuts_a_model_in_two() -> None:
-    job = get("classifier").build(torch.device("cpu"), "tiny", 1)
-    whole, seconds = computed.capture(job)
-    assert whole["graphs"] >= 1
-    assert seconds > 0
-    plain = job.evaluate
-
-    def broken(model: torch.nn.Module, batch: object) -> object:
-        return plain(model, batch)  # type: ignore[arg-type]
-
-    class Breaking(torch.nn.Module):
-        def __init__(self, inner: torch.nn.Module) -> None:
-            super().__init__()
-            self.inner = inner
-
-        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-            torch._dynamo.graph_break()
-            return self.inner(*inputs)  # type: ignore[no-any-return]
-
-    job.evaluate = broken  # type: ignore[method-assign,assignment]
-    wrap = job.wrap
-    job.wrap = lambda wrapper: wrap(lambda model: wrapper(Breaking(model)))  # type: ignore[method-assign]
-    cut, _ = computed.capture(job)
-    assert cut["graph-breaks"] > whole["graph-breaks"]

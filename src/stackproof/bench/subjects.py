@@ -100,7 +100,6 @@ class _Row:
                 "title": self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, ""))),
                 "full_seconds": max(self.full_seconds, offer.full_seconds),
                 "effect": offer.effect,
-                "captured": self.kind == "training" and "capture" in offer.parts,
                 "spared": offer.spared,
                 "parameters": {"tiny": {**self.tiny, **chosen}, "full": {**self.full, **chosen}},
             }
@@ -166,8 +165,6 @@ class Subject:
     """How long the full preset is sampled at least, whatever the profile says: some steps take seconds."""
     effect: float = 0.0
     """The smallest change that the gate judges, where the device's own is too fine for this work; else 0."""
-    captured: bool = False
-    """Whether the gate hands its model to torch.compile."""
     spared: tuple[str, ...] = ()
     """Types of device on which the gate leaves it out."""
 

@@ -144,7 +144,7 @@ class Results:
 
     def _add_quantities(self, subject: str, base: Observed, head: Observed) -> None:
         for name, before in base.quantities.items():
-            if name not in self.plan.judged:
+            if name not in self.plan.quantities:
                 continue
             after = head.quantities.get(name, 0.0)
             row = self.plan.quantities[name]

@@ -2,14 +2,13 @@
 
 A tensor becomes its digest, its norm, and its products with eight vectors of random signs (Johnson and Lindenstrauss 1984; Achlioptas
 2003): the sketches of two tensors are as far apart as the tensors are, to within a third or so. Runs in a side, with torch;
-`changed` compares what two sides say. What one run does is counted exactly besides: units of work, operators dispatched, blocks allocated,
-kernels started, and how a compiler would cut the model. Counts have no noise on equal software: one launch and no statistics tell.
+`changed` compares what two sides say. What one run does is counted exactly besides: units of work, operators dispatched, blocks allocated
+and kernels started. Counts have no noise on equal software: one launch and no statistics tell.
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -240,25 +239,3 @@ def _on_host(run: Callable[[], object]) -> int | None:
     results = getattr(profiler.profiler, "kineto_results", None)
     events = results.events() if results is not None else ()
     return sum(bool(event.name() == _ALLOCATION and event.nbytes() > 0) for event in events)
-
-
-def capture(job: Job) -> tuple[dict[str, int], float]:
-    """Return into how many graphs `torch.compile` cuts a job's forward, with how many breaks, and the seconds that it took.
-
-    The backend is `eager`: the model is traced and guarded, and no code is generated, so that no compiler is needed.
-    """
-    import torch._dynamo
-    from torch._dynamo.utils import counters
-
-    torch._dynamo.reset()
-    counters.clear()
-    began = time.perf_counter()
-    job.wrap(lambda model: torch.compile(model, backend="eager"))  # type: ignore[arg-type,return-value]
-    try:
-        job.forward(0)
-    finally:
-        job.wrap(lambda model: model)
-    seconds = time.perf_counter() - began
-    found = {"graphs": int(counters["stats"]["unique_graphs"]), "graph-breaks": sum(counters["graph_break"].values())}
-    torch._dynamo.reset()
-    return found, seconds

@@ -219,7 +219,7 @@ class RankGroup:
         """Return the largest peak of memory of a rank."""
         return {"peak-memory": max(one["peak-memory"] for one in self._ask("done"))}
 
-    def count(self, captured: bool) -> Answer:  # noqa: ARG002 - models of ranks are not handed to the compiler
+    def count(self) -> Answer:
         """Return the counters of the first rank: all ranks do the same."""
         return {"counters": self._ask("count")[0]["counters"]}
 

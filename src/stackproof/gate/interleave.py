@@ -153,8 +153,7 @@ def launch(
             while left:
                 subject = left.pop(0)
                 try:
-                    captured = terms.plan.captures(subject, number)
-                    found.seen[subject] = _interleaved(sides, subject, terms, captured, found, number)
+                    found.seen[subject] = _interleaved(sides, subject, terms, found, number)
                 except SideEndedError as ended:
                     lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
                     if ended.gone or not _closed(sides):
@@ -183,7 +182,7 @@ def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
 
 
 def _interleaved(
-    sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, captured: bool, found: Launch, number: int
+    sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, found: Launch, number: int
 ) -> dict[str, Observed]:
     """Prove and warm, then alternate blocks; both are open all the time, so that only one thing differs: the turn.
 
@@ -206,7 +205,7 @@ def _interleaved(
     blocks = _blocks(order, rounds, runs, deadline, number)
     done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    counted = ask_all(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
+    counted = ask_all(sides, "count", _OPEN_S) if found.counted else dict.fromkeys(sides, nothing)
     ask_all(sides, "conclude", deadline)
     return {
         side.spec.name: Observed(

@@ -13,10 +13,6 @@ from stackproof.base.toml import Key, Table, Wrong
 FILE = DATA / "gate.toml"
 _OTHER = "other"
 Value = TypeVar("Value")
-CAPTURE = "capture"
-"""The quantity that takes so long that it may be seen in the first launches only."""
-
-
 RANKED = ("collective", "data-parallel")
 """The kinds of work that take ranks, which processes of their own are for."""
 ByDevice = Mapping[str, float]
@@ -136,13 +132,11 @@ class GatePlan:
     """Which profile is compared where none is asked for, likewise."""
     count: InLaunches
     """In how many launches counters are counted: one tells them, a second tells those that vary by themselves."""
-    capture: InLaunches
-    """In how many launches the models of subjects that ask for it are handed to `torch.compile`."""
     conditions: Annotated[tuple[Condition, ...], Key("condition")]
     quantity: tuple[Quantity, ...]
     counter: tuple[_Counter, ...]
     asked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What subjects ask of the gate, by name, as a side says it: `effect`, `captured`, `spared`."""
+    """What subjects ask of the gate, by name, as a side says it: `effect`, `spared`."""
 
     def __post_init__(self) -> None:
         require_other("effect", self.effects)
@@ -158,19 +152,9 @@ class GatePlan:
         """What is counted exactly: title by name."""
         return {row.name: row.title for row in self.counter}
 
-    @property
-    def judged(self) -> tuple[str, ...]:
-        """The quantities that are seen in launches enough to be judged."""
-        enough = self.capture.launches >= self.design.looks[0]
-        return tuple(name for name in self.quantities if name != CAPTURE or enough)
-
     def effect(self, subject: str, kind: str) -> float:
         """Return the minimum effect of a subject's time on a type of device, as a fraction."""
         return float(self.asked.get(subject, {}).get("effect") or of(self.effects, kind))
-
-    def captures(self, subject: str, launch: int) -> bool:
-        """Whether a subject's model is handed to `torch.compile` in the launch of this number."""
-        return launch < self.capture.launches and bool(self.asked.get(subject, {}).get("captured"))
 
     def spares(self, subject: str, kind: str) -> bool:
         """Whether a subject is not worth its time on a type of device."""
@@ -190,6 +174,6 @@ def load() -> GatePlan:
         found.design.require_looks()
     except Wrong as wrong:
         raise table.refuse("design.looks", wrong.why) from None
-    if not 1 <= found.capture.launches <= found.count.launches:
-        raise table.refuse("capture.launches", "must be among those of 'count', which are 1 or more")
+    if found.count.launches < 1:
+        raise table.refuse("count.launches", f"is {found.count.launches}; it must be 1 or more")
     return found

@@ -103,14 +103,9 @@ class InProcess:
         """Read the peak before anything else is run, and stop counting, which began with the first block."""
         return {"peak-memory": self._device.memory().peak, "units": self._units.end() if self._units else {}}
 
-    def count(self, captured: bool) -> Answer:
-        """Count one run, and hand the model to the compiler where that is asked for."""
-        found: Answer = {"counters": computed.counts(self._run, self._device)}
-        job = getattr(self._work, "job", None)
-        if captured and job is not None:
-            cut, found["capture"] = computed.capture(job)
-            found["counters"] |= cut
-        return found
+    def count(self) -> Answer:
+        """Count one run."""
+        return {"counters": computed.counts(self._run, self._device)}
 
     def conclude(self) -> dict[str, Any]:
         """Ask the work."""
@@ -154,7 +149,7 @@ class Side:
         rows = {
             name: {
                 "kind": each.kind, "unit": each.unit, "version": each.version,
-                "effect": each.effect, "captured": each.captured, "spared": list(each.spared),
+                "effect": each.effect, "spared": list(each.spared),
             }
             for name, each in self.subjects.items()
         }  # fmt: skip
@@ -216,10 +211,9 @@ class Side:
         others = others_on_card(self.device, self.stack) or ()
         return {"reading": reading, "throttled": list(telemetry.throttled()), "others": list(others)}
 
-    def count(self, captured: bool) -> Answer:
-        """Count one run exactly; where it is asked for, also how a compiler cuts the model, and the seconds of that."""
-        found = self._open().count(captured)
-        return self._without_missing({**found, "counters": self._without_missing(found["counters"])})
+    def count(self) -> Answer:
+        """Count one run exactly."""
+        return {"counters": self._without_missing(self._open().count()["counters"])}
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved, and let go of it."""

@@ -26,7 +26,6 @@ from stackproof.base.files import write_atomically
 from stackproof.history import asv_names, timeline
 from stackproof.history.timeline import Entry, Pooled, entries, pooled
 from stackproof.record import store
-from stackproof.record.records import Record
 
 
 class Commits(list[str]):
@@ -51,7 +50,7 @@ class Branches(Git):  # type: ignore[misc]
 
 
 INDEX = "view.index"
-"""Which records each file of the view was made from; not `.json`, which asv would take for results."""
+"""The files of the view that were made from records; not `.json`, which asv would take for results."""
 _BESIDE = ".saving"
 _DESCRIPTIONS = "benchmarks.json"
 
@@ -70,89 +69,39 @@ class Group:
 
 
 def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[str]:
-    """Bring the view of the code's history up to date with the store; return what a person should know.
-
-    Only files whose records have changed are made again: the time goes with what is new, after one look at the names.
-    """
+    """Make the view of the code's history from the store; return what a person should know."""
     with files.locked(results / ".view.lock"):
-        index = _Index.load(results / INDEX)
-        present = {str(path): path for path in store.files(folders)}
-        new = [path for name, path in present.items() if name not in index.files]
-        gone = {name for name in index.files if name not in present}
-        problems = _update(index, results, repository, present, new, gone) if new or gone else []
-        shutil.rmtree(results / _BESIDE, ignore_errors=True)
-        _describe(results, index.benchmarks)
-    return problems
-
-
-@dataclass
-class _Index:
-    """Which file each record went to ("" for none), and what asv is told of each benchmark."""
-
-    path: Path
-    files: dict[str, str]
-    benchmarks: dict[str, dict[str, Any]]
-
-    @classmethod
-    def load(cls, path: Path) -> _Index:
-        found = files.try_read_json(path)
-        known = isinstance(found, dict) and {"files", "benchmarks"} <= found.keys()
-        return cls(path, found["files"], found["benchmarks"]) if known else cls(path, {}, {})
-
-    def save(self) -> None:
-        write_atomically(self.path, json.dumps({"files": self.files, "benchmarks": self.benchmarks}))
-
-
-def _update(
-    index: _Index, results: Path, repository: Path, present: Mapping[str, Path], new: list[Path], gone: set[str]
-) -> list[str]:
-    """Make the files again that new records belong to, or that records are gone from."""
-    loaded = store.read(new, aside=True)
-    added = _entries(loaded.records)
-    touched = {_file(one) for one in added.values()} | {index.files.pop(name) for name in gone}
-    again = [present[name] for name, file in index.files.items() if file in touched and file]
-    chosen = {**_entries(store.read(again).records), **added}
-    index.files |= {str(path): "" for path in loaded.records} | {name: _file(one) for name, one in added.items()}
-    unknown = _remake(index, results, _dates(repository), touched - {""}, chosen)
-    index.save()
-    return loaded.problems + unknown
-
-
-def _entries(records: Mapping[Path, Record]) -> dict[str, Entry]:
-    return {str(path): one for path, record in records.items() for one in entries({path: record})}
-
-
-def _remake(
-    index: _Index, results: Path, dates: Mapping[str, int], touched: set[str], chosen: Mapping[str, Entry]
-) -> list[str]:
-    """Write the touched files from their entries; a file that has none left goes."""
-    by_file: dict[str, list[Entry]] = {name: [] for name in sorted(touched)}
-    for one in chosen.values():
-        if (name := _file(one)) in by_file:
-            by_file[name].append(one)
-    unknown = {one.commit for found in by_file.values() for one in found} - dates.keys()
-    for name, found in by_file.items():
-        if not found:
+        loaded, dates = store.read(store.files(folders), aside=True), _dates(repository)
+        by_file: dict[str, list[Entry]] = {}
+        for one in entries(loaded.records):
+            if one.commit:
+                by_file.setdefault(_file(one), []).append(one)
+        for name in set(files.try_read_json(results / INDEX) or ()) - by_file.keys():
             (results / name).unlink(missing_ok=True)
-        elif found[0].commit in dates:
-            index.benchmarks |= _descriptions(write(results, _code_group(found, dates)))
-    return (
-        [f"{len(unknown)} commits of the records are not in this clone and are not shown by commit"] if unknown else []
-    )
+        _write_all(results, [_code_group(group, dates) for group in by_file.values() if group[0].commit in dates])
+        write_atomically(results / INDEX, json.dumps(sorted(by_file)))
+    unknown = {group[0].commit for group in by_file.values()} - dates.keys()
+    lacking = f"{len(unknown)} commits of the records are not in this clone and are not shown by commit"
+    return [*loaded.problems, *([lacking] if unknown else [])]
+
+
+def _write_all(results: Path, groups: Iterable[Group]) -> None:
+    """Write a file for each group, and what asv is told of the benchmarks in them."""
+    benchmarks: dict[str, dict[str, Any]] = {}
+    for group in groups:
+        benchmarks |= {asv_names.benchmark(one.key): asv_names.description(one) for one in write(results, group)}
+    shutil.rmtree(results / _BESIDE, ignore_errors=True)
+    _describe(results, benchmarks)
 
 
 def _code_group(found: list[Entry], dates: Mapping[str, int]) -> Group:
-    ordered = sorted(found, key=lambda one: one.started)
-    first = ordered[0]
-    name = asv_names.environment(first.place, first.state)
-    axes = asv_names.axes(first.place, first.state)
-    return Group(first.commit, dates[first.commit], name, asv_names.python(first.state), axes, tuple(ordered))
+    first = found[0]
+    name, axes = asv_names.environment(first.place, first.state), asv_names.axes(first.place, first.state)
+    return Group(first.commit, dates[first.commit], name, asv_names.python(first.state), axes, tuple(found))
 
 
 def _file(one: Entry) -> str:
-    """Return the name of asv's file for an entry, below the folder of results; "" where its commit cannot be gone back to."""
-    if not one.commit:
-        return ""
+    """Return the name of asv's file for an entry, below the folder of results."""
     machine, name = asv_names.machine(one.place)["machine"], asv_names.environment(one.place, one.state)
     return str(asv_results.get_filename(machine, one.commit, name))
 
@@ -194,10 +143,6 @@ def _save(kept: Any, results: Path, machine: Mapping[str, str]) -> None:
     (beside / kept._filename).replace(target)
 
 
-def _descriptions(found: Iterable[Pooled]) -> dict[str, dict[str, Any]]:
-    return {asv_names.benchmark(one.key): asv_names.description(one) for one in found}
-
-
 def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
     """Add benchmarks to asv's list; asv replaces the list by what it discovers, which is one profile's."""
     path = results / _DESCRIPTIONS
@@ -215,12 +160,8 @@ def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[timeline
         commits = timeline.write(chains, folder / "repository")
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True)
-        benchmarks: dict[str, dict[str, Any]] = {}
-        for name, chain in chains.items():
-            for commit, stay in zip(commits[name], chain, strict=True):
-                benchmarks |= _descriptions(write(results, _state_group(commit, stay)))
-        shutil.rmtree(results / _BESIDE, ignore_errors=True)
-        _describe(results, benchmarks)
+        pairs = [pair for name, chain in chains.items() for pair in zip(commits[name], chain, strict=True)]
+        _write_all(results, [_state_group(commit, stay) for commit, stay in pairs])
     return chains
 
 

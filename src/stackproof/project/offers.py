@@ -14,7 +14,7 @@ from stackproof.base.toml import Table, Wrong
 
 FILE = DATA / "workloads.toml"
 
-USUAL = ("smoke", "mixed", "models", "precision", "differences", "training", "capture")
+USUAL = ("smoke", "mixed", "models", "precision", "differences", "training")
 """What a workload takes part in that says nothing: every one of these needs no more than the interface."""
 
 PARTS: Mapping[str, str] = {
@@ -29,7 +29,6 @@ PARTS: Mapping[str, str] = {
     "recompute": "`Job.recompute`, activations computed again in backward (suite recompute)",
     "training": "a training step (bench and gate)",
     "optimiser": "the optimiser's step alone (bench and gate)",
-    "capture": "graphs and breaks of torch.compile (gate)",
     "data-parallel": "training over ranks: gradients and bits (suite convergence), rates (bench)",
     "exchange": "what an all-reduce costs a step (suite collectives)",
     "sharded": "a step under fully_shard (suite convergence)",
@@ -42,8 +41,8 @@ ROLES: Mapping[str, str] = {
     "trainer": "its package's own trainer is tried with every spelling of a device",
 }
 """What one workload of ours stands for; a project's own workloads play none of these."""
-_FORMER_ROLES = ("pair", "pair-full", "pair-sequences")
-"""Nothing asks for these any more; the workloads that an anchor froze may name them."""
+_FORMER_ROLES, _FORMER_PARTS = ("pair", "pair-full", "pair-sequences"), ("capture",)
+"""Nothing asks for these any more; workloads that an anchor froze, or of projects, may name them."""
 
 _HALVES = ("bfloat16", "float16")
 
@@ -74,7 +73,7 @@ class Offer:
     def __post_init__(self) -> None:
         for key in ("needs", "parts", "roles", "spared"):
             object.__setattr__(self, key, _words(key, getattr(self, key)))
-        _require_known("parts", self.parts, PARTS)
+        _require_known("parts", self.parts, (*PARTS, *_FORMER_PARTS))
         _require_known("roles", self.roles, (*ROLES, *_FORMER_ROLES))
         _require_known("mixed", tuple(self.mixed), _HALVES)
         for need in self.needs:

@@ -42,7 +42,7 @@ from stackproof.extras.nights.night.plan import disturbances
 from stackproof.extras.nights.night.request import NightRequest, NightRun
 
 _FIRST = 1 << 10
-"""Launches of a night are numbered from here: what a gate counts and captures in its first launches is left to gates."""
+"""Launches of a night are numbered from here: what a gate counts in its first launches is left to gates."""
 _Say = Callable[[str], None]
 
 
