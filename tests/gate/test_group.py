@@ -33,7 +33,7 @@ def test_ranks_prove_run_and_end() -> None:
         assert told["seconds"] > 0
         assert station.block(3)["seconds"] > 0
         assert station.done()["peak-memory"] > 0
-        assert station.count(captured=False)["counters"]["operators"] >= 1
+        assert station.count()["counters"]["operators"] >= 1
         assert station.conclude() == {"call": "all-reduce"}
     finally:
         station.close()

@@ -41,7 +41,7 @@ def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:
     assert timed["seconds"] > 0
     assert len(timed["each"]) == 2
     assert station.done()["peak-memory"] > 1e6
-    assert station.count(captured=False)["counters"]["operators"] >= 1
+    assert station.count()["counters"]["operators"] >= 1
     station.conclude()
     station.close()
 
@@ -97,5 +97,5 @@ def test_a_worse_kernel_dispatches_other_operators() -> None:
     fused, plain = _station("attention-forward-float32"), _station("attention-forward-float32", "kernel=1")
     for station in (fused, plain):
         station.warm(0.3)
-    counted = [station.count(captured=False)["counters"]["operators"] for station in (fused, plain)]
+    counted = [station.count()["counters"]["operators"] for station in (fused, plain)]
     assert counted[1] > counted[0]

@@ -234,14 +234,6 @@ def require_named(only: Iterable[str], flag: str = "--only", offered: Collection
             raise Refusal(f"{flag} '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
 
 
-def unheard(only: Iterable[str]) -> bool:
-    """Whether a name may be a subject of somebody's workload, and no file of the project has the word: then it is worth asking."""
-    known, starts = names_of_subjects(), _open(row for _, row in _read()[1])
-    words = [name[len(start) :] for name in only for start in starts if name.startswith(start) and name not in known]
-    project = projects.current()
-    return any(project is None or not project.mentions(word) for word in words)
-
-
 def _open(rows: Iterable[_Row]) -> tuple[str, ...]:
     """Return how the names begin of subjects that others' workloads may have."""
     return tuple(f"{row.name}-" for row in rows if row.open and _others_offer())

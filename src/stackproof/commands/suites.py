@@ -115,17 +115,17 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _require_subjects(only: tuple[str, ...], stack: str) -> None:
-    """Refuse a name that is no subject's; a project is asked for its workloads, where they can be built, if it is in none of its files."""
-    from stackproof.bench.subjects import require_named, unheard
+    """Refuse a name that is no subject's; a project is asked for its workloads where they can be built and the name is none of ours."""
+    from stackproof.bench.subjects import names_of_subjects, require_named
     from stackproof.runner import vetting
     from stackproof.runner.process import variables_of
 
     named = [one for one in only if not set(one) & _PATTERN]
     require_named(named)
-    if not stack or not importlib.util.find_spec("torch"):
+    if not stack or not importlib.util.find_spec("torch") or not set(named) - names_of_subjects():
         return
-    if unheard(named) and (found := vetting.vet(environment=variables_of(stacks.load(stack)))):
-        require_named(named, offered=found.workloads.keys())
+    if theirs := vetting.vet(environment=variables_of(stacks.load(stack))):
+        require_named(named, offered=theirs.workloads.keys())
 
 
 def _replay(path: Path, verb: str, stack: str | None, outputs: Outputs) -> int:

@@ -76,11 +76,6 @@ class Project:
             found.update(f"{self.display_path(path)}\0".encode() + path.read_bytes() + b"\0")
         return found.hexdigest()[:12]
 
-    def mentions(self, word: str) -> bool:
-        """Whether a file that a run reads has this word in quotes."""
-        quoted = [f"{mark}{word}{mark}".encode() for mark in "\"'"]
-        return any(one in text for text in {path.read_bytes() for path in self._read()} for one in quoted)
-
     def _read(self) -> Iterator[Path]:
         yield self.file
         yield from (path for path in (self.benchmarks, self.known_issues, self.expected) if path)
