@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from rich.text import Text
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
+from stackproof.base.processes import HostLoad
 from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.commands.gate import add_common, common
 from stackproof.gate.gate import Comparison
+from stackproof.gate.live import SideEndedError
 from stackproof.gate.plan import InLaunches
 from stackproof.gate.request import CompareRequest
 from stackproof.gate.run import GateProgress, chosen_stack, make_comparison
 from stackproof.gate.variants import Variant
 from stackproof.record.console import plain_console
 from tools.gate_calibration import calibrate, doses, others, page
-from tools.gate_calibration.side_by_side import Pool
 
 TRIALS = ROOT / "results" / "calibration" / "gate-cpu.jsonl"
 
@@ -36,13 +39,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.gate_calibration", description=__doc__, allow_abbrev=False)
     add_common(parser)
     parser.add_argument("--gates", type=int, metavar="N", help="at most so many of each dose (default: by doses.toml)")
-    parser.add_argument(
-        "--side-by-side",
-        type=arguments.count,
-        default=1,
-        metavar="N",
-        help="so many at once, each on a core of its own",
-    )
     parser.add_argument("--continue", dest="resume", action="store_true", help="add to the gates that the file has")
     parser.add_argument("--report", action="store_true", help="run nothing: tables from the file")
     parser.add_argument(
@@ -93,17 +89,21 @@ def _run(
 ) -> list[calibrate.Trial]:
     """Run what the schedule says until the minutes are over, and keep each gate as soon as it has ended."""
     fresh = list[calibrate.Trial]()
-
-    def keep(trial: calibrate.Trial) -> None:
-        calibrate.append(options.trials, trial)
-        fresh.append(trial)
-        progress.say(
-            f"{trial.dose}, gate {trial.number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
-        )
-
-    jobs = calibrate.schedule(doses.load(), done, options.gates)
+    until = time.monotonic() + 60 * options.minutes
     try:
-        Pool(comparison, jobs, time.monotonic() + 60 * options.minutes, keep).run(options.side_by_side)
+        for dose, number in calibrate.schedule(doses.load(), done, options.gates):
+            if time.monotonic() > until:
+                break
+            load = HostLoad()
+            with tempfile.TemporaryDirectory(prefix="calibration-", ignore_cleanup_errors=True) as folder:
+                trial = calibrate.attempt(comparison, dose, number, Path(folder))
+            fresh.append(replace(trial, facts={**trial.facts, "load": load.share()}))
+            calibrate.append(options.trials, fresh[-1])
+            progress.say(
+                f"{dose.name}, gate {number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
+            )
+    except SideEndedError as error:
+        raise Refusal(f"a gate could not be run: {error}") from error
     except KeyboardInterrupt:
         progress.say("stopped; --continue goes on from here")
     return fresh
