@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable
 
@@ -60,13 +59,3 @@ def test_memory_that_also_moves_at_rest_may_be_a_neighbours() -> None:
     reads = iter(range(0, 1000, 7))
     with pytest.raises(CheckInconclusive, match=r"moved while nothing ran, too: somebody \(1\)"):
         hold(lambda: {"the card's driver": next(reads)}, lambda: None)
-
-
-@pytest.mark.slow
-def test_malloc_outside_torch_is_counted() -> None:
-    libc = ctypes.CDLL(None)
-    libc.malloc.restype = ctypes.c_void_p
-    if "the C library" not in growth.of_process():
-        pytest.skip("this C library does not count")
-    with pytest.raises(CheckFailed, match="by the C library"):
-        growth.steady("work", growth.of_process, growth.OF_PROCESS, lambda: libc.malloc(16 << 10), 20, str)

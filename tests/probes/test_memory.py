@@ -1,4 +1,4 @@
-"""Memory's rules on a stand-in card that counts in a ledger: each is green on an honest card and red on each dishonest one."""
+"""Memory on a stand-in card that counts in a ledger: what is refused, and what spills; the drill plants wrong counters."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ class Ledger(Device):
 
     kind: str = "cpu"
     index: int = 0
-    unit: float = 1.0
-    forgets: bool = True
     grants: bool = False
-    resets: bool = True
     book: dict[str, int] = field(default_factory=lambda: {"now": 1000, "peak": 1000}, hash=False)
 
     @property
@@ -40,12 +37,11 @@ class Ledger(Device):
             raise RuntimeError(f"XPU out of memory. Tried to allocate {size} bytes.\nMore lines.")
         self._move(size)
         block = torch.zeros(size, dtype=torch.uint8)
-        if self.forgets:
-            weakref.finalize(block, self._move, -size)
+        weakref.finalize(block, self._move, -size)
         return block
 
     def _move(self, size: int) -> None:
-        self.book["now"] += int(size * self.unit)
+        self.book["now"] += size
         self.book["peak"] = max(self.book["peak"], self.book["now"])
 
     def memory(self) -> Memory:
@@ -53,8 +49,7 @@ class Ledger(Device):
         return Memory(now, now, self.book["peak"], TOTAL - now, TOTAL)
 
     def reset_peak(self) -> None:
-        if self.resets:
-            self.book["peak"] = self.book["now"]
+        self.book["peak"] = self.book["now"]
 
     def name(self) -> str:
         return "ledger"
@@ -85,46 +80,11 @@ def test_the_size_is_a_gibibyte_or_fits_the_card() -> None:
     assert memory.known_size((8 * memory.MIB) + 5) == 2 * memory.MIB
 
 
-def test_an_honest_card_counts_to_the_byte() -> None:
-    card = Ledger()
-    counted = memory.follow(card, SIZE, card.take)
-    assert (counted["appeared"], counted["peak"], counted["left"]) == (SIZE, SIZE, 0)
-    assert memory.follow_free(card, SIZE, card.take, 0) == SIZE
-
-
-@pytest.mark.parametrize(
-    ("card", "words"),
-    [
-        (Ledger(unit=1 / 1024), "appeared in 'allocated' as 8192"),
-        (Ledger(forgets=False), "are still allocated after the tensor was released"),
-        (Ledger(resets=False, book={"now": 0, "peak": TOTAL}), "moved the peak by"),
-    ],
-    ids=["counts KiB for bytes", "leaks", "keeps an old peak"],
-)
-def test_a_card_that_miscounts_is_caught(card: Ledger, words: str) -> None:
-    with pytest.raises(CheckFailed, match=words):
-        memory.follow(card, SIZE, card.take)
-
-
-def test_the_drivers_free_memory_must_follow() -> None:
-    with pytest.raises(CheckFailed, match="lowered the driver's free memory by 0"):
-        memory.follow_free(Ledger(), SIZE, lambda size: torch.zeros(size, dtype=torch.uint8), 0)
-    leaky = Ledger(forgets=False)
-    with pytest.raises(CheckFailed, match="the driver still misses 8388608 of 8388608 bytes"):
-        memory.follow_free(leaky, SIZE, leaky.take, 0)
-
-
 def test_a_card_that_refuses_passes() -> None:
     card = Ledger()
     found = memory.overcommit(card, card.memory().free, card.take, lambda _: 100.0)
     assert "out of memory" in found.words
     assert 0.8 * found.free < found.granted <= found.free
-
-
-def test_a_card_that_grants_everything_fails() -> None:
-    card = Ledger(grants=True)
-    with pytest.raises(CheckFailed, match="one block of 1.2 x the free memory was granted"):
-        memory.overcommit(card, card.memory().free, card.take, lambda _: 100.0)
 
 
 def test_pieces_that_are_granted_without_end_fail_with_their_rates() -> None:
@@ -152,29 +112,3 @@ def test_another_error_is_not_a_refusal() -> None:
 
     with pytest.raises(RuntimeError, match="device lost"):
         memory.overcommit(Ledger(), SIZE, lost, lambda _: 1.0)
-
-
-def test_an_unusable_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory.still_usable(Ledger())
-    monkeypatch.setattr(torch.Tensor, "item", lambda self: 0.0)
-    with pytest.raises(CheckFailed, match="after the error a known product gave 0.0"):
-        memory.still_usable(Ledger())
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ({"idle": 1024, "taken": memory.MIB + 1024}, "a process that has taken nothing has 1024 bytes allocated"),
-        ({"idle": 0, "taken": 1024}, "a process that has taken 1048576 bytes has 1024 allocated"),
-        ({"idle": 0, "taken": memory.MIB}, ""),
-    ],
-)
-def test_a_counter_that_is_off_by_a_constant_is_seen(
-    monkeypatch: pytest.MonkeyPatch, answer: dict[str, int], words: str
-) -> None:
-    monkeypatch.setattr(memory.children, "ask", lambda *_, **__: answer)
-    if not words:
-        assert memory.idle(Ledger(), (), 60) == answer
-        return
-    with pytest.raises(CheckFailed, match=words):
-        memory.idle(Ledger(), (), 60)

@@ -1,4 +1,4 @@
-"""Rules for generators, with two stand-in cards for what one device cannot show."""
+"""Rules for generators."""
 
 from __future__ import annotations
 
@@ -6,53 +6,8 @@ import pytest
 import torch
 
 from stackproof.device.devices import HOST
-from stackproof.device.kinds import Accelerator
 from stackproof.probes import randomness
 from stackproof.record.checks import CheckFailed
-
-
-class Twins:
-    """A test double: two cards' generators, which may share a state, forget to be seeded, or move each other."""
-
-    def __init__(self, *, shared: bool = False, unseeded: tuple[int, ...] = ()) -> None:
-        own = torch.Generator()
-        self.generators = [own, own if shared else torch.Generator()]
-        self.unseeded = unseeded
-
-    def seed(self, value: int) -> None:
-        for index, generator in enumerate(self.generators):
-            if index not in self.unseeded:
-                generator.manual_seed(value)
-
-    def draw(self, card: Accelerator) -> torch.Tensor:
-        return torch.rand(16, generator=self.generators[card.index])
-
-
-CARDS = (Accelerator("xpu", 0), Accelerator("xpu", 1))
-
-
-def twins(monkeypatch: pytest.MonkeyPatch, **faults: object) -> Twins:
-    made = Twins(**faults)  # type: ignore[arg-type]
-    monkeypatch.setattr(randomness, "uniform", made.draw)
-    return made
-
-
-def test_cards_with_generators_of_their_own_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = twins(monkeypatch)
-    randomness.apart(CARDS, pair.seed)
-    randomness.seeds_all(CARDS, pair.seed)
-
-
-def test_cards_that_share_a_generator_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = twins(monkeypatch, shared=True)
-    with pytest.raises(CheckFailed, match="xpu:1: 16 of 16 numbers differ after xpu:0 drew"):
-        randomness.apart(CARDS, pair.seed)
-
-
-def test_a_card_that_no_seed_reaches_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = twins(monkeypatch, unseeded=(1,))
-    with pytest.raises(CheckFailed, match="xpu:1: 16 of 16 numbers differ after all cards were seeded alike"):
-        randomness.seeds_all(CARDS, pair.seed)
 
 
 def test_a_generator_that_ignores_its_seed_is_caught() -> None:

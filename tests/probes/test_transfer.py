@@ -64,11 +64,6 @@ def test_only_whole_tensors_are_pinned() -> None:
     assert transfer.copies(HOST, pin) == len(transfer.LAYOUTS) * len(transfer.DTYPES)
 
 
-def test_pinning_that_changes_a_number_is_caught() -> None:
-    with pytest.raises(CheckFailed, match=r"plain torch\.float32: 33153 of 33153 numbers changed"):
-        transfer.copies(HOST, lambda tensor: ~tensor if tensor.dtype is torch.bool else tensor + 1)
-
-
 def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert transfer.overlap(HOST, lambda tensor: tensor, buffers=2) == 2
     to = torch.Tensor.to
@@ -76,10 +71,3 @@ def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.Tensor, "to", late)
     with pytest.raises(CheckFailed, match=r"sums over buffers \[0, 1\] were taken before"):
         transfer.overlap(HOST, lambda tensor: tensor, buffers=2)
-
-
-def test_epochs_differ_and_one_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    transfer.shuffles()
-    monkeypatch.setattr(torch, "randperm", lambda n, generator: torch.arange(n))
-    with pytest.raises(CheckFailed, match="epochs are shuffled alike"):
-        transfer.shuffles()

@@ -160,22 +160,6 @@ def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: 
         looked_at(work)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("momentum", [0.0, 0.0301])
-def test_running_statistics_of_a_timed_step_are_held(momentum: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = TrainingSteps(setting(workload="yolov8n"))
-    work.prove()
-    work.run()
-    work.conclude()
-    work.run()
-    norms = [one for one in work.job.model.modules() if isinstance(one, torch.nn.BatchNorm2d)]
-    for norm in norms:
-        assert norm.momentum == pytest.approx(0.03)
-        monkeypatch.setattr(norm, "momentum", momentum)
-    with pytest.raises(CheckFailed, match="a timed step changed the model's buffers"):
-        work.conclude()
-
-
 def test_gradients_that_tf32_does_not_move_are_held_closely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     work = TrainingSteps(setting(workload="classifier"))
@@ -226,18 +210,6 @@ def test_forward_and_backward_that_belong_together_pass(name: str) -> None:
     assert all(torch.equal(before[key], parameter) for key, parameter in job.model.named_parameters())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("factor", [0.5, 1.5, -1.0])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_backward_of_the_wrong_size_is_caught_without_a_reference(
-    name: str, factor: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = tiny(name)
-    scale_backward(job, factor, monkeypatch)
-    with pytest.raises(CheckFailed, match="forward and backward do not belong together"):
-        against_itself(job)
-
-
 def test_a_backward_in_the_wrong_direction_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     job = tiny("classifier")
     own = job.differentiate
@@ -259,15 +231,6 @@ def test_no_gradient_at_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scale_backward(job, 0.0, monkeypatch)
     with pytest.raises(CheckFailed, match="the squared norm of the gradient is 0"):
         against_itself(job)
-
-
-@pytest.mark.slow
-def test_a_thousandth_is_caught_against_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = tiny("llama3-8b-lora")
-    assert "28 gradients against float64" in against_float64(get("llama3-8b-lora"), job, HOST)[0]
-    scale_backward(job, 1.001, monkeypatch)
-    with pytest.raises(CheckFailed, match="llama3-8b-lora tiny: the gradient"):
-        against_float64(get("llama3-8b-lora"), job, HOST)
 
 
 def test_mixed_precision_is_judged_by_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
