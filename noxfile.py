@@ -1,4 +1,4 @@
-"""Environments only. A verb takes a stack, as in `nox -s smoke -- xpu`, or this host's. `nox -l -- xpu|extras|long|all` lists more."""
+"""Environments only. A verb takes a stack, as in `nox -s smoke -- xpu`, or this host's. `nox -l -- xpu|extras|dev|long|all` lists more."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stackproof.record.records import Record
     from stackproof.record.writer import Outputs
 
-_HELP = "inject every fault that is claimed to be caught, and see each caught by name"
+_HELP = "(dev) inject every fault that is claimed to be caught, and see each caught by name"
 _WORKERS = (
     "runs side by side; they wait a seventh of their time, so there is one more than two cores keep busy (default: 3)"
 )

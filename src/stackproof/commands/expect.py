@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stackproof.project.projects import Project
     from stackproof.stack.stacks import Stack
 
-_HELP = "write what a stack's runs must execute, file by file (stacks/NAME/expected.toml), for review as a diff"
+_HELP = "(dev) write what a stack's runs must execute, file by file (stacks/NAME/expected.toml), for review as a diff"
 
 
 def add(verbs: Verbs) -> None:

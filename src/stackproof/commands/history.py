@@ -35,9 +35,7 @@ def add(verbs: Verbs) -> None:
     arguments.add_shared(verb, "--stack", default="", help="only this stack")
     help_ = "read records there (may be repeated)"
     verb.add_argument("--results", type=Path, action="append", metavar="DIR", help=help_)
-    admit = (
-        "put records of figures, of nights and of what proves them among the published results, for a runner to commit"
-    )
+    admit = "(dev) put records of figures, of nights and of what proves them among the published results, for a runner to commit"
     verify = "is a record still what was written: its digests and its logs"
     for name, help_, run in (("admit", admit, _admit), ("verify-record", verify, _verify_record)):
         verb = arguments.add(verbs, name, help_, run)

@@ -23,7 +23,7 @@ FLAG = "--locked"
 
 def add(verbs: Verbs) -> None:
     """Add them to the parser of the command line."""
-    verb = arguments.add(verbs, "lock", "re-pin stacks from their requirements.in with uv", _lock)
+    verb = arguments.add(verbs, "lock", "(dev) re-pin stacks from their requirements.in with uv", _lock)
     arguments.add_named_stacks(verb, several=True)
     help_ = "move existing pins to the newest versions that the ranges allow"
     verb.add_argument("--upgrade", action="store_true", help=help_)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from stackproof.extras.nights.drift.findings import Drift
 from stackproof.extras.nights.drift.nights import ANCHOR, FORMER, Measured, NightSide
 from stackproof.extras.nights.drift.rules import SeriesKind
 from stackproof.extras.nights.drift.series import LongTerm
@@ -39,7 +40,12 @@ def story(
 
 def far(records: list[Record]) -> LongTerm:
     """Return what is said of the only figure."""
-    (found,) = judged(records).long_terms
+    place = judged(records)
+    (found,) = place.long_terms
+    slower = found.clear and found.size > 0
+    headline = Drift((place,), ()).headline
+    assert place.slowdowns or headline.startswith("DRIFTED: " if slower else "QUIET: ")
+    assert (found.sentence in headline) is slower
     return found
 
 

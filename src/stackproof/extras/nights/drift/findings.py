@@ -91,7 +91,10 @@ class Drift:
         told = (
             f"{slower} confirmed {'slowdown' if slower == 1 else 'slowdowns'}" if slower else "no slowdown is confirmed"
         )
-        return f"{'SLOWER' if slower else 'QUIET'}: {told}, {open_} suspected"
+        far = [one for place in self.places for one in place.long_terms if one.clear and one.size > 0]
+        furthest = max(far, key=lambda one: one.size, default=None)
+        since = f"; {furthest.figure.label} is {furthest.sentence}" if furthest else ""
+        return f"{'SLOWER' if slower else 'DRIFTED' if far else 'QUIET'}: {told}, {open_} suspected{since}"
 
 
 def look(tops: Iterable[Path], stack: str = "") -> Drift:

@@ -10,6 +10,8 @@ from typing import Any
 
 from stackproof.api.base import Refusal, files
 from stackproof.api.record import SUITE_VERBS, Record, reading
+from stackproof.extras.fleet import judgement
+from stackproof.extras.fleet.judgement import BAD, FleetJudgement
 
 LEVELS = ("problem", "warning", "note")
 _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
@@ -61,11 +63,19 @@ class NodeSummary:
     look: Look | None = None
     runs: dict[tuple[str, str, bool], Ran] = field(default_factory=dict)
     """By stack, verb, and whether it was rehearsed."""
+    judged: tuple[str, str, str] = ("", "", "")
+    """When the newest judgement of a fleet was made, what it calls the host, and the fleet."""
+
+    @property
+    def odd(self) -> bool:
+        """Whether a fleet calls it slow or wrong."""
+        return self.judged[1] in BAD
 
     @property
     def well(self) -> bool:
-        """Whether the doctor has no problem with it, and no newest run that proves a stack ended badly."""
-        return not (self.look and self.look.count["problem"]) and not any(ran.bad for ran in self.runs.values())
+        """Whether neither its doctor, nor a newest run that proves a stack, nor its fleet has anything against it."""
+        problem = bool(self.look and self.look.count["problem"])
+        return not (problem or self.odd or any(ran.bad for ran in self.runs.values()))
 
 
 @dataclass
@@ -75,8 +85,13 @@ class Gathered:
     nodes: dict[str, NodeSummary] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
 
-    def add(self, found: Look | Ran) -> None:
+    def add(self, found: Look | Ran | FleetJudgement) -> None:
         """Keep it if it is the newest of its kind."""
+        if isinstance(found, FleetJudgement):
+            for host in found.hosts:
+                node = self.nodes.setdefault(host.host, NodeSummary(host.host))
+                node.judged = max(node.judged, (found.judged, host.standing.value, found.fleet))
+            return
         if isinstance(found, Look):
             node = self.nodes.setdefault(found.node, NodeSummary(found.node))
             if node.look is None or node.look.when <= found.when:
@@ -122,7 +137,7 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _read(path: Path) -> Look | Ran:
+def _read(path: Path) -> Look | Ran | FleetJudgement:
     remedy = "name what `doctor --json FILE` or `--json FILE` of a run has written, or a folder of such files"
     if why := files.why_unreadable(path, _MOST_BYTES):
         raise Refusal(f"{path}: {why}; {remedy}")
@@ -130,6 +145,8 @@ def _read(path: Path) -> Look | Ran:
     schema = str(found.get("schema", "")) if isinstance(found, dict) else ""
     if schema.startswith(_DOCTOR):
         return _look(found, path)
+    if schema == judgement.SCHEMA:
+        return judgement.read(path)
     if schema.startswith(_RECORD):
         return Ran(reading.read(path), path)
     raise _ForeignError(f"{path}: is neither a record nor an answer of the doctor; {remedy}")

@@ -82,6 +82,9 @@ def _ago(when: datetime) -> str:
 
 
 def _wrong(node: NodeSummary) -> Iterator[str]:
+    if node.odd:
+        when, word, fleet = node.judged
+        yield f"{node.name[:_MOST]}: {word} among the hosts of {fleet[:_MOST]}, judged {when}"
     if node.look and node.look.count["problem"]:
         yield f"{node.name[:_MOST]}: doctor: {node.look.worst}"
     for ran in node.runs.values():
