@@ -28,13 +28,7 @@ _DEADLINE_S = 90.0
 
 
 def _run(launches: Launches, arrangement: Arrangement) -> Group:
-    arguments = {
-        "workload": WORKLOAD,
-        "preset": "tiny",
-        "seed": SEED,
-        "steps": _STEPS,
-        "all_reduce_mib": _MIB,
-    }
+    arguments = {"workload": WORKLOAD, "seed": SEED, "all_reduce_mib": _MIB}
     return launches("stackproof.ddp.course:run_smoke", arrangement, arguments, _DEADLINE_S)
 
 
@@ -74,7 +68,7 @@ def test_gradients(group: Group, figures: dict[str, Figure]) -> None:
     exact, expected = reference(WORKLOAD, "tiny"), anchor(WORKLOAD, "tiny", None)
     found: dict[str, Judgement] = {}
     for rank in range(WORLD):
-        own = torch.load(group.folder / f"rank{rank}.pt", weights_only=True)
+        own = torch.load(group.folder / f"{WORKLOAD}.rank{rank}.pt", weights_only=True)
         require(own.keys() == exact.gradients.keys(), f"rank {rank} has other gradients than the single process")
         found |= {
             f"rank {rank}, {name}": judge(own[name], exact.gradients[name], expected.gradients[name], torch.float32)
@@ -90,7 +84,7 @@ def test_gradients(group: Group, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(120)
 def test_ranks_equal(group: Group, figures: dict[str, Figure]) -> None:
     """After the last step all ranks hold the same bits."""
-    digests = {rank["digest"] for rank in group.ranks}
+    digests = {rank["parameters"] for rank in group.ranks}
     require(
         len(digests) == 1,
         f"after {_STEPS} steps the ranks' parameters differ: {', '.join(rank['digest'][:12] for rank in group.ranks)}",

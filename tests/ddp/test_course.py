@@ -34,7 +34,7 @@ from stackproof.ranks.rank import Rank
 from stackproof.workloads import catalogue
 from stackproof.workloads.catalogue import names
 
-ARGUMENTS = {"workload": "classifier", "preset": "tiny", "seed": 7, "steps": 3, "all_reduce_mib": 0.25}
+ARGUMENTS = {"workload": "classifier", "seed": 7, "all_reduce_mib": 0.25}
 
 
 def fine(rank: Rank) -> dict[str, Any]:
@@ -214,12 +214,12 @@ def test_one_rank_keeps_all_and_steps_as_ddp_does(alone: Rank) -> None:
 
 def test_a_rank_returns_its_evidence(alone: Rank) -> None:
     evidence = course.run_smoke(alone)
-    assert (3, 64) == (len(evidence["losses"]), len(evidence["digest"]))
+    assert (course.steps_of("classifier"), 64) == (len(evidence["losses"]), len(evidence["parameters"]))
     assert not evidence["all_reduce"]["wrong"]
     assert all(spent > 0 for spent in evidence["all_reduce"]["seconds"])
-    gradients = torch.load(alone.folder / "rank0.pt", weights_only=True)
+    gradients = torch.load(alone.folder / "classifier.rank0.pt", weights_only=True)
     assert all(gradient.dtype is torch.float64 for gradient in gradients.values())
 
 
 def test_the_same_seed_gives_the_same_bits(alone: Rank) -> None:
-    assert course.run_smoke(alone)["digest"] == course.run_smoke(alone)["digest"]
+    assert course.run_smoke(alone)["parameters"] == course.run_smoke(alone)["parameters"]

@@ -88,13 +88,13 @@ def test_an_environment_that_was_not_built_is_refused(site: Site, tmp_path: Path
 
 
 def test_a_file_is_doctored_and_handed_over(site: Site) -> None:
-    handed = File("handed.jsonl", (Edit("handed.jsonl", pattern="Ada", replacement="{{name}}"),), '{"a": "Ada"}\n')
+    handed = File((Edit("handed.jsonl", pattern="Ada", replacement="{{name}}"),), "handed.jsonl", '{"a": "Ada"}\n')
     handed.inject(site)
     path = Path(site.words["file"])
     assert path.read_text(encoding="utf-8") == '{"a": "{{name}}"}\n'
     shutil.rmtree(site.folder)
     site.folder.mkdir()
-    File("fixtures/drill/bench.json", ()).spare(site)
+    File((), "fixtures/drill/bench.json").spare(site)
     assert Path(site.words["file"]).read_bytes() == (ROOT / "fixtures/drill/bench.json").read_bytes()
 
 
@@ -114,7 +114,7 @@ def test_a_host_is_sound_or_wrong(site: Site) -> None:
         Variables({"A": "1"}),
         Checkout((Edit("a", append="x"),)),
         Environment((Edit("a", append="x"),)),
-        File("a", (Edit("a", append="x"),)),
+        File((Edit("a", append="x"),), "a"),
         HostFiles({}, {"/a": "b"}, {}),
     ],
     ids=lambda injection: injection.kind,

@@ -301,11 +301,15 @@ def run(rank: Rank) -> dict[str, Any]:
 
 
 def _train_course(rank: Rank, name: str) -> dict[str, Any]:
-    job = shard(name, rank.device.torch, torch.float32, rank.arguments["seed"], rank.rank, rank.world_size)
+    job = job_of(rank, name)
     job.wrap(DistributedDataParallel)
+    rank.phase("first backward")
     gradients = job.observe().gradients
     keep(rank, name, gradients)
-    losses = [mean_loss(rank, job.step()) for _ in range(steps_of(name))]
+    losses = []
+    for number in range(steps_of(name)):
+        rank.phase(f"step {number + 1}")
+        losses.append(mean_loss(rank, job.step()))
     ended = digest(dict(job.model.named_parameters()))
     return {"losses": losses, "gradients": digest(gradients), "parameters": ended}
 
@@ -409,29 +413,14 @@ def _epoch(sampler: DistributedSampler[Any], epoch: int) -> list[int]:
 
 
 def run_smoke(rank: Rank) -> dict[str, Any]:
-    """Return this rank's evidence; its gradients after the first backward go to `rankN.pt` as float64 on the CPU.
+    """Return who this rank is, what `run` gives of one workload, and the rate of an all-reduce.
 
-    Arguments (of the specification): workload, preset, seed, steps, all_reduce_mib.
+    Arguments (of the specification): workload, seed, all_reduce_mib.
     """
-    wanted = rank.arguments
-    evidence: dict[str, Any] = {"rank": rank.rank, "backend": rank.backend, "formed_s": rank.formed_s}
-    evidence |= {"device": str(rank.device), "name": rank.device.name()}
     require_exact(rank)
-    rank.phase("building the workload")
-    job = get(wanted["workload"]).build(
-        rank.device.torch, wanted["preset"], wanted["seed"], torch.float32, shard=(rank.rank, rank.world_size)
-    )
-    job.wrap(DistributedDataParallel)
-    rank.phase("first backward")
-    with shortened(False):  # gradients are compared as float32, not as tf32
-        outcome = job.observe()
-    torch.save(
-        {name: gradient.double() for name, gradient in outcome.gradients.items()}, rank.folder / f"rank{rank.rank}.pt"
-    )
-    evidence["losses"] = []
-    for number in range(wanted["steps"]):
-        rank.phase(f"step {number + 1}")
-        evidence["losses"].append(mean_loss(rank, job.step()))
-    evidence["digest"] = digest(dict(job.model.named_parameters()))
-    evidence["all_reduce"] = all_reduce_rate(rank, wanted["all_reduce_mib"])
-    return evidence
+    with shortened(False):
+        evidence = _train_course(rank, rank.arguments["workload"])
+    return {
+        "rank": rank.rank, "backend": rank.backend, "formed_s": rank.formed_s, "device": str(rank.device),
+        "name": rank.device.name(), **evidence, "all_reduce": all_reduce_rate(rank, rank.arguments["all_reduce_mib"]),
+    }  # fmt: skip

@@ -216,99 +216,95 @@ class Switched(Injection):
 
 
 @dataclass(frozen=True)
-class Checkout(Injection):
-    """Edits of a scratch copy of the checkout."""
+class Edited(Injection):
+    """Edits of a copy that `copy` makes, whose files are named from the folder that it returns."""
 
     edits: Annotated[tuple[Edit, ...], Key("edit")]
-    kind: str = "checkout"
 
     @property
     def description(self) -> str:
-        """The edits."""
-        return f"in a copy of the checkout, {'; '.join(one.description for one in self.edits)}"
+        """Where, and the edits."""
+        return f"{self.where}, {'; '.join(edit.description for edit in self.edits)}"
+
+    @property
+    def where(self) -> str:
+        """What is copied, in words."""
+        return f"in a copy of the {self.kind}"
 
     @property
     def ground(self) -> str:
-        """A copy of the checkout."""
+        """What is copied; all its copies are alike."""
         return self.kind
 
     def inject(self, site: Site) -> None:
         """Edit the copy."""
-        self.spare(site)
-        for one in self.edits:
-            one.apply(site.root)
+        root = self.copy(site)
+        for edit in self.edits:
+            edit.apply(root)
 
     def spare(self, site: Site) -> None:
-        """Copy what runs."""
-        site.root = copy_checkout(site.folder / "checkout")
-        site.code = f"watch({str(site.root / 'src')!r})\n"
+        """Copy, and leave it as it is."""
+        self.copy(site)
+
+    def copy(self, site: Site) -> Path:
+        """Make the copy, and let the site run in it."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Environment(Injection):
+class Checkout(Edited):
+    """Edits of a scratch copy of the checkout."""
+
+    kind: str = "checkout"
+
+    def copy(self, site: Site) -> Path:
+        """Copy what runs."""
+        site.root = copy_checkout(site.folder / "checkout")
+        site.code = f"watch({str(site.root / 'src')!r})\n"
+        return site.root
+
+
+@dataclass(frozen=True)
+class Environment(Edited):
     """Edits of a copy of the environment that the stack's lock was installed into; files are named from its prefix."""
 
-    edits: Annotated[tuple[Edit, ...], Key("edit")]
     kind: str = "environment"
 
-    @property
-    def description(self) -> str:
-        """The edits."""
-        return f"in a copy of the environment, {'; '.join(one.description for one in self.edits)}"
-
-    @property
-    def ground(self) -> str:
-        """A copy of the environment."""
-        return self.kind
-
-    def inject(self, site: Site) -> None:
-        """Edit the copy."""
-        self.spare(site)
-        prefix = site.folder / "environment"
-        for one in self.edits:
-            one.apply(prefix)
-
-    def spare(self, site: Site) -> None:
+    def copy(self, site: Site) -> Path:
         """Copy the environment as links; it knows itself by where its interpreter is."""
-        original = site.python.parent.parent
+        original, prefix = site.python.parent.parent, site.folder / "environment"
         if not environments.stamp(original):
             raise EnvironmentMismatchError(
                 f"{original} was not built from a lock, so nothing in it can be seen to differ; run `nox -s drill`"
             )
-        site.python = environments.python_of(copy_environment(original, site.folder / "environment"))
-        site.code = f"watch({str(site.folder / 'environment')!r})\n"
+        site.python = environments.python_of(copy_environment(original, prefix))
+        site.code = f"watch({str(prefix)!r})\n"
+        return prefix
 
 
 @dataclass(frozen=True)
-class File(Injection):
+class File(Edited):
     """A file that is handed to a verb in a scratch copy of the checkout: one of ours, or a text, doctored."""
 
     source: str
     """Its name in the checkout; of a text, the name that it gets."""
-    edits: Annotated[tuple[Edit, ...], Key("edit")]
     text: str = ""
     beside: tuple[str, ...] = ()
     """Files of the checkout that lie beside it, such as its logs; {folder} is where they all are."""
     kind: str = "file"
 
     @property
-    def description(self) -> str:
-        """The file and the edits."""
-        return f"of {self.source}, {'; '.join(one.description for one in self.edits)}"
+    def where(self) -> str:
+        """The file."""
+        return f"of {self.source}"
 
     @property
     def ground(self) -> str:
         """The file as it is."""
         return f"{self.kind} {Path(self.source).name}"
 
-    def inject(self, site: Site) -> None:
-        """Doctor it."""
-        self.spare(site)
-        for one in self.edits:
-            one.apply(Path(site.words["file"]).parent)
-
-    def spare(self, site: Site) -> None:
-        """Hand it over as it is."""
+    def copy(self, site: Site) -> Path:
+        """Hand it over; what lies in its folder can be edited."""
         site.root = copy_checkout(site.folder / "checkout")
         handed = site.folder / "handed" / Path(self.source).name
         handed.parent.mkdir()
@@ -317,6 +313,7 @@ class File(Injection):
             shutil.copy(ROOT / name, handed.parent)
         site.words |= {"file": str(handed), "folder": str(handed.parent)}
         site.code = f"watch({str(handed.parent if self.beside else handed)!r})\n"
+        return handed.parent
 
 
 @dataclass(frozen=True)
