@@ -83,7 +83,9 @@ def test_published_records_are_whole_named_and_replay(capsys: pytest.CaptureFixt
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A results folder with one good record that the README names."""
-    records.write(WHOLE, tmp_path / "records" / "cuda-h200" / "good.json")
+    sealed = replace(WHOLE)
+    records.seal(sealed, tmp_path)
+    records.write(sealed, tmp_path / "records" / "cuda-h200" / "good.json")
     (tmp_path / "README.md").write_text("| [record](records/cuda-h200/good.json) |\n", encoding="utf-8")
     return tmp_path
 

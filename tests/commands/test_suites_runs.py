@@ -34,6 +34,7 @@ def bench_record(tmp_path: Path) -> Path:
     made = records.Record(
         "bench", "cpu", "2026-01-02T03:04:05+00:00", 1.0, records.Verdict.PASSED, facts, [check, ran], [row]
     )
+    records.seal(made, tmp_path)
     records.write(made, tmp_path / "record.json")
     return tmp_path / "record.json"
 

@@ -56,6 +56,8 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
         "which nothing takes",
     ),
     "no day": (lambda f: f.update(started="2026-13-45T10:00:00+00:00"), "no calendar has that"),
+    "a day to come": (lambda f: f.update(started="2999-01-01T10:00:00+00:00"), "is still to come"),
+    "a path for a stack": (lambda f: f.update(stack="../../x"), "no stack can be called so"),
     "year 0": (lambda f: f.update(started="0000-01-01T10:00:00+00:00"), "no calendar has that"),
     "value without a number": (lambda f: f["measurements"][0].update(value="nan"), "says nan"),
     "fewer samples": (lambda f: f["measurements"][0]["figures"].update(samples=3), "says 3 samples and holds"),
@@ -228,6 +230,11 @@ def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
         reading.read_verified(path)
     (tmp_path / "suite-0.log").unlink()
     assert reading.read_verified(path).verdict is Verdict.PASSED
+    found = json.loads(path.read_text(encoding="utf-8"))
+    del found["digests"]
+    path.write_text(json.dumps(found), encoding="utf-8")
+    with pytest.raises(Refusal, match="has no digest of itself"):
+        reading.require_sealed(reading.read_verified(path), path)
 
 
 @pytest.mark.parametrize("name", ["../other.log", "a/../../other.log", "link.log", "a\0b"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ def _run(options: argparse.Namespace) -> int:
     from stackproof.record import console
 
     stack = stacks.load(options.stack)
+    if options.program and not re.fullmatch(r"[\w.]+:\w+", options.program):
+        raise Refusal(f"--program '{options.program}': is no MODULE:FUNCTION, such as 'mine.training:main'")
     wanted = join.Wanted(
         stack=stack.rehearse() if options.rehearse else stack,
         folder=options.folder.absolute(),

@@ -100,9 +100,30 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
     stack = stack.rehearse() if options.rehearsed else stack
+    _require_tables(options, stack)
     if options.locked:
         return locks.again([stack], options.given)
     return _conduct(_request(options, stack), outputs, options.resume)
+
+
+def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
+    """Refuse what is wrong in a flag or a table before an environment is built or proved: that takes up to a minute."""
+    from stackproof.base.errors import suggestion
+    from stackproof.project import projects
+    from stackproof.stack import known_issues, manifest
+
+    known_issues.load(stack)
+    manifest.load(stack)
+    if options.profile:
+        return
+    project = projects.current()
+    known = suites.defined() + (suites.defined(project.suites) if project and project.suites else ())
+    for one in options.only:
+        name = one.partition("[")[0]
+        if not set(name) & set("*?") and name not in known:
+            raise Refusal(
+                f"--only '{one}' names no check{suggestion(name, known)}; patterns may hold *, as in '{name}*'"
+            )
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -136,6 +157,7 @@ def _replay(path: Path, verb: str, stack: str | None, outputs: Outputs) -> int:
         raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{verb}`; `{READER} --replay` shows any")
     if stack not in (None, record.stack):
         raise Refusal(f"{path}: is of stack '{record.stack}', not of '{stack}'; leave out --stack to read it anywhere")
+    reading.require_sealed(record, path)
     console.show(record, path)
     writer.write_asked(record, outputs, console.markdown)
     return record.verdict.exit_code

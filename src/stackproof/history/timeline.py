@@ -337,6 +337,8 @@ def objection(record: Record) -> str:
     commit = store.state(record.provenance).commit
     if not git.is_reachable(commit):
         return f"its commit is '{commit}', which nobody can go back to; commit the changes and measure again"
+    if "drilled" in record.provenance:
+        return f"a fault was planted in it ({record.provenance['drilled']}); run again without the drill"
     if "host" not in record.provenance:
         return "it does not say on which host it was measured; measure again with this version"
     return ""

@@ -153,6 +153,8 @@ def _nearest(start: Path) -> Path | None:
 def _file_in(folder: Path) -> Path | None:
     own, also = folder / NAME, folder / _ALSO
     asked = also.is_file() and f"[{_TABLE}" in also.read_text(encoding="utf-8", errors="replace")
+    if own.is_dir():
+        raise Refusal(f"{own}: is a folder, and a project is described by a file of that name; rename it")
     if own.is_file() and asked:
         raise Refusal(f"{own} and [{_TABLE}] in {also} both describe a project; keep one of them")
     return own if own.is_file() else also if asked else None

@@ -358,6 +358,7 @@ def verdict_line(record: Record) -> str:
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
     warnings += f" [unhashed: {missing}; {advice.relock(record.stack)} completes the lock]" if missing else ""
+    warnings += f" [drilled: {record.provenance['drilled']}]" if "drilled" in record.provenance else ""
     return f"{record.verdict.value.upper()}  {label(record)}: {said} in {record.seconds:.0f} s{warnings}"
 
 

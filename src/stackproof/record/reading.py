@@ -10,7 +10,7 @@ import math
 import os
 import statistics
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,12 @@ def read_verified(path: Path) -> Record:
     return record
 
 
+def require_sealed(record: Record, path: Path) -> None:
+    """Refuse a record without the digest of itself that every run writes: somebody took it out."""
+    if record.schema != FIRST_SCHEMA and RECORD not in record.digests:
+        raise Refusal(f"{path}: has no digest of itself, so that nothing says that it is what a run wrote; run again")
+
+
 def _within(home: Path, name: str) -> Path | None:
     """Return where a log lies; nothing where that is outside of the record's folder, by its name or by a link.
 
@@ -115,6 +121,7 @@ def broken_logs(record: Record, folder: Path) -> Iterator[str]:
 
 
 _SLACK = 1e-6
+_AHEAD = timedelta(days=1)
 _LEAST_RANKS = 2
 _OF_RANKS = ("collectives/", "convergence/", "failures/", "groups/")
 """Suites nothing of which one rank can do; `smoke` brings a group of one up on a host with one card."""
@@ -166,14 +173,19 @@ def _verdict(record: Record) -> Iterator[str]:
 
 def _day(record: Record) -> Iterator[str]:
     try:
-        datetime.fromisoformat(record.started[:19])
+        began = datetime.fromisoformat(record.started[:19])
     except ValueError:
         yield f"it began at '{record.started}', and no calendar has that"
+        return
+    if began.replace(tzinfo=timezone.utc) > datetime.now(timezone.utc) + _AHEAD:
+        yield f"it began at '{record.started}', which is still to come: the clock there or here is wrong"
 
 
 def _circumstances(record: Record) -> Iterator[str]:
     """Where it ran, as the record says and as its provenance does; an environment is pinned by a lock."""
     facts = record.provenance
+    if "/" in record.stack or record.stack.startswith("."):
+        yield f"its stack is '{plain(record.stack, 60)}', and no stack can be called so"
     if facts.get("stack", record.stack) != record.stack:
         yield f"it is of stack '{record.stack}', and its provenance is of '{facts['stack']}'"
     pinned, lock = facts.get("pinned", False), facts.get("lock")
