@@ -32,6 +32,7 @@ from stackproof.operators.judges import (
     ranges,
     regimes,
     residuals,
+    sizes,
     spellings,
     states,
 )
@@ -50,12 +51,14 @@ JUDGES: Mapping[str, ModuleType] = {
     "ranges": ranges,
     "regimes": regimes,
     "residuals": residuals,
+    "sizes": sizes,
     "spellings": spellings,
     "states": states,
 }
 _OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     "layers": layers.modules,
     "ranges": ranges.draws,
+    "sizes": sizes.forms,
     "states": states.schedules,
 }
 """Judges that ask about something else than operators of the database."""
@@ -169,7 +172,8 @@ def check(judge: str, name: str, device: Device, figures: dict[str, Figure]) -> 
         CheckFailed: a relation does not hold, and no row says why.
     """
     fixed, version = _rows().fixed, Version(Version(torch.__version__).base_version)
-    if version not in SpecifierSet(fixed.torch) or device.kind not in fixed.devices:
+    anywhere = getattr(JUDGES[judge], "ANYWHERE", False)
+    if not anywhere and (version not in SpecifierSet(fixed.torch) or device.kind not in fixed.devices):
         where = f"fixed are torch {fixed.torch} on {', '.join(fixed.devices)}"
         raise NotApplicable(f"{places.table('relations.toml')}: {where}; `explore` asks the same of any")
     seen: dict[str, int] = {}

@@ -81,11 +81,11 @@ class Relation:
             return "" if self.refusable or _unsupported(error) else f"raises {error_line(error, 150)}"
         if len(found) != len(wanted):
             return f"gives {len(found)} results instead of {len(wanted)}"
-        bad = {place: _apart(*pair, self, ()) for place, pair in enumerate(zip(found, wanted, strict=True))}
+        bad = {place: apart(*pair, self, ()) for place, pair in enumerate(zip(found, wanted, strict=True))}
         if not any(bad.values()):
             return ""
         others = list(self._moved())
-        said = (_apart(found[at], wanted[at], self, [one[at] for one in others]) for at, what in bad.items() if what)
+        said = (apart(found[at], wanted[at], self, [one[at] for one in others]) for at, what in bad.items() if what)
         return next(filter(None, said), "")
 
     def _moved(self) -> Iterator[list[torch.Tensor]]:
@@ -240,7 +240,7 @@ def _kind(value: torch.Tensor) -> torch.Tensor:
     return value.isnan() * 3 + value.isposinf() * 1 + value.isneginf() * 2
 
 
-def _apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others: Any) -> str:
+def apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others: Any) -> str:
     """Say where two results differ by more than rounding and what `others` show; empty where they do not."""
     if found.shape != wanted.shape:
         return f"has shape {tuple(found.shape)} instead of {tuple(wanted.shape)}"
