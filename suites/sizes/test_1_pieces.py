@@ -1,4 +1,7 @@
-"""Operators at sizes of a ladder and of real configurations, past counts of 16, 24 and 31 bits: whole as in pieces."""
+"""Operators at sizes of a ladder and of real configurations, past counts of 16, 24 and 31 bits: whole as in pieces.
+
+Half precision has the ladder, on an accelerator also the real sizes. Not seen: gradients of more than 2^30 numbers, and what has no row.
+"""
 
 from __future__ import annotations
 
