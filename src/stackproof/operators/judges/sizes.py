@@ -134,7 +134,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if str(point.dtype)[6:] not in row.dtypes:
         return
     host = point.device == HOST.torch
-    for sizes in row.sizes if point.dtype is torch.float32 or not host or row.beyond else ():
+    for sizes in row.sizes if point.dtype.itemsize != 2 or not host else ():
         yield _relation(point, row, sizes)
     for place in range(6 if row.ladder else 0):
         yield _relation(point, row, _drawn(point, row, place))
@@ -180,7 +180,7 @@ def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) ->
         code,
         ulps=0.0,
         tolerance=tolerance,
-        floor=tolerance if few else 0.0,
+        floor=tolerance if few or terms == 1 else 0.0,
         elementwise=terms == 1,
         widened=True,
         row=row,
