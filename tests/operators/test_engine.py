@@ -59,6 +59,7 @@ def wrong(judge: str, name: str, kernel: str, change: Callable[..., Any], when: 
             lambda *_: True,
             "rebuilds",
         ),
+        ("sizes", "sin", "sin.default", lambda out: out * 1.001, lambda x: x.numel() == 65_537, "N=65537"),
         ("spellings", "sin", "sin_.default", lambda out: out.mul_(1.01), lambda *_: True, "in place"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -79,6 +80,7 @@ def test_a_planted_fault_is_named(judge: str, name: str, kernel: str, change: An
         ("derivatives", "tanh"),
         ("ranges", "randint"),
         ("states", "StepLR"),
+        ("sizes", "bmm"),
     ],
 )
 def test_a_right_operator_passes(case: tuple[str, str]) -> None:

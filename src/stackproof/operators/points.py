@@ -49,7 +49,7 @@ class OperatorPoint:
     def path(self) -> str:
         """The name under which anybody reaches the function."""
         if not hasattr(self.op, "variant_test_name"):
-            return f"... # {self.name}"
+            return str(getattr(self.op, "path", f"... # {self.name}"))
         try:
             return path_of(self.op)
         except NotWritableError:

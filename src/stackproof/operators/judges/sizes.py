@@ -78,9 +78,9 @@ class SizedForm:
         return sorted({letter for word in self.arguments for letter in word if letter.isalpha()})
 
     @property
-    def function(self) -> str:
-        """Return the operator's path in torch."""
-        return self.operators[0]
+    def path(self) -> str:
+        """Return the name under which anybody reaches the function."""
+        return f"torch.{self.operators[0]}"
 
 
 @cache
@@ -161,7 +161,7 @@ def _work(row: SizedForm, sizes: Mapping[str, int]) -> int:
 def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) -> Relation:
     says = " ".join(f"{letter}={size}" for letter, size in sizes.items())
     code = f"# {row.form}, {says}\nfirst = operator(*arguments, **options)\n# second: the same in float64, of blocks along capital letters"
-    op = reduce(getattr, row.function.split("."), torch)
+    op = reduce(getattr, row.operators[0].split("."), torch)
     terms = max(
         [1, *(_count("".join(set(row.letters) - set(dims)), sizes) for dims in _tensors(row))]
         + [sizes[letter] for letter in row.letters if letter.islower()]
@@ -176,7 +176,7 @@ def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) ->
         _made(point, row, sizes),
         dict(row.options),
         op,
-        _DEFINED.get(row.function, op),
+        _DEFINED.get(row.operators[0], op),
         code,
         ulps=0.0,
         tolerance=tolerance,
