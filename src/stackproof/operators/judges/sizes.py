@@ -338,7 +338,8 @@ class _Pieces(Relation):
                 ]
             )
             if draw is not None:
-                given = moved(given, max(torch.finfo(leaf.dtype).eps for leaf in self.arguments if numeric(leaf)), draw)
+                eps = max((torch.finfo(leaf.dtype).eps for leaf in self.arguments if numeric(leaf)), default=0.0)
+                given = moved(given, eps, draw)
             for slot, found in enumerate(self._results(self.second, given, fed, block)):
                 dims = _dims(self._forms[slot])
                 slices = _slices(dims, block)
