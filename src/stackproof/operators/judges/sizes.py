@@ -92,8 +92,8 @@ def forms() -> Mapping[str, SizedForm]:
             name = row.name or operator
             found[name] = replace(row, name=name, operators=(operator,))
             if row.cards:
-                more = {"sizes": row.cards, "ladder": False, "beyond": True}
-                found[name + CARDS] = replace(found[name], name=name + CARDS, **more)
+                other = replace(found[name], name=name + CARDS, sizes=row.cards)
+                found[name + CARDS] = replace(other, ladder=False, beyond=True)
     return found
 
 
@@ -104,7 +104,7 @@ def suits(_name: str, _op: Any) -> bool:
 
 def needed(row: SizedForm) -> int:
     """Return the bytes of memory that the largest size takes, about."""
-    width = min(getattr(torch, name).itemsize for name in row.dtypes)
+    width: int = min(getattr(torch, name).itemsize for name in row.dtypes)
     return max(_numbers(row, sizes) for sizes in row.sizes) * width * 4
 
 
@@ -161,7 +161,7 @@ def _work(row: SizedForm, sizes: Mapping[str, int]) -> int:
 def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) -> Relation:
     says = " ".join(f"{letter}={size}" for letter, size in sizes.items())
     code = f"# {row.form}, {says}\nfirst = operator(*arguments, **options)\n# second: the same in float64, of blocks along capital letters"
-    op = reduce(getattr, row.operators[0].split("."), torch)
+    op: Any = reduce(getattr, row.operators[0].split("."), torch)
     terms = max(
         [1, *(_count("".join(set(row.letters) - set(dims)), sizes) for dims in _tensors(row))]
         + [sizes[letter] for letter in row.letters if letter.islower()]
