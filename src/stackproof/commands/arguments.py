@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Verb = Callable[[argparse.Namespace], int]
 
-_LEAST_MINUTES, _MOST_MINUTES = 0.01, 1440
 
 EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
 3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung,
@@ -123,22 +123,28 @@ class Once(argparse.Action):
         setattr(found, self.dest, self._kind(value))
 
 
-def seconds(text: str) -> float:
-    """Read a deadline, in seconds."""
-    if not text.replace(".", "", 1).isdecimal() or not 1 <= float(text) <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 1 to 86400")
-    return float(text)
+def _number(what: str, low: float, high: float, whole: bool = False) -> Callable[[str], Any]:
+    """Return what reads a number from `low` to `high`; `what` it must be is said of any other."""
+
+    def read(text: str) -> float:
+        try:
+            value: float = int(text) if whole else float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} must be {what}")
+        return value
+
+    return read
 
 
-def positive(text: str) -> float:
-    """Read a factor."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0 and below 1000")
-    return value
+_LEAST_MINUTES, _MOST_MINUTES = 0.01, 1440
+_MOST_SEED = (1 << 32) - 1
+seconds = _number("a number of seconds from 1 to 86400", 1, 86400)
+positive = _number("a number above 0 and below 1000", sys.float_info.min, math.nextafter(1000, 0))
+minutes = _number(f"a number of minutes from {_LEAST_MINUTES} to {_MOST_MINUTES}", _LEAST_MINUTES, _MOST_MINUTES)
+seed = _number(f"a whole number from 0 to {_MOST_SEED}", 0, _MOST_SEED, whole=True)
+count = _number("a whole number from 1 to 64", 1, 64, whole=True)
 
 
 def file(text: str) -> Path:
@@ -163,30 +169,3 @@ def word(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise argparse.ArgumentTypeError(f"{text!r} must be a path or a name in one line, and not empty")
     return text
-
-
-def minutes(text: str) -> float:
-    """Read how long to go on, in minutes, up to a day."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not _LEAST_MINUTES <= value <= _MOST_MINUTES:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} must be a number of minutes from {_LEAST_MINUTES} to {_MOST_MINUTES}"
-        )
-    return value
-
-
-def seed(text: str) -> int:
-    """Read a seed."""
-    if not text.isdecimal() or int(text) >= 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0 to {(1 << 32) - 1}")
-    return int(text)
-
-
-def count(text: str) -> int:
-    """Read how many run side by side."""
-    if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 to 64")
-    return int(text)

@@ -13,14 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, gate_command
+from stackproof.commands import arguments
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
-    from stackproof.gate.request import GateRequest
+    from stackproof.gate.request import CommandGateRequest, GateRequest
     from stackproof.gate.variants import Variant
+    from stackproof.jobs.metrics import Metric
 
 _GRID = "OMP_NUM_THREADS=1,2"
+_OF_COMMANDS = (
+    "metric",
+    "metric_higher",
+    "metric_lower",
+    "figure",
+    "base_dir",
+    "head_dir",
+    "effect",
+    "figure_within",
+    "exact",
+)
+_OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile", "only", "base_record", "head_drill", "unpinned",
+              "rehearsed", "device")  # fmt: skip
+"""Flags that belong to a gate of a command alone, and to one of stacks."""
 
 
 def add(verbs: Verbs) -> None:
@@ -38,38 +53,26 @@ def _add_gate(verbs: Verbs) -> None:
         add_side(verb, side, f"{side}: a commit, branch or tag (default: what is here, as it is)")
     add_common(verb)
     arguments.add_shared(verb, *arguments.REPORTS)
-    verb.add_argument(
-        "--base-record",
-        action=arguments.Once,
-        names="a record",
-        kind=Path,
-        metavar="FILE",
-        help="base: a record of an earlier gate or bench; nothing is interleaved then",
-    )
+    record: Any = {"action": arguments.Once, "names": "a record", "kind": Path, "metavar": "FILE"}
+    help_ = "base: a record of an earlier gate or bench; nothing is interleaved then"
+    verb.add_argument("--base-record", **record, help=help_)
     verb.add_argument("--same", action="store_true", help="compare what is here with itself: shows the noise")
-    verb.add_argument(
-        "--head-drill",
-        default="",
-        metavar="KIND=VALUE",
-        help="plant a fault in the head, to see the gate find it (an unknown kind lists all)",
-    )
+    help_ = "plant a fault in the head, to see the gate find it (an unknown kind lists all)"
+    verb.add_argument("--head-drill", default="", metavar="KIND=VALUE", help=help_)
     verb.add_argument("--unlike", action="store_true", help="compare although the devices or drivers differ")
-    verb.add_argument(
-        "--accept-changed",
-        action="store_true",
-        help="the sides may compute different things from equal seeds, because the change is meant; the page says so",
-    )
+    help_ = "the sides may compute different things from equal seeds, because the change is meant; the page says so"
+    verb.add_argument("--accept-changed", action="store_true", help=help_)
     verb.add_argument("--allow-inconclusive", action="store_true", help="an inconclusive gate passes")
-    gate_command.add_options(verb)
+    _add_command(verb)
 
 
 def _gate(options: argparse.Namespace) -> int:
-    gate_command.check(options)
+    _require_command(options)
     if options.command is not None:  # its commits are of its own repository
         need_statistics("gate")
         from stackproof.gate.command import run_command_gate
 
-        return run_command_gate(gate_command.request(options))
+        return run_command_gate(_command_request(options))
     request = _gate_request(options)
     need_statistics("gate")
     from stackproof.gate.run import run_gate
@@ -99,6 +102,108 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
         **both, base=replace(base, record=options.base_record), head=replace(head, drill=options.head_drill), unlike=options.unlike,
         same=options.same, accept_changed=options.accept_changed, allow_inconclusive=options.allow_inconclusive,
     )  # fmt: skip
+
+
+def _add_command(verb: argparse.ArgumentParser) -> None:
+    """Add the flags of a command of one's own as a group."""
+    about = "whole launches of base and head in turn; nothing is verified but the figures that you name"
+    group = verb.add_argument_group("a command of your own", about)
+    help_ = "what is launched, such as 'python train.py --steps 50'; no shell is used"
+    group.add_argument("--command", action=arguments.Once, metavar="'WORDS'", help=help_)
+    metric = (
+        "what is judged: a regular expression with one group around the number, a rate such as it/s (tqdm's), a path into JSON such as "
+        "'$.train.samples_per_second' (of the last line that has it) or 'out.json:$.speed', steps (of our callbacks), "
+        "or time (the default: the whole command's); may be repeated"
+    )
+    figure = "a figure that both sides must give alike, such as 'loss: ([0-9.]+)'; all its values are compared"
+    for flag, help_ in (
+        ("--metric", metric),
+        ("--metric-higher", "a metric of which more is better, where its name does not say so"),
+        ("--metric-lower", "a metric of which less is better"),
+        ("--figure", figure),
+    ):
+        arguments.add_list(group, flag, "METRIC", help_)
+    help_ = "how far figures may differ (default: not in one digit)"
+    group.add_argument("--figure-within", type=_percent, default=0.0, metavar="PERCENT", help=help_)
+    folder: Any = {"action": arguments.Once, "names": "a folder", "kind": Path, "metavar": "DIR"}
+    for side in ("base", "head"):
+        group.add_argument(f"--{side}-dir", **folder, help=f"{side}: the folder that it runs in (default: this one)")
+    help_ = "from which difference on a metric counts (default: 5%% on a CPU, 2%% on an accelerator)"
+    group.add_argument("--effect", type=_percent, metavar="PERCENT", help=help_)
+    help_ = (
+        "a first launch that takes longer hangs; later ones hang after ten times what the first took (default: 3600)"
+    )
+    group.add_argument("--deadline", type=arguments.seconds, default=3600.0, metavar="S", help=help_)
+    help_ = "judge only what has no noise, counters and figures, and time nothing: for shared runners"
+    group.add_argument("--exact", action="store_true", help=help_)
+    help_ = "do not run Python commands once more to count operators"
+    group.add_argument("--no-counters", dest="counters", action="store_false", help=help_)
+
+
+def _percent(text: str) -> float:
+    """Read a percentage above 0 and below 1000."""
+    return float(arguments.positive(text.removesuffix("%").strip()))
+
+
+def _require_command(options: argparse.Namespace) -> None:
+    """Refuse flags of a command where there is none."""
+    if options.command is None:
+        given = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
+        if given or not options.counters:
+            flag = f"--{(given or 'no-counters').replace('_', '-')}"
+            raise Refusal(
+                f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
+            )
+
+
+def _command_request(options: argparse.Namespace) -> CommandGateRequest:
+    """Return what a gate of a command is asked; flags of a gate of stacks are refused."""
+    from stackproof.gate.request import CommandGateRequest
+    from stackproof.jobs import launch, metrics
+    from stackproof.stack import stacks
+
+    if given := next((name for name in _OF_STACKS if getattr(options, name)), ""):
+        raise Refusal(
+            f"--{given.replace('_', '-')} is for stacks and says nothing of a command; of a command compare folders (--base-dir, "
+            "--head-dir), commits of its repository (--base REF) or variables (--head-env NAME=VALUE)"
+        )
+    line = tuple(launch.split_command(options.command))
+    wanted = _metrics(options)
+    known = tuple(metrics.parse(text, "lower") for text in options.figure)
+    stacks.load(options.stack) if options.stack else None
+    return CommandGateRequest(
+        stack=options.stack or "", minutes=options.minutes, deadline_scale=options.deadline_scale, outputs=arguments.outputs(options),
+        base=_command_side(options, "base"), head=_command_side(options, "head"), same=options.same, accept_changed=options.accept_changed,
+        allow_inconclusive=options.allow_inconclusive, words=line, metrics=wanted, figures=known, within=options.figure_within / 100,
+        effect=options.effect / 100 if options.effect else None, deadline=options.deadline, exact=options.exact,
+        counters=options.counters,
+    )  # fmt: skip
+
+
+def _command_side(options: argparse.Namespace, side: str) -> Variant:
+    from stackproof.gate.variants import Variant, assignments
+
+    commit, folder = getattr(options, side), getattr(options, f"{side}_dir")
+    if commit and folder:
+        raise Refusal(f"--{side} names a commit and --{side}-dir a folder; a side is one of the two")
+    folder = (folder or Path.cwd()).resolve()
+    if not folder.is_dir():
+        why = "is a file; name the folder that holds it" if folder.is_file() else "there is no such folder"
+        raise Refusal(f"--{side}-dir {folder}: {why}")
+    environment = assignments(getattr(options, f"{side}_env"), f"--{side}-env")
+    return Variant(side, commit or "", environment=environment, folder=folder)
+
+
+def _metrics(options: argparse.Namespace) -> tuple[Metric, ...]:
+    """Return what is judged; without any it is the time of the whole command."""
+    from stackproof.jobs import metrics
+
+    listed = (("", options.metric), ("higher", options.metric_higher), ("lower", options.metric_lower))
+    judged = tuple(metrics.parse(text, better) for better, texts in listed for text in texts)
+    names = [metric.name for metric in judged]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise Refusal(f"two metrics are called '{twice}'; give each a name of its own, as in '(?P<name>[0-9.]+)'")
+    return judged or (metrics.parse(metrics.TIME),)
 
 
 def common(options: argparse.Namespace) -> dict[str, Any]:

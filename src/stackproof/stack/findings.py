@@ -330,7 +330,7 @@ def _value(
     """One finding at most: the first thing that has to be mended."""
     looks = (
         _unexpanded(row, value),
-        _malformed(family, row, value, environ, host),
+        _malformed(row, value, environ, host),
         _not_here(row, value, host),
         _above(row, value, environ),
     )
@@ -373,7 +373,7 @@ def _unexpanded(row: Variable, value: str) -> _Look | None:
     return row.level, sentence, f"{remedy}   # in a shell, with double quotes; an env-file knows no variables"
 
 
-def _malformed(family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Inventory) -> _Look | None:
+def _malformed(row: Variable, value: str, environ: Mapping[str, str], host: Inventory) -> _Look | None:
     name, grammar, plain = row.name, row.grammar, tidy(value)
     if row.opened_by in environ:
         return None
@@ -384,7 +384,7 @@ def _malformed(family: Family, row: Variable, value: str, environ: Mapping[str, 
     if not grammar or (meant == plain and plain != value):
         sentence = f"{name}='{value}' holds {oddity(value)}; '{plain}' was likely meant"
         return row.level, sentence, f"export {name}={shlex.quote(plain)}"
-    hint = f"; '{meant}' was likely meant" if meant else _belongs(family, row, value)
+    hint = f"; '{meant}' was likely meant" if meant else ""
     sentence = f"{name}='{value}' {said}{hint}"
     if meant:
         return row.level, sentence, f"export {name}={shlex.quote(meant)}"
@@ -397,17 +397,7 @@ def _example(grammar: Grammar, value: str, host: Inventory) -> str:
     if value.startswith("^") and (names := tuple(passed_by("prefixes", value, host.interfaces or ()))):
         host = replace(host, interfaces=names)
     missing = lack(grammar.form.host, grammar.example, host) if grammar.form.host else None
-    return (missing.instead if missing else "") or grammar.sound(value)
-
-
-def _belongs(family: Family, row: Variable, value: str) -> str:
-    """Say whose value it is, if it is a word of one other variable of the family."""
-    owners = [
-        other.name
-        for other in family.variables.values()
-        if other.grammar and other is not row and value.upper() in map(str.upper, other.grammar.words)
-    ]
-    return f"; it is one of {owners[0]}" if len(owners) == 1 and not value.isdecimal() else ""
+    return (missing.instead if missing else "") or grammar.example
 
 
 def _not_here(row: Variable, value: str, host: Inventory) -> _Look | None:

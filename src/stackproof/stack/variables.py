@@ -268,8 +268,6 @@ class Grammar:
                 yield text
                 yield from _by_numbers(text, self.form.unit)
             yield from map(self._by_words, group)
-        if self.options:
-            yield self._by_options(plain)
 
     def _by_words(self, text: str) -> str:
         """Each word that is none replaced by the closest."""
@@ -296,25 +294,6 @@ class Grammar:
         found = closest(text, self.words) or text
         lower = text.islower() and not self.form.sensitive and self.words[0] != self.words[0].upper()
         return found.lower() if lower else found
-
-    def sound(self, value: str) -> str:
-        """Return an example that keeps what is right of a list of options; else the example."""
-        mended = self._by_options(tidy(value), by_example=True) if self.options else ""
-        return mended if mended and not self.wrong(mended) else self.example
-
-    def _by_options(self, text: str, by_example: bool = False) -> str:
-        parted = re.sub(r";(?=\w+[:=])", ",", re.sub(r"(\w)=(?=\w|\[)", r"\1:", text))
-        return ",".join(filter(None, (self._option(part, by_example) for part in _options(parted))))
-
-    def _option(self, part: str, by_example: bool) -> str:
-        name, _, value = part.partition(":")
-        if name in self.elsewhere:
-            return ""
-        name = name if name in self.options else closest(name, tuple(self.options)) or name
-        rule = self.options.get(name)
-        if not rule or not rule.wrong(value):
-            return f"{name}:{value}"
-        return f"{name}:{rule.meant(value) or (rule.example if by_example else value)}"
 
 
 def _bare(value: str) -> str:
