@@ -46,9 +46,9 @@ class SiteModel:
 
     @property
     def sentence(self) -> str:
-        """What matters, in one sentence: slowdowns, what is red or old, and what nobody has ever seen on its card."""
-        told = [", ".join(self._steps())]
-        told += [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
+        """What matters, in one sentence, the worst first: what is red or old, slowdowns, what was never seen on its card."""
+        told = [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
+        told.append(", ".join(self._steps()))
         never = [name for name in self.matrix.never_on_card if name not in self.doubles]
         device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
         told.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
@@ -67,7 +67,8 @@ class SiteModel:
         if lacking:
             yield f"{counted(lacking, 'more night')} needed before a slowdown can be seen"
         else:
-            yield _count(slower, "confirmed slowdown")
+            earlier = sum(step.slower for one in self.drift.places for step in one.confirmed) - slower
+            yield f"{_count(slower, 'confirmed slowdown')}{f' (and {earlier} earlier)' if earlier > 0 else ''}"
             yield f"{suspected or 'none'} suspected"
         lost = sum(far.clear and far.size > 0 for one in self.drift.places for far in one.long_terms)
         if lost:
