@@ -87,7 +87,7 @@ def test_ranks_equal(group: Group, figures: dict[str, Figure]) -> None:
     digests = {rank["parameters"] for rank in group.ranks}
     require(
         len(digests) == 1,
-        f"after {_STEPS} steps the ranks' parameters differ: {', '.join(rank['digest'][:12] for rank in group.ranks)}",
+        f"after {_STEPS} steps the ranks' parameters differ: {', '.join(rank['parameters'][:12] for rank in group.ranks)}",
     )
     figures["summary"] = (
         f"parameters of {WORLD} ranks are bit-equal after {_STEPS} steps ({digests.pop()[:12]}){group.note}"

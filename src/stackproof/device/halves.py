@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 import torch
 
 from stackproof import DATA
 from stackproof.base.text import matches
-from stackproof.base.toml import Table
+from stackproof.base.toml import OneOf, Table
 from stackproof.device.numerics import MIXED, Judgement, judge, relative_error
 
-
-@dataclass(frozen=True)
-class _Halves:
-    bfloat16: float
-    float16: float
-
-    def of(self, dtype: torch.dtype) -> float:
-        return self.bfloat16 if dtype is torch.bfloat16 else self.float16
+_ByDtype = Mapping[Annotated[str, OneOf(("bfloat16", "float16"))], float]
 
 
 @dataclass(frozen=True)
@@ -29,20 +23,16 @@ class GradientBounds:
 
     workloads: tuple[str, ...]
     parameters: tuple[str, ...]
-    error: _Halves
-    factor: _Halves
+    error: _ByDtype
+    factor: _ByDtype
     reason: str
-
-
-@dataclass(frozen=True)
-class _File:
-    gradient: tuple[GradientBounds, ...]
 
 
 @cache
 def bounds() -> tuple[GradientBounds, ...]:
     """Load the rows once."""
-    return Table.load(DATA / "halves.toml").row(_File).gradient
+    with Table.load(DATA / "halves.toml") as table:
+        return table.rows("gradient", GradientBounds)
 
 
 def row_of(workload: str, parameter: str) -> GradientBounds | None:
@@ -65,10 +55,9 @@ def judge_each(
         if row is None:
             found[what] = judge(actual[name], exact, anchor[name], dtype, MIXED)
             continue
-        error, own = relative_error(actual[name], exact), relative_error(anchor[name], exact)
-        found[what] = Judgement(error <= row.error.of(dtype), error, row.error.of(dtype), own)
-        factor, own = off(actual[name], exact), off(anchor[name], exact)
-        found[f"factor of the {what}"] = Judgement(factor <= row.factor.of(dtype), factor, row.factor.of(dtype), own)
+        for kind, far, bounds_of in ((what, relative_error, row.error), (f"factor of the {what}", off, row.factor)):
+            error, bound = far(actual[name], exact), bounds_of[str(dtype).removeprefix("torch.")]
+            found[kind] = Judgement(error <= bound, error, bound, far(anchor[name], exact))
     return found
 
 

@@ -9,14 +9,16 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import Annotated, Any
 
 import torch
 
 from stackproof import DATA
-from stackproof.base.toml import Table, Wrong
+from stackproof.base.toml import Key, OneOf, Table, Wrong
 from stackproof.record.checks import require
+
+_Floating = Annotated[str, OneOf(("float64", "float32", "bfloat16", "float16"))]
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,19 @@ class AnchoredRule:
     multiplier: float
     floor_ulps: float
     deviations: float
-    caps: Mapping[torch.dtype, float]
     anchor_ulps: float
-    normwise: frozenset[str]
+    cap_by_name: Annotated[Mapping[_Floating, float], Key("caps")]
+    normwise: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.floor_ulps < 1:
+            why = f"is {self.floor_ulps}; a floor under one ulp of the computed dtype fails correct kernels"
+            raise Wrong("floor_ulps", why)
+
+    @cached_property
+    def caps(self) -> dict[torch.dtype, float]:
+        """The largest error that anything excuses, by dtype."""
+        return {getattr(torch, name): cap for name, cap in self.cap_by_name.items()}
 
     def excuse(self, dtype: torch.dtype) -> float:
         """Return what the CPU's own error may excuse in one operator: a few bits, because on the CPU it excuses itself.
@@ -90,36 +102,10 @@ class Judgement:
         return f"{what}: error {self.error:.2g} against float64 {relation} {bound}"
 
 
-@dataclass(frozen=True)
-class _File:
-    multiplier: float
-    floor_ulps: float
-    deviations: float
-    anchor_ulps: float
-    caps: _Caps
-    normwise: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if self.floor_ulps < 1:
-            why = f"is {self.floor_ulps}; a floor under one ulp of the computed dtype fails correct kernels"
-            raise Wrong("floor_ulps", why)
-
-
-@dataclass(frozen=True)
-class _Caps:
-    float64: float
-    float32: float
-    bfloat16: float
-    float16: float
-
-
 @cache
 def rule() -> AnchoredRule:
     """Load the rule's constants once."""
-    read = Table.load(DATA / "numerics.toml").row(_File)
-    caps = {getattr(torch, name): cap for name, cap in vars(read.caps).items()}
-    numbers = read.multiplier, read.floor_ulps, read.deviations
-    return AnchoredRule(*numbers, caps, read.anchor_ulps, frozenset(read.normwise))
+    return Table.load(DATA / "numerics.toml").row(AnchoredRule)
 
 
 def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:

@@ -52,7 +52,7 @@ def _by_norm(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> bool:
     ran = Operators()
     with suppress(Exception):
         compute(op, sample, REFERENCE, dtype, False, True, ran)
-    return not rule().normwise.isdisjoint(ran.seen)
+    return any(name in rule().normwise for name in ran.seen)
 
 
 def _moved_cotangent(root: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
