@@ -11,19 +11,19 @@ import torch
 
 
 @cache
-def _default() -> int:
+def default() -> int:
     """Return what torch chose before anybody changed it."""
     return int(torch.get_num_threads())
 
 
 def count(preset: str) -> int:
     """Return the threads for a preset: one for tiny work, because with busy neighbours two made its steps up to fifty times slower."""
-    return 1 if preset == "tiny" else _default()
+    return 1 if preset == "tiny" else default()
 
 
 def choose(preset: str) -> None:
     """Give this process its threads, once and for all."""
-    _default()
+    default()
     torch.set_num_threads(count(preset))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
 import random
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +18,6 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from stackproof import DATA
-from stackproof.base import places
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
 from stackproof.device.kinds import Device
@@ -77,47 +78,38 @@ class KnownFault:
     dtypes: tuple[str, ...] = ("*",)
     text: str = ""
     torch: str = ""
+    devices: tuple[str, ...] = ("*",)
+    crashes: bool = False
+    """It takes the device's context, or the process, with it, so that it is not asked."""
     owner: str = "stackproof maintainers"
 
     def covers(self, judge: str, point: OperatorPoint, relation: Relation, wrong: str) -> bool:
         """Whether a fault is this one."""
-        version = Version(Version(torch.__version__).base_version)
-        within = not self.torch or version in SpecifierSet(self.torch)
         words = (
             (judge, (self.judge,)),
             (point.name, self.operators),
             (relation.says, (self.says,)),
             (word(point.dtype), self.dtypes),
+            (point.device.type, self.devices),
         )
-        day = datetime.datetime.now(datetime.timezone.utc).date()
-        return within and self.text in wrong and day <= self.expires and all(matches(*pair) for pair in words)
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """Where all that is known is written down, so that the fixed set may stop a run."""
-
-    torch: str
-    devices: tuple[str, ...]
+        return self.text in wrong and all(matches(*pair) for pair in words)
 
 
 @dataclass(frozen=True)
 class _Rows:
     """The file; `group` is read by `points`."""
 
-    fixed: _Fixed
     group: Any
     known: tuple[KnownFault, ...]
 
 
 @cache
-def _rows() -> _Rows:
-    return Table.load(DATA / "relations.toml").row(_Rows)
-
-
 def known() -> tuple[KnownFault, ...]:
-    """Return the rows of what is known not to hold."""
-    return _rows().known
+    """Return the rows of what is known not to hold in this torch, and whose day has not passed."""
+    version = Version(Version(torch.__version__).base_version)
+    day = datetime.datetime.now(datetime.timezone.utc).date()
+    rows = Table.load(DATA / "relations.toml").row(_Rows).known
+    return tuple(row for row in rows if day <= row.expires and (not row.torch or version in SpecifierSet(row.torch)))
 
 
 def cases() -> list[tuple[str, str]]:
@@ -147,6 +139,7 @@ def faults(
 ) -> Iterator[tuple[OperatorPoint, Relation, str]]:
     """Yield what is wrong: the point, the relation, and how its two ways differ."""
     seen = {} if seen is None else seen
+    fatal = [row for row in known() if row.crashes]
     for point in points(judge, name, device, seed):
         made = JUDGES[judge].relations(point)
         while True:
@@ -154,31 +147,46 @@ def faults(
                 relation = next(made, None)
                 if relation is None:
                     break
-                wrong = relation.wrong()
+                ending = next((row for row in fatal if row.covers(judge, point, relation, row.text)), None)
+                wrong = ending.text or ending.reason if ending else relation.wrong()
             except UnusableError as error:
                 seen["unusable"] = seen.get("unusable", 0) + 1
-                del error
+                _require_alive(device, f"{judge}-{name} in {word(point.dtype)}", error)
                 continue
+            if wrong.startswith("raises"):
+                _require_alive(device, f"{name} in {word(point.dtype)}, {relation.says}", wrong)
             seen["relations"] = seen.get("relations", 0) + 1
             if wrong:
                 yield point, relation, wrong
+
+
+class ContextLostError(Exception):
+    """A kernel failed in a way after which nothing works on the card in this process."""
+
+
+def _require_alive(device: torch.device, where: str, said: Any) -> None:
+    """Raise `ContextLostError` if the device no longer computes."""
+    try:
+        torch.ones(1, device=device).add_(1).item()
+    except Exception as error:
+        raise ContextLostError(f"{where}: {said}; nothing computes on {device} since then") from error
 
 
 def check(judge: str, name: str, device: Device, figures: dict[str, Figure]) -> None:
     """Ask one judge about one operator on the fixed points.
 
     Raises:
-        NotApplicable: no sample meets the judge's condition, or what is known of this torch is not written down yet.
+        NotApplicable: no sample meets the judge's condition.
         CheckFailed: a relation does not hold, and no row says why.
     """
-    fixed, version = _rows().fixed, Version(Version(torch.__version__).base_version)
-    anywhere = getattr(JUDGES[judge], "ANYWHERE", False)
-    if not anywhere and (version not in SpecifierSet(fixed.torch) or device.kind not in fixed.devices):
-        where = f"fixed are torch {fixed.torch} on {', '.join(fixed.devices)}"
-        raise NotApplicable(f"{places.table('relations.toml')}: {where}; `explore` asks the same of any")
     seen: dict[str, int] = {}
     with preserved(device.torch), device.current():
-        every = list(faults(judge, name, device.torch, seen=seen))
+        try:
+            every = list(faults(judge, name, device.torch, seen=seen))
+        except ContextLostError as error:  # all checks behind it would fail: a new process goes on with them
+            sys.stderr.write(f"{error}\n")
+            sys.stderr.flush()
+            os.abort()
         rows = [next((row for row in known() if row.covers(judge, *one)), None) for one in every]
         found = [one for one, row in zip(every, rows, strict=True) if row is None]
         figures |= {**seen, **{f"known: {row.reason}": row.link for row in rows if row}}

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 from stackproof import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
-from stackproof.operators.database import OpInfo, SampleInput, full_name, load, samples
+from stackproof.operators.database import REFERENCE, OpInfo, SampleInput, full_name, load, samples
 from stackproof.operators.relation import elements_of
 from stackproof.operators.repro import NotWritableError, path_of
 
@@ -44,6 +44,11 @@ class OperatorPoint:
                 made.append(sample)
         chosen = self.draw.sample(made, min(count, len(made)))
         return [_placed(one, self.device) for one in chosen]
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it is computed where references are, not on a card."""
+        return self.device.type == REFERENCE.type
 
     @property
     def path(self) -> str:

@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.base.text import error_line
+from stackproof.operators.database import REFERENCE
 from stackproof.operators.repro import NotWritableError, literal
 
 Route = Callable[..., Any]
@@ -66,6 +67,9 @@ class Relation:
             UnusableError: the second way raises.
         """
         arguments, options = _copied((self.arguments, self.options))
+        if self.refusable or _has_places((self.arguments, self.options)):
+            refuse_on_host(self.second, self.arguments, self.options)
+            refuse_on_host(self.first, self.arguments, self.options)
         if self.widened:
             arguments, options = widened((arguments, options))
         try:
@@ -98,6 +102,7 @@ class Relation:
             with suppress(
                 Exception
             ):  # a probability above one, a matrix that is no longer positive: no answer is no excuse
+                refuse_on_host(self.second, arguments, options)
                 yield _outputs(self.second(*arguments, **options))
 
     def simplified(self) -> Relation:
@@ -123,6 +128,33 @@ class Relation:
             written = f"# arguments of {error}: {describe_tree((self.arguments, self.options))}\n"
         head = "import torch\nfrom torch import inf, nan\nfrom torch.nn import functional\n\n"
         return f"{head}operator = {operator}\n{written}{self.code}\nprint(first)\nprint(second)\n"
+
+
+def refuse_on_host(route: Route, arguments: Any, options: Any) -> None:
+    """Try the call on the CPU first where it is for a card: what the CPU refuses, a card's kernel may assert, and then nothing works there.
+
+    Raises:
+        UnusableError: the CPU refuses it, for another reason than that captured tensors are on the card.
+    """
+    if not any(
+        isinstance(leaf, torch.Tensor) and leaf.device.type != REFERENCE.type
+        for leaf in tree_leaves((arguments, options))
+    ):
+        return
+    given, named = tree_map(
+        lambda leaf: leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf, _copied((arguments, options))
+    )
+    try:
+        route(*given, **named)
+    except Exception as error:
+        if "device" not in str(error):
+            raise UnusableError(f"the CPU refuses it: {error_line(error, 100)}") from error
+
+
+def _has_places(tree: Any) -> bool:
+    """Whether there are tensors of whole numbers beside others: places, which may be out of bounds."""
+    dtypes = {leaf.dtype for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)}
+    return torch.int64 in dtypes or torch.int32 in dtypes
 
 
 def describe_tree(tree: Any) -> str:
@@ -214,6 +246,7 @@ _UNSUPPORTED = (
     "not supported",
     "unsupported",
     "does not support",
+    "only supports",
     "trying to use forward AD",
     "derivative for",
     "not differentiable",

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from stackproof.operators.points import OperatorPoint
+from stackproof.device.threads import default
+from stackproof.operators.points import OperatorPoint, member
 from stackproof.operators.relation import Relation, numeric
 
 WHAT = "again is again"
@@ -90,6 +91,37 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             )
         if backward and point.dtype is torch.float32 and point.op.supports_autograd:
             yield _nested(point, relation)
+    tensors = [one for one in drawn if numeric(one.input) and one.input.dim()]
+    if tensors and point.dtype is torch.float32 and point.on_host and _by_rows(point):
+        sample = max(tensors, key=lambda one: one.input.dim())
+        yield _threaded(point, (sample.input, *sample.args), dict(sample.kwargs), run)
+
+
+def _by_rows(point: OperatorPoint) -> bool:
+    kinds = ("batch: rows of the first", "batch: rows of all", "elementwise", "comes together")
+    return type(point.op).__name__ in ("UnaryUfuncInfo", "BinaryUfuncInfo") or any(member(k, point.name) for k in kinds)
+
+
+def _threaded(point: OperatorPoint, arguments: Any, options: Any, run: Callable[..., Any]) -> Relation:
+    """With as many rows as threads share, and with as many threads as the user gets."""
+    count = _ENOUGH // max(arguments[0].numel(), 1) + 1
+    every = not member("batch: rows of the first", point.name)
+
+    def many(place: int, leaf: Any) -> Any:
+        rows = isinstance(leaf, torch.Tensor) and leaf.dim() and (every or place == 0)
+        return leaf.detach().repeat(count, *[1] * (leaf.dim() - 1)) if rows else _detached(leaf)
+
+    def shared(*given: Any, **named: Any) -> Any:
+        with threads(default()):
+            return run(*given, **named)
+
+    code = f"""arguments = tuple(x.repeat({count}, *[1] * (x.dim() - 1)) if torch.is_tensor(x) else x for x in arguments)
+first = operator(*arguments, **options)
+torch.set_num_threads(1)
+second = operator(*arguments, **options)"""
+    given = tuple(many(place, leaf) for place, leaf in enumerate(arguments))
+    says = "with as many threads as the user gets, as with one"
+    return Relation(says, given, tree_map(_detached, options), shared, run, code, ulps=4096.0)
 
 
 def _detached(leaf: Any) -> Any:

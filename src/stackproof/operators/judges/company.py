@@ -36,7 +36,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         if sample.kwargs.get("dropout_p"):
             continue
         size = elements_of((sample.input, sample.args))
-        fitting = [count for count in SIZES if count * size <= _MOST] or [2]
+        most = _MOST if point.on_host or not member("no batched kernel", point.name) else 64 * size
+        fitting = [count for count in SIZES if count * size <= most] or [2]
         for count in {point.draw.choice(fitting), fitting[-1]}:
             yield _of(point, sample, kind, count, backward)
 
@@ -110,7 +111,14 @@ second = [operator(*row, **options) for row in rows]"""
         lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, (sample.input, *sample.args)
     )
     named = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, dict(sample.kwargs))
-    return Relation(f"in a batch of {count}", given, named, company, alone, code, ulps=512.0, refusable=True)
+    largest = max(
+        (float(one.detach().abs().nan_to_num(0, 0, 0).max()) for one in given if numeric(one) and one.numel()),
+        default=0.0,
+    )
+    floor = 64 * torch.finfo(point.dtype).eps * min(largest, 1e3)  # what cancels in a gradient is of its terms' size
+    return Relation(
+        f"in a batch of {count}", given, named, company, alone, code, ulps=2048.0, floor=floor, refusable=True
+    )
 
 
 def _cotangent(root: torch.Tensor, count: int) -> torch.Tensor:

@@ -59,7 +59,8 @@ def _moderate(leaf: Any) -> Any:
 
 def _of(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation]:
     op = point.op
-    chosen = [*range(min(96, _LENGTH)), *point.draw.sample(range(96, _LENGTH), _ALONE - 96)]
+    count = _ALONE if point.on_host else 96  # each is a call of its own
+    chosen = [*range(count // 2), *point.draw.sample(range(count // 2, _LENGTH), count - count // 2)]
 
     def row(*given: Any, **named: Any) -> Any:
         return tree_map(lambda out: out[chosen], op(*given, **named))

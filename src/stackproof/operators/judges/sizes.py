@@ -26,8 +26,6 @@ from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import Relation, UnusableError, apart, moved, numeric, widened
 
 WHAT = "whole as in pieces"
-ANYWHERE = True
-"""Nothing is known of any torch or device that does not hold."""
 DTYPES = (torch.float32, torch.bfloat16, torch.uint8)
 LADDER = (0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257, 512)
 LONG = (4097, 65_537, 2**20 + 1)

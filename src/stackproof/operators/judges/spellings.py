@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_map
 
 from stackproof.operators.database import SampleInput
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, UnusableError, numeric
+from stackproof.operators.relation import Relation, UnusableError, numeric, refuse_on_host
 
 WHAT = "spellings agree"
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bfloat16)
@@ -121,7 +121,9 @@ def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     if wanted.dim() and wanted.shape[0] > 1:
 
         def overlapping(*arguments: Any, **options: Any) -> Any:
-            room = torch.zeros_like(wanted).contiguous()  # as large as what may be written, whoever ignores strides
+            room = torch.zeros_like(
+                wanted, device=arguments[0].device
+            ).contiguous()  # as large as what may be written, whoever ignores strides
             target = room.as_strided(wanted.shape, (0, *room.stride()[1:]))
             op(*arguments, **options, out=target)
             return target
@@ -138,8 +140,10 @@ def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
 
 def _squared(sample: SampleInput, op: Any) -> SampleInput:
     """Return the sample with square matrices, so that arguments have the result's form, where the operator takes them."""
-    leaves = [leaf for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor) and leaf.dim() > 1]
-    side = max((leaf.shape[-1] for leaf in leaves), default=0)
+    leaves = [leaf for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor)]
+    if any(leaf.dtype is not leaves[0].dtype for leaf in leaves):
+        return sample  # pivots and indices fit the shape that they came with (pytorch#177829 reads beyond them)
+    side = max((leaf.shape[-1] for leaf in leaves if leaf.dim() > 1), default=0)
 
     def square(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or leaf.dim() < 2 or 0 in leaf.shape:
@@ -149,6 +153,7 @@ def _squared(sample: SampleInput, op: Any) -> SampleInput:
 
     made = type(sample)(square(sample.input), args=tuple(map(square, sample.args)), kwargs=dict(sample.kwargs))
     try:
+        refuse_on_host(op, (made.input, *made.args), made.kwargs)
         op(made.input, *made.args, **made.kwargs)
     except Exception:
         return sample
