@@ -212,7 +212,7 @@ _MOST_ROWS = 60
 _MOST_FAILURES = 25
 _MOST_CODE = 15
 _MOST_NAMES = 8
-_REASON = 120
+_REASON = 160
 """Characters of a reason that a line of a suite has room for."""
 
 
@@ -282,7 +282,7 @@ def _seen(checks: Sequence[Check]) -> str:
     """Return why some were not run, the reason of a check that stands alone, or what was asked."""
     reasons = dict.fromkeys(check.reason for check in checks if check.verdict is not Verdict.PASSED)
     if reasons or len(checks) == 1:
-        first, *others = (first_line(reason, _REASON) for reason in reasons or [checks[0].reason.partition("; ")[0]])
+        first, *others = (first_line(reason, _REASON) for reason in reasons or [checks[0].reason])
         return f"{first} (and {len(others)} more reasons, in the record)" if others else first
     names = list(dict.fromkeys(check.id.split("::")[-1].split("[")[0] for check in checks))
     return ", ".join(names) if len(names) <= _MOST_NAMES else ""
