@@ -14,8 +14,8 @@ from stackproof.triage.search import texts_of
     ("pattern", "texts"),
     [
         (r"Duplicate GPU detected : rank \d+ and", [b"Duplicate GPU detected : rank "]),
-        (r"(?:abc|defg) x?", [b"abc", b"defg"]),
-        (r"via (?:NET|P2P)/\w+ to host", [b" to host"]),
+        (r"(?:abc|defg) x?", [b"abc ", b"defg "]),
+        (r"via (?:NET|P2P)/\w+ to host", [b"via NET/", b"via P2P/"]),
         (r"(?:aborted)? because of", [b" because of"]),
         (r"^\s*exitcode\s*: -9", [b"exitcode"]),
         (r"(?:long text){2,}", [b"long text"]),
@@ -23,6 +23,8 @@ from stackproof.triage.search import texts_of
         (r"(?:abc|x)", []),
         (r"(?i)warning", []),
         (r"(?i:warning) of", [b" of"]),
+        (r"grad_norm: (?:nan|0\.0+)", [b"grad_norm: 0.0", b"grad_norm: nan"]),
+        (r"the code \w+ is 802|the code", [b"the code"]),
     ],
 )
 def test_texts_are_those_that_no_match_can_do_without(pattern: str, texts: list[bytes]) -> None:

@@ -94,7 +94,7 @@ def _precision(row: Signature) -> tuple[bool, bool, bool, bool, int]:
         not row.general,
         row.certainty == CERTAIN,
         bool(row.context),
-        max(map(len, row.probe.texts)),
+        row.longest,
     )
 
 
@@ -126,18 +126,18 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
     for death in deaths(evidence, people):
         by_who.setdefault(death.who, []).append(death)
     found: list[tuple[Weight, Incident]] = []
+    followed = _first_consequences(known, people)
     blamed = {death.who for ended in by_who.values() for death in ended if _blames(death)}
     for who, ended in by_who.items():
         left = [death for death in ended if known.best(_words(death)) is None]
-        decisive = _decisive(left, _first_consequence(known, people, who))
+        decisive = _decisive(left, followed.get(who))
         faults = [row for row in recognised if row.kind == FAULT and who in row.who]
         if decisive is None or (faults and not _apart(decisive, faults)):
             continue
         kind = CONSEQUENCE if any(row.certainty == CERTAIN for row in faults) else FAULT
         found.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
-    left_over = [
-        row for weight, row in found if not _silent(weight, row, [*recognised, *(other for _, other in found)])
-    ]
+    known_of = [*recognised, *(row for _, row in found)]
+    left_over = [row for weight, row in found if not _silent(weight, row, known_of)]
     return _merged([_attributed(row, blamed) for row in left_over])
 
 
@@ -184,9 +184,12 @@ def _apart(death: Death, faults: list[Incident]) -> bool:
     return not any(first.line <= hit.place.line <= last for hit in hits)
 
 
-def _first_consequence(known: _Known, people: People, who: Who) -> Position | None:
-    hits = (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values())
-    return min((hit.place for hit in hits if people.known(hit.who) == who), default=None)
+def _first_consequences(known: _Known, people: People) -> dict[Who, Position]:
+    found: dict[Who, Position] = {}
+    for hit in (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values()):
+        who = people.known(hit.who)
+        found[who] = min(hit.place, found.get(who, hit.place))
+    return found
 
 
 def _words(death: Death) -> str:

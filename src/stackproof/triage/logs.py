@@ -132,8 +132,9 @@ def runs(arguments: Sequence[str], together: bool = False) -> list[Run]:
     for name, source in sources:
         key = "all logs" if together and len(sources) > 1 else name
         run = found.setdefault(key, Run(key))
-        if source not in run.sources:
-            run.sources.append(source)
+        run.sources.append(source)
+    for run in found.values():
+        run.sources = list(dict.fromkeys(run.sources))
     return list(found.values())
 
 
@@ -198,6 +199,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 CHUNK = 1 << 20
+_FIRST = 1 << 16  # most logs of ranks are short, and room for a chunk costs more than they do
 BEHIND = 1 << 14
 AHEAD = 1 << 17
 GZIP = b"\x1f\x8b"
@@ -230,7 +232,7 @@ def windows(stream: Readable) -> Iterator[Window]:
     """Yield the whole stream; a line longer than a window is cut, every other one lies in one window."""
     data, start, offset, line, last = b"", 0, 0, 1, False
     while not last:
-        chunk = stream.read(CHUNK)
+        chunk = stream.read(CHUNK if len(data) >= _FIRST else min(CHUNK, _FIRST))
         last = not chunk
         data += chunk
         end = len(data) if last else _cut(data, start)

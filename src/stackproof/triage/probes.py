@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from stackproof.triage.search import blind
+from stackproof.triage.search import SHAPE, blind, required
 
 KEPT = 40
 COUNTED = 500
@@ -54,9 +54,22 @@ class Probe:
     """Whether a match must not begin or end within a number: 0.0 is not found in 0.023."""
 
     @cached_property
-    def blind(self) -> bool:
-        """Whether lines that differ in their digits alone are all hits, or none is."""
-        return self.span == 1 and all(blind(pattern.pattern) for pattern in self.patterns)
+    def _sighted(self) -> tuple[tuple[tuple[bytes, ...], ...], ...]:
+        """What the patterns need that tell digits apart."""
+        groups = (required(row.pattern) for row in self.patterns if self.span > 1 or not blind(row.pattern))
+        return tuple(tuple(tuple(text.translate(SHAPE) for text in group) for group in row) for row in groups)
+
+    def alike(self, shape: bytes) -> bool:
+        """Whether lines of a shape, which differ in their digits alone, are all hits, or none is."""
+        return self.span == 1 and not _holds_all(self._sighted, shape)
+
+    @cached_property
+    def _required(self) -> tuple[tuple[tuple[bytes, ...], ...], ...]:
+        return tuple(required(pattern.pattern) for pattern in self.patterns)
+
+    def may_match(self, raw: bytes) -> bool:
+        """Whether a line holds all that a match of some pattern contains."""
+        return self.span > 1 or _holds_all(self._required, raw)
 
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of any pattern."""
@@ -67,6 +80,20 @@ class Probe:
             if found:
                 return found
         return None
+
+
+def _holds_all(needs: Iterable[Iterable[Iterable[bytes]]], line: bytes) -> bool:
+    """Whether a line holds, for any pattern, one text of each group."""
+    for groups in needs:
+        for group in groups:
+            for text in group:
+                if text in line:
+                    break
+            else:
+                break
+        else:
+            return True
+    return False
 
 
 @dataclass(frozen=True, order=True)

@@ -120,6 +120,11 @@ class Signature:
         return Probe(self.id, _fixed(self.patterns), compiled(self.patterns), whole=True)
 
     @cached_property
+    def longest(self) -> int:
+        """How many bytes a match contains for certain: of two rows that fit, the one that asks for more counts."""
+        return max(min(map(len, group)) for pattern in self.patterns for group in search.required(pattern))
+
+    @cached_property
     def conditions(self) -> tuple[Probe, ...]:
         """What must, and what must not, occur besides, somewhere in the same run."""
         rows = [

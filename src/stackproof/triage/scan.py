@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ from stackproof.triage.search import SHAPE, Found, Plan, Shapes
 _REPLAN = 64  # windows after which the plan is made anew, because logs change
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
+_MARKED = re.compile(rb'[\x00\x07\x08\x1b&]|</|^\{"log"')  # text may stand in what is taken out or unpacked
 _MOST_CONTROL = 0.05
 _TAIL_BYTES, _TAIL_LINES = 4096, 3
 LATE = 200
@@ -79,10 +81,18 @@ class _Plans:
                 (self.late if probe.late else self.by_text).setdefault(text, []).append(probe)
         self.whole, self.end = _whole(tuple(self.by_text)), _whole(tuple(self.late))
         self.shapes, self.late_shapes = _shapes(self.whole), _shapes(self.end)
+        self._asking: dict[tuple[int, tuple[bytes, ...]], tuple[Probe, ...]] = {}
         self.barren: dict[int, set[str]] = {}
         """The probes that looked in vain at a line of such a shape and would again."""
         self.full: set[str] = set()
         """The probes that remember as many hits as they may."""
+
+    def asking(self, texts: tuple[bytes, ...], by_text: ByText) -> tuple[Probe, ...]:
+        """Return the probes that look for any of the texts."""
+        key = id(by_text), texts
+        if key not in self._asking:
+            self._asking[key] = tuple({probe.key: probe for text in texts for probe in by_text[text]}.values())
+        return self._asking[key]
 
     def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
         """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
@@ -151,7 +161,7 @@ class _Reader:
             )
 
     def _offer_all(
-        self, window: Window, counted: int, found: Iterable[tuple[int, int, Sequence[bytes]]], by_text: ByText
+        self, window: Window, counted: int, found: Iterable[tuple[int, int, tuple[bytes, ...]]], by_text: ByText
     ) -> None:
         line = window.line - window.data.count(b"\n", counted, window.start)
         for begin, end, texts in found:
@@ -160,7 +170,7 @@ class _Reader:
                 counted = begin
             self._offer(_Spot(window, begin, end, line), texts, by_text)
 
-    def _lines(self, window: Window, shapes: Shapes, plan: Plan) -> Iterator[tuple[int, int, Sequence[bytes]]]:
+    def _lines(self, window: Window, shapes: Shapes, plan: Plan) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
         known = shapes.lines(window)
         if known is None:
             yield from self._found(plan, window, window.start, window.end)
@@ -175,20 +185,28 @@ class _Reader:
 
     def _found(
         self, plan: Plan, window: Window, position: int, last: int
-    ) -> Iterator[tuple[int, int, Sequence[bytes]]]:
+    ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
         while found := plan.find(window.data, position, last):
             begin, position = _bounds(window.data, found[0])
             yield begin, position, _texts(plan, window.data, found, position)
 
-    def _offer(self, spot: _Spot, texts: Sequence[bytes], by_text: ByText) -> None:
+    def _offer(self, spot: _Spot, texts: tuple[bytes, ...], by_text: ByText) -> None:
         raw = spot.window.data[spot.begin : spot.end]
-        shape = hash(raw.translate(SHAPE))
+        digitless = raw.translate(SHAPE)
+        shape = hash(digitless)
         through = self.plans.barren.setdefault(shape, set())
-        own = (probe for text in texts for probe in by_text[text] if probe.key not in through)
-        asked = {probe.key: probe for probe in own if self._wants(probe, spot)}
+        probes = self.plans.asking(texts, by_text)
+        asked = self._asked(probes, spot, through)
+        if asked and not _MARKED.search(raw):
+            vain = [probe for probe in asked if not probe.may_match(raw)]
+            for probe in vain:
+                self._pass(probe)
+                asked.remove(probe)
+                if probe.alike(digitless):
+                    through.add(probe.key)
         if not asked:
-            if self.shapes is not self.plans.shapes and through.issuperset(
-                p.key for text in texts for p in by_text[text]
+            if self.shapes is not self.plans.shapes and all(
+                probe.key in through or probe.key in self.plans.full for probe in probes
             ):
                 self.shapes.forget(shape)
             return
@@ -196,17 +214,24 @@ class _Reader:
         found: set[str] = set()
         for part, own_text in enumerate(lines.split(text)):
             line = lines.parse(own_text)
-            found.update(probe.key for probe in asked.values() if self._ask(probe, spot, line, part))
-        through.update(probe.key for probe in asked.values() if probe.blind and probe.key not in found)
+            found.update(probe.key for probe in asked if self._ask(probe, spot, line, part))
+        through.update(probe.key for probe in asked if probe.key not in found and probe.alike(digitless))
 
-    def _wants(self, probe: Probe, spot: _Spot) -> bool:
-        if probe.key in self.plans.full or not (spot.window.last or self.counts[probe.key] < probe.counted):
-            return False
-        if probe.edge and self.counts[probe.key] >= probe.edge:
-            self.held.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
-            self._count(probe)
-            return False
-        return True
+    def _asked(self, probes: tuple[Probe, ...], spot: _Spot, through: set[str]) -> list[Probe]:
+        """Return those of the probes that want to see a line now; those that want the last ones of a file keep it for later."""
+        asked = list[Probe]()
+        for probe in probes:
+            if probe.key in through or probe.key in self.plans.full:
+                continue
+            count = self.counts.get(probe.key, 0)
+            if count >= probe.counted and not spot.window.last:
+                continue
+            if probe.edge and count >= probe.edge:
+                self.held.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
+                self._count(probe)
+            else:
+                asked.append(probe)
+        return asked
 
     def _look_at_held(self) -> None:
         for probe, spots in self.held.values():
@@ -263,7 +288,7 @@ class _Reader:
         return ("pid", line.pid) if line.pid is not None else ("file", self.number)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Spot:
     """A line within a window."""
 
@@ -294,13 +319,13 @@ class _Spot:
         return next((found for found in times if found is not None), None)
 
 
-def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> list[bytes]:
+def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> tuple[bytes, ...]:
     texts: dict[bytes, None] = {}
     while found:
         position, candidates = found
         texts.update(dict.fromkeys(candidates))
         found = plan.find(data, position + 1, end)
-    return list(texts)
+    return tuple(texts)
 
 
 def _end(data: bytes) -> int:

@@ -7,7 +7,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
@@ -18,53 +18,103 @@ _OURS = sys.version_info >= (3, 11)
 _parser: Any = importlib.import_module("re._parser" if _OURS else "sre_parse")
 _constants: Any = importlib.import_module("re._constants" if _OURS else "sre_constants")
 
-Texts = tuple[str, ...]
+Texts = frozenset[str]
+
+_MOST = 32  # texts that a part of a pattern may stand for
+_USUAL = dict.fromkeys("0123456789", 0.0) | dict.fromkeys("etaoinsr", 3.0) | dict.fromkeys("lhdcumpgfwybv ", 4.0)
+_RARE = 6.0  # bits that any other character says about where it stands
 
 
 @cache
-def texts_of(pattern: str) -> tuple[bytes, ...]:
-    """Return texts of which every match of the pattern contains at least one; none when the pattern has no such text.
+def required(pattern: str) -> tuple[tuple[bytes, ...], ...]:
+    """Return what every match of the pattern contains: of each group of texts at least one.
 
     Raises:
         re.error: the pattern is broken.
     """
     parsed = _parser.parse(pattern)
-    if parsed.state.flags & re.IGNORECASE:
-        return ()
-    best = _best(_alternatives(parsed))
-    return tuple(text.encode() for text in best)
+    groups = [] if parsed.state.flags & re.IGNORECASE else _usable(_groups(parsed))
+    return tuple(tuple(sorted(text.encode() for text in group)) for group in groups)
 
 
-def _best(found: Iterable[Texts]) -> Texts:
-    usable = [texts for texts in found if texts and _size(texts) >= SHORTEST]
-    return max(usable, key=_size, default=())
+def texts_of(pattern: str) -> tuple[bytes, ...]:
+    """Return the rarest texts of which every match contains at least one; none when the pattern has no such text."""
+    groups = required(pattern)
+    return max(groups, key=lambda group: _rarity(text.decode() for text in group), default=())
 
 
-def _size(texts: Texts) -> int:
-    return min(len(text.encode()) for text in texts)
+def _rarity(texts: Iterable[str]) -> float:
+    return min(sum(_USUAL.get(char, _RARE) for char in text) for text in texts)
 
 
-def _alternatives(items: Iterable[Any]) -> list[Texts]:
-    found: list[Texts] = []
-    run = ""
+def _usable(groups: Iterable[Texts]) -> list[Texts]:
+    """Return the groups that can be looked for, without what another text of theirs stands in."""
+    found = [group for group in groups if all(len(text.encode()) >= SHORTEST for text in group)]
+    return [frozenset(text for text in group if not any(other in text for other in group - {text})) for group in found]
+
+
+def _groups(items: Iterable[Any]) -> list[Texts]:
+    found, run = list[Texts](), frozenset({""})
     for operator, argument in items:
-        if operator is _constants.LITERAL:
-            run += chr(argument)
+        texts, whole = _begins(operator, argument)
+        fits = len(run) * len(texts) <= _MOST
+        if fits and whole:
+            run = _joined(run, texts)
             continue
-        found.append((run,))
-        run = ""
-        found.extend(_inner(operator, argument))
-    return [*found, (run,)]
+        found += [_joined(run, texts) if fits else run, *(() if whole else _inner(operator, argument))]
+        run = texts if whole else frozenset({""})
+    return [*found, run]
 
 
-def _inner(operator: Any, argument: Any) -> Sequence[Texts]:
-    if operator is _constants.SUBPATTERN:
-        return [] if argument[1] & re.IGNORECASE else _alternatives(argument[3])
-    if operator in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
-        return _alternatives(argument[2]) if argument[0] > 0 else []
+def _joined(run: Texts, texts: Texts) -> Texts:
+    return frozenset(before + after for before in run for after in texts)
+
+
+_ANY = frozenset({""})
+
+
+def _begins(operator: Any, argument: Any) -> tuple[Texts, bool]:
+    """Return the texts with which what an item matches can begin, and whether they are all of it."""
+    if operator is _constants.LITERAL:
+        return frozenset({chr(argument)}), True
+    if operator in (_constants.AT, _constants.ASSERT, _constants.ASSERT_NOT):
+        return _ANY, True
+    if operator is _constants.IN and all(kind is _constants.LITERAL for kind, _ in argument):
+        return frozenset(chr(char) for _, char in argument), True
+    if operator is _constants.SUBPATTERN and not argument[1] & re.IGNORECASE:
+        return _sequence(argument[3])
     if operator is _constants.BRANCH:
-        branches = [_best(_alternatives(branch)) for branch in argument[1]]
-        return [tuple(text for branch in branches for text in branch)] if all(branches) else []
+        branches = [_sequence(branch) for branch in argument[1]]
+        texts = frozenset().union(*(texts for texts, _ in branches))
+        return (texts, all(whole for _, whole in branches)) if len(texts) <= _MOST else (_ANY, False)
+    if operator in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
+        texts, whole = _sequence(argument[2])
+        if argument[0] == 0:
+            return (texts | _ANY, True) if whole and argument[1] == 1 else (_ANY, False)
+        return texts, whole and argument[:2] == (1, 1)
+    return _ANY, False
+
+
+def _sequence(items: Iterable[Any]) -> tuple[Texts, bool]:
+    run = _ANY
+    for operator, argument in items:
+        texts, whole = _begins(operator, argument)
+        if len(run) * len(texts) > _MOST:
+            return run, False
+        run = _joined(run, texts)
+        if not whole:
+            return run, False
+    return run, True
+
+
+def _inner(operator: Any, argument: Any) -> list[Texts]:
+    if operator is _constants.SUBPATTERN:
+        return [] if argument[1] & re.IGNORECASE else _groups(argument[3])
+    if operator in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
+        return _groups(argument[2]) if argument[0] > 0 else []
+    if operator is _constants.BRANCH:
+        branches = [max(_usable(_groups(branch)), key=_rarity, default=None) for branch in argument[1]]
+        return [frozenset().union(*(texts for texts in branches if texts))] if all(branches) else []
     return []
 
 
@@ -236,7 +286,7 @@ def _weights(sample: bytes) -> list[int]:
 
 
 def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
-    choices = {text: set(text[: 1 - SHORTEST]) for text in texts}
+    choices = {text: set(text[:-1]) for text in texts}
     left, chosen = set(texts), set[int]()
     while left:
         gain = Counter(byte for text in left for byte in choices[text])
@@ -250,7 +300,7 @@ def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
 
 
 def _anchor(text: bytes, first: set[int], weights: list[int]) -> int:
-    return text.index(min(set(text[: 1 - SHORTEST]) & first, key=lambda byte: (weights[byte], byte)))
+    return text.index(min(set(text[:-1]) & first, key=lambda byte: (weights[byte], byte)))
 
 
 def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
