@@ -75,9 +75,9 @@ def first(report: Report) -> str:
 
 
 def table() -> str:
-    """Return the confusion table and the list of logs, in Markdown."""
+    """Return the confusion table and what is judged wrongly, in Markdown."""
     judged = [(specimen, said(judge(specimen.name))) for specimen in load()]
-    return "\n".join([*_confusion(judged), "", *_list(judged)]) + "\n"
+    return "\n".join([*_confusion(judged), *_list(judged)]) + "\n"
 
 
 def _confusion(judged: list[tuple[Specimen, str]]) -> list[str]:
@@ -100,14 +100,11 @@ def _column(specimen: Specimen, found: str) -> str:
 
 
 def _list(judged: list[tuple[Specimen, str]]) -> list[str]:
-    lines = ["| log | what it is | origin | root cause as judged |", "|---|---|---|---|"]
-    for specimen, found in judged:
-        who = first(judge(specimen.name))
-        verdict = (
-            f"{found}{f', {who}' if who else ''}" if found == specimen.root else f"**{found}**, not {specimen.root}"
-        )
-        lines.append(f"| `{specimen.name}` | {specimen.about} | {specimen.origin} | {verdict} |")
-    return lines
+    return [
+        f"- `{specimen.name}` ({specimen.about}): **{found}**, not {specimen.root}"
+        for specimen, found in judged
+        if found != specimen.root
+    ]
 
 
 def document(text: str) -> str:
