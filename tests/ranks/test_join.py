@@ -120,6 +120,15 @@ def test_ranks_that_are_not_of_one_group_are_refused(
 
 
 @pytest.mark.slow
+def test_two_processes_of_rank_0_are_named_as_that(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("localhost", 0))
+        meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(unused.getsockname()[1])}
+    ended = join(tmp_path / "logs", [{**plain(0, 2), **meeting}] * 2, "--deadline", "40")
+    assert any("two processes were started with RANK=0" in one.stderr for one in ended), [one.stderr for one in ended]
+
+
+@pytest.mark.slow
 def test_a_hang_ends_at_the_deadline_of_every_rank(tmp_path: Path) -> None:
     options = (
         "--rendezvous",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import torch.distributed as dist
 from stackproof.ranks import joined
 from stackproof.ranks.launchers import Placement
 from stackproof.ranks.rank import Rank
+from stackproof.stack import stacks
 
 
 def test_a_rank_says_who_it_is_and_what_its_groups_cost(alone: Rank) -> None:
@@ -66,3 +69,11 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
     monkeypatch.setattr(dist, collective, wrong)
     with pytest.raises(RuntimeError, match=f"{name} of known whole numbers is wrong"):
         joined._exact(alone, name)
+
+
+def test_ranks_of_other_torches_form_no_group() -> None:
+    sites = {f"site/{rank}": json.dumps({"world_size": 2, "torch": "2.9.0"}) for rank in (0, 1)}
+    store: Any = SimpleNamespace(get=sites.__getitem__)
+    invitation: Any = SimpleNamespace(place=Placement("plain", 0, 2, 0, 2))
+    said = joined._decide(store, invitation, stacks.load("cpu")).refused
+    assert said.startswith("rank 0 has torch 2.9.0, and rank 0 ") and "one group needs one build" in said

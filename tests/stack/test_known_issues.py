@@ -55,6 +55,22 @@ def test_a_failure_that_is_known_is_excused_and_keeps_its_words(stack: Stack) ->
         assert words in excused.reason
 
 
+def test_a_row_excuses_what_it_names_and_no_other_failure_of_the_check(stack: Stack) -> None:
+    found = rows(stack, ROW + 'says = "error [0-9]"\n')
+    assert known_issues.excuse(found, FAILED, made()).verdict is Verdict.KNOWN_ISSUE
+    other = known_issues.excuse(found, replace(FAILED, reason="wrote beside the tensor"), made())
+    assert other.verdict is Verdict.FAILED and "knows another failure of it" in other.reason
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ('"somebody"', '" "', "owner' is empty"), ('"foo is wrong"', '""', "reason' is empty"),
+    ("most = 9", 'most = 9\nsays = "("', "no pattern"),
+])  # fmt: skip
+def test_a_row_that_names_nobody_or_nothing_is_refused(stack: Stack, old: str, new: str, words: str) -> None:
+    with pytest.raises(Refusal, match=words):
+        rows(stack, ROW.replace(old, new))
+
+
 @pytest.mark.parametrize("verdict", [Verdict.CRASHED, Verdict.HUNG])
 def test_crashes_and_hangs_can_be_known(stack: Stack, verdict: Verdict) -> None:
     assert known_issues.excuse(rows(stack), replace(FAILED, verdict=verdict), made()).verdict is Verdict.KNOWN_ISSUE

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -205,6 +205,11 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
     where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} (MASTER_ADDR, MASTER_PORT)"
     where = where if invitation.address == "env://" else invitation.address
     if "EADDRINUSE" in said or "already in use" in said:
+        if invitation.place.rank == 0 and invitation.address == "env://" and _store_answers():
+            return (
+                f"{where}: another rank 0 waits there already: two processes were started with RANK=0, or another group uses "
+                "this port; give each process a rank of its own, or this group another MASTER_PORT"
+            )
         return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
     first = first_line(said)
     if invitation.place.rank == 0:  # it holds the store and waits there for the others
@@ -216,6 +221,15 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
         f"rank {invitation.place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "
         "and that its host name and port can be reached from here"
     )
+
+
+def _store_answers() -> bool:
+    """Whether the program that has the port is a store of torch's, which only a rank 0 or its agent opens."""
+    with contextlib.suppress(Exception):
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        TCPStore(host, port, is_master=False, timeout=timedelta(seconds=5), wait_for_workers=False).check(["init/"])
+        return True
+    return False
 
 
 def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Decision:
@@ -232,7 +246,8 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
     )
     if store.add(f"here/{place.rank}", 1) > 1:
         raise PreflightRefusal(f"two processes take themselves for rank {place.rank} of {place.world_size}")
-    store.set(f"site/{place.rank}", json.dumps({**preflight.to_json(*here), "world_size": place.world_size}))
+    told = {**preflight.to_json(*here), "world_size": place.world_size, "torch": torch.__version__}
+    store.set(f"site/{place.rank}", json.dumps(told))
     if place.rank == 0:
         decided = replace(_decide(store, invitation, stack), world_size=place.world_size)
         store.set("agreement", json.dumps(asdict(decided)))
@@ -254,6 +269,9 @@ def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
             return Decision(stack.backend, refused=_absent(rank, place, Path(invitation.spec.folder)))
         if told["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, told["world_size"], place.world_size))
+        if told.get("torch") != torch.__version__:
+            both = f"rank {rank} has torch {told.get('torch')}, and rank 0 {torch.__version__}"
+            return Decision(stack.backend, refused=f"{both}: one group needs one build; install the same on every host")
         seat, node = preflight.from_json(told)
         seats.append(seat)
         nodes.append(node)

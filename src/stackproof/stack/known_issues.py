@@ -21,7 +21,7 @@ from packaging.version import InvalidVersion, Version
 from stackproof import ROOT
 from stackproof.base import git
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.text import matches
+from stackproof.base.text import is_visible, matches
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
 from stackproof.project import projects
 from stackproof.record.records import Check, Figure, Record, Verdict
@@ -66,6 +66,8 @@ class KnownIssue:
     """Facts of provenance that must hold, each as a pattern; the row says nothing of a host on which one does not."""
     most: int
     """It excuses at most so many checks: as many as were seen to fail, or as many as there are where it fails by chance."""
+    says: str = ""
+    """A pattern of what the failure says, such as "True is 2": another failure of the same check is excused by nothing."""
     sometimes: bool = False
     """Whether the check also passes, such as where the fault depends on what lay in memory; a pass is no complaint then."""
 
@@ -83,6 +85,13 @@ class KnownIssue:
             raise Wrong("most", f"is {self.most}, and '{self.test}' names one check")
         if empty := [fact for fact, text in self.when.items() if not text.strip("*?")]:
             raise Wrong("when", f"asks nothing of '{empty[0]}'; write what the fact must hold, or leave it out")
+        for name in ("owner", "reason"):
+            if not is_visible(getattr(self, name)):
+                raise Wrong(name, "is empty; a row without it is looked at by nobody")
+        try:
+            re.compile(self.says)
+        except re.error as error:
+            raise Wrong("says", f"is {self.says!r}, and no pattern: {error}") from error
         if not self.link.startswith("https://"):
             raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 
@@ -153,6 +162,9 @@ def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
         return check
     for row in rows:
         if not row.expired and row.matches(check) and row.applies(record.provenance):
+            if not re.search(row.says, check.reason):
+                said = f"{check.reason}; the row at {row.place} knows another failure of it, which says '{row.says}'"
+                return replace(check, reason=said)
             reason = f"{row.reason} ({row.link}, until {row.expires}); it said: {check.reason}"
             return replace(check, verdict=Verdict.KNOWN_ISSUE, reason=reason)
     return check
