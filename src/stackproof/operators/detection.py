@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stackproof.operators.arrays import Array
-from stackproof.operators.forms import Floats
-from stackproof.operators.layers import softmax
+from stackproof.operators.forms import Floats, softmax
 
 _TINY = 1e-9
 _BEST = 10

@@ -6,6 +6,7 @@ layers: plain arithmetic on arrays, of NumPy or, where `xp` says so, of torch on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -130,6 +131,41 @@ def silu(values: Floats) -> Floats:
     """Return x / (1 + e^-x)."""
     found: Floats = values / (1 + np.exp(-values))
     return found
+
+
+def gelu(values: Floats) -> Floats:
+    """Return x times the normal distribution's share below x."""
+    return np.asarray(values * (1 + np.vectorize(math.erf)(values / math.sqrt(2))) / 2)
+
+
+def softmax(given: Floats, dim: int) -> Floats:
+    """e^x by its sum."""
+    powers = np.exp(given - given.max(dim, keepdims=True))
+    found: Floats = powers / powers.sum(dim, keepdims=True)
+    return found
+
+
+def batch_norm(
+    given: Floats,
+    running_mean: Floats,
+    running_var: Floats,
+    weight: Floats,
+    bias: Floats,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Mapping[str, Floats]:
+    """By the batch's biased variance, and the running one takes the unbiased; or by what ran so far (Ioffe and Szegedy, 2015)."""
+    axes, count = (0, *range(2, given.ndim)), given.size // given.shape[1]
+    shape = (1, -1, *[1] * (given.ndim - 2))
+    mean, spread = (given.mean(axes), given.var(axes)) if training else (running_mean, running_var)
+    normal = (given - mean.reshape(shape)) / np.sqrt(spread.reshape(shape) + eps)
+    share = momentum if training else 0.0
+    return {
+        "output": normal * weight.reshape(shape) + bias.reshape(shape),
+        "running_mean": (1 - share) * running_mean + share * mean,
+        "running_var": (1 - share) * running_var + share * spread * count / (count - 1),
+    }
 
 
 def convolve(pictures: Floats, kernels: Floats, stride: int, padding: int) -> Floats:

@@ -13,10 +13,13 @@ import numpy as np
 
 from stackproof.operators import forms
 from stackproof.operators.forms import Floats
-from stackproof.operators.layers import ACTIVATIONS, softmax
 
 Values = Mapping[str, Floats]
 _EPS = 1e-5
+
+
+def _relu(values: Floats) -> Floats:
+    return np.maximum(values, 0.0)
 
 
 def _linear(values: Values, name: str, given: Floats) -> Floats:
@@ -52,7 +55,7 @@ def attention(
     if hidden is not None:
         more = scores.shape[-1] - hidden.shape[-1]
         scores = scores + np.pad(hidden, [(0, 0)] * 3 + [(0, more)])
-    shares = softmax(scores, -1)
+    shares = forms.softmax(scores, -1)
     mixed = (shares @ parts[2]).swapaxes(1, 2).reshape(*query.shape[:2], -1)
     return _linear(values, f"{prefix}out_proj.", mixed), shares.mean(1)
 
@@ -83,7 +86,9 @@ def _norm(values: Values, name: str, given: Floats) -> Floats:
 
 
 def _forward(values: Values, given: Floats, activation: str) -> Floats:
-    return _linear(values, "linear2.", ACTIVATIONS[activation](_linear(values, "linear1.", given)))
+    return _linear(
+        values, "linear2.", (forms.gelu if activation == "gelu" else _relu)(_linear(values, "linear1.", given))
+    )
 
 
 def _chained(values: Values, given: Floats, parts: Sequence[Callable[[Floats], Floats]], first: bool) -> Floats:

@@ -43,7 +43,9 @@ class OperatorPoint:
             if smallest < elements_of((sample.input, sample.args, sample.kwargs)) <= _LARGEST:
                 made.append(sample)
         chosen = self.draw.sample(made, min(count, len(made)))
-        return [_placed(one, self.device) for one in chosen]
+        for one in chosen:
+            one.input, one.args, one.kwargs = placed((one.input, tuple(one.args), dict(one.kwargs)), self.device)
+        return chosen
 
     @property
     def on_host(self) -> bool:
@@ -69,14 +71,15 @@ class OperatorPoint:
         return (torch.randn(shape, generator=generator, dtype=wide) * scale).to(self.dtype).to(self.device)
 
 
-def _placed(sample: SampleInput, device: torch.device) -> SampleInput:
+def placed(tree: Any, device: torch.device) -> Any:
+    """Return what a database made on the CPU, moved to a device."""
+
     def place(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         return leaf.detach().to(device).requires_grad_(leaf.requires_grad)
 
-    sample.input, sample.args, sample.kwargs = tree_map(place, (sample.input, tuple(sample.args), dict(sample.kwargs)))
-    return sample
+    return tree_map(place, tree)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from stackproof.operators.database import isolated
-from stackproof.operators.points import OperatorPoint
+from stackproof.operators.database import REFERENCE, isolated, seed
+from stackproof.operators.points import OperatorPoint, placed
 from stackproof.operators.relation import Relation, numeric
 
 WHAT = "a layer in its modes"
@@ -36,11 +36,12 @@ def suits(_name: str, _op: Any) -> bool:
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
-    """Yield a few of a layer's inputs."""
+    """Yield a few of a layer's inputs; they are the same in every run, and on every device."""
+    seed()
     made = [
         one
         for one in point.op.module_inputs_func(
-            point.op, device=str(point.device), dtype=point.dtype, requires_grad=False, training=False
+            point.op, device=str(REFERENCE), dtype=point.dtype, requires_grad=False, training=False
         )
         if one.forward_input
     ]
@@ -50,7 +51,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         try:
             layer = (
                 point.op.module_cls(*each.constructor_input.args, **_without_dropout(each.constructor_input.kwargs))
-                .to(point.dtype)
+                .to(point.device, point.dtype)
                 .eval()
             )
         except TypeError:
@@ -60,8 +61,24 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
                 part.p = 0.0
             if isinstance(part, torch.nn.MultiheadAttention):
                 part.dropout = 0.0
-        given, named = each.forward_input.args, dict(each.forward_input.kwargs)
+        given, named = placed((tuple(each.forward_input.args), dict(each.forward_input.kwargs)), point.device)
+        if each.reference_fn:
+            yield _defined(point.dtype, layer, each, given, named)
         yield from _modes(point, layer, given, named)
+
+
+def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, given: Any, named: dict[str, Any]) -> Relation:
+    """Compare with the database's own reference, which is given the layer for its options and its parameters."""
+    twin = copy.deepcopy(layer).double()
+
+    def reference(*arguments: Any, **options: Any) -> Any:
+        return each.reference_fn(twin, *arguments, **options)
+
+    floor = 16 * torch.finfo(dtype).eps  # terms of size one cancel
+    code = f"# {layer!r} against its reference in module_db, in float64\nfirst = second = None"
+    return Relation(
+        "as it is defined", tuple(given), named, layer, reference, code, ulps=512.0, floor=floor, widened=True
+    )
 
 
 def _without_dropout(options: dict[str, Any]) -> dict[str, Any]:

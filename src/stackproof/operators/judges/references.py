@@ -1,0 +1,119 @@
+"""As it is defined: a function of torch.nn against torch's own reference for it, in float64, which shares no kernel with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from stackproof.operators.points import OperatorPoint
+from stackproof.operators.relation import Relation, UnusableError
+
+WHAT = "as it is defined"
+DTYPES = (torch.float32, torch.float64)
+
+
+def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    if eps is None:
+        raise UnusableError("takes what its dtype rounds by")
+    found = x / (x.square().mean(tuple(range(-len(shape), 0)), keepdim=True) + eps).sqrt()
+    return found if weight is None else found * weight
+
+
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Any:
+    if dropout_p:
+        raise UnusableError("is random")
+    if enable_gqa:
+        k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
+    scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    mask = torch.ones_like(scores).tril() > 0 if is_causal else attn_mask
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else scores + mask
+    return scores.softmax(-1) @ v
+
+
+def _bag(
+    weight: Any,
+    given: Any,
+    offsets: Any = None,
+    *,
+    mode: str = "mean",
+    padding_idx: Any = None,
+    per_sample_weights: Any = None,
+    **more: Any,
+) -> Any:
+    if more.get("max_norm") is not None or more.get("include_last_offset") or mode == "max":
+        raise UnusableError("has another definition")
+    if offsets is not None:
+        places = torch.bucketize(torch.arange(len(given), device=given.device), offsets, right=True) - 1
+        count = len(offsets)
+    else:
+        count, length = given.shape
+        places = torch.arange(count, device=given.device).repeat_interleave(length)
+    index = given.reshape(-1)
+    shares = weight.new_ones(len(index)) if per_sample_weights is None else per_sample_weights.reshape(-1)
+    if padding_idx is not None:
+        shares = shares * (index != padding_idx % len(weight))
+    total = (places == torch.arange(count, device=given.device)[:, None]).to(weight.dtype) * shares
+    return total @ weight[index] / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
+
+
+_WRITTEN: Mapping[str, Callable[..., Any]] = {
+    "nn.functional.linear": lambda x, weight, bias=None: x @ weight.mT + (0 if bias is None else bias),
+    "nn.functional.rms_norm": _rms_norm,
+    "nn.functional.scaled_dot_product_attention": _attention,
+    "nn.functional.embedding_bag": _bag,
+}
+"""Where torch has none."""
+_OPTIONS: Mapping[str, dict[str, Any]] = {
+    "nn.functional.scaled_dot_product_attention": {"scale": 0.3},
+    "nn.functional.layer_norm": {"eps": 0.5},
+}
+"""That no sample of the database has, or has at a size that shows."""
+
+
+def definition(name: str) -> Callable[..., Any] | None:
+    """Return an operator's reference, which runs in the dtype that it is given."""
+    found = torch._refs
+    for part in name.split("."):
+        found = getattr(found, part, None)  # type: ignore[assignment]
+    own = _WRITTEN.get(name)
+    return own or (found if callable(found) else None)
+
+
+def suits(name: str, op: Any) -> bool:
+    """Whether it has a reference and is a function of torch.nn, whose arguments a reference can forget."""
+    import torch._refs.nn.functional  # noqa: F401 - takes a second, and only listing needs it
+
+    return name.startswith("nn.functional.") and not op.variant_test_name and definition(name) is not None
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield drawn samples, with the options that they come with."""
+    wanted = definition(point.name)
+    assert wanted is not None
+    code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
+    extra = _OPTIONS.get(point.name, {})
+    for sample in point.samples(24):
+        for options in ({}, extra) if extra else ({},):
+            yield Relation(
+                "as defined, in float64",
+                (sample.input, *sample.args),
+                {**sample.kwargs, **options},
+                point.op,
+                wanted,
+                code,
+                ulps=512.0,
+                widened=True,
+            )
