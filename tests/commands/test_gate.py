@@ -9,7 +9,7 @@ import pytest
 from stackproof import cli
 
 
-def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def _output(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     code = cli.main(arguments)
     return code, capsys.readouterr().err
 
@@ -19,7 +19,7 @@ def test_without_scipy_the_session_is_named(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    code, said = _said(capsys, verb, "--stack", "cpu")
+    code, said = _output(capsys, verb, "--stack", "cpu")
     assert code == 2
     assert "need scipy" in said
     assert "nox -s" in said

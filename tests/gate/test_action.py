@@ -67,7 +67,7 @@ class Runner:
             check=False,
         )
 
-    def told(self, name: str) -> str:
+    def text_of(self, name: str) -> str:
         """Return what steps wrote for the runner."""
         path = self.home / name
         return path.read_text(encoding="utf-8") if path.exists() else ""
@@ -98,11 +98,11 @@ def test_a_change_fails_and_the_page_is_in_the_summary(runner: Runner) -> None:
     (runner.work / "job.py").write_text("print('loss: 2')\n", encoding="utf-8")
     ended = runner.step(_GATE, command=f"{sys.executable} -S job.py", base=runner.base, figure="loss: ([0-9.]+)\n")
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert "code=1" in runner.told("GITHUB_OUTPUT")
-    folder = Path(re.findall(r"folder=(.*)", runner.told("GITHUB_OUTPUT"))[0])
+    assert "code=1" in runner.text_of("GITHUB_OUTPUT")
+    folder = Path(re.findall(r"folder=(.*)", runner.text_of("GITHUB_OUTPUT"))[0])
     assert "<failure" in (folder / "gate.xml").read_text(encoding="utf-8")
     assert runner.step("show the verdict in the summary of the job").returncode == 0
-    assert runner.told("GITHUB_STEP_SUMMARY").startswith("### stackproof gate: CHANGED")
+    assert runner.text_of("GITHUB_STEP_SUMMARY").startswith("### stackproof gate: CHANGED")
 
 
 def test_the_same_passes(runner: Runner) -> None:

@@ -38,7 +38,7 @@ def _check(record: Record, aspect: str) -> Check:
     return next(check for check in record.checks if check.aspect == aspect)
 
 
-def _said(capsys: pytest.CaptureFixture[str]) -> str:
+def _output(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -59,7 +59,7 @@ def test_a_rate_is_judged_over_launches(
         len([name for name in _check(record, "x/s").figures if name.startswith("launch ")])
         == plan.load().design.looks[0]
     )
-    assert "NOTHING WAS VERIFIED" in _said(capsys)
+    assert "NOTHING WAS VERIFIED" in _output(capsys)
     for page in ("j.xml", "m.md", "gate.json"):
         assert "nothing was verified" in (tmp_path / page).read_text(encoding="utf-8").lower()
     assert [row.unit for row in record.measurements] == ["s/x", "s/x"]
@@ -73,7 +73,7 @@ def test_named_figures_are_compared_and_then_something_was_looked_at(
     code, record = _gate(tmp_path, *_SPEED, "--figure", r"loss: (\S+)")
     assert code == 0
     assert _check(record, "loss").outcome == "SAME"
-    said = _said(capsys)
+    said = _output(capsys)
     assert "only loss of both sides were compared" in said and "NOTHING WAS VERIFIED" in said
     assert _check(record, "verified").verdict is Verdict.NOT_APPLICABLE
     assert '<skipped message="nothing was verified: only loss' in writer.junit(record)

@@ -47,7 +47,7 @@ def _job() -> Job:
     return get("classifier").build(HOST.torch, "tiny", 3, torch.float64)
 
 
-def _said(job: Job) -> changed.Sameness:
+def _compared(job: Job) -> changed.Sameness:
     """Compare a job that something was done to with one as it is."""
     plain = {
         "settings": computed.settings(_job()),
@@ -60,7 +60,7 @@ def _said(job: Job) -> changed.Sameness:
 
 
 def test_the_same_job_twice_is_equal_to_the_bit() -> None:
-    assert _said(_job()).sentence().startswith("SAME to the bit")
+    assert _compared(_job()).sentence().startswith("SAME to the bit")
 
 
 def test_a_clip_shows_though_it_never_cuts_at_the_gradients_own_size() -> None:
@@ -70,7 +70,7 @@ def test_a_clip_shows_though_it_never_cuts_at_the_gradients_own_size() -> None:
         torch.nn.utils.clip_grad_norm_(job.model.parameters(), 100.0)
 
     job.optimiser.register_step_pre_hook(clip)
-    found = _said(job)
+    found = _compared(job)
     assert found.changed
     assert {one.group for one in found.differences} <= {
         f"{kind} of step {step}" for kind in ("loss", "update") for step in (3, 4)
@@ -81,7 +81,7 @@ def test_what_is_wrong_in_evaluation_alone_shows() -> None:
     job = _job()
     last = list(job.model.modules())[-1]
     last.register_forward_hook(lambda module, _, output: output if module.training else output * 1.01)
-    found = _said(job)
+    found = _compared(job)
     assert [one.group for one in found.differences] == ["prediction"]
     assert "the prediction differs: prediction 'in evaluation' by" in found.sentence()
 

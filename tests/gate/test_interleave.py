@@ -148,7 +148,7 @@ def test_what_is_computed_is_asked_for_once(tmp_path: Path) -> None:
     assert not any(side.computed for side in later.values())
 
 
-def _said(*launches: dict[str, Any], load: float = 0.0) -> str:
+def _sentences(*launches: dict[str, Any], load: float = 0.0) -> str:
     found = Conditions(plan.load().conditions)
     for launch in launches:
         found.add([{"reading": {}, "throttled": [], "others": [], **launch}], load)
@@ -171,17 +171,17 @@ def _reading(**values: float) -> dict[str, Any]:
 def test_clocks_and_temperature_are_said_from_their_rows_on(
     first: dict[str, float], last: dict[str, float], said: str
 ) -> None:
-    found = _said(_reading(**first), _reading(**last))
+    found = _sentences(_reading(**first), _reading(**last))
     assert said in found
     assert bool(said) == bool(found)
 
 
 def test_others_are_counted_by_launch() -> None:
-    found = _said({"others": ["python (7)"], "throttled": ["software power cap"]}, {}, load=0.4)
+    found = _sentences({"others": ["python (7)"], "throttled": ["software power cap"]}, {}, load=0.4)
     assert "python (7) used the card in 1 of 2 launches" in found
     assert "throttled in 1 of 2 launches: software power cap" in found
     assert "others used up to 40% of the host's cores, in 2 of 2 launches" in found
 
 
 def test_a_quiet_run_has_nothing_to_say() -> None:
-    assert _said({}, {}) == ""
+    assert _sentences({}, {}) == ""

@@ -10,7 +10,7 @@ from stackproof import cli
 from stackproof.gate import plan
 
 
-def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def _refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     code = cli.main(arguments)
     return code, capsys.readouterr().err
 
@@ -35,7 +35,7 @@ def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 def test_slips_are_refused_in_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    code, said = _said(capsys, *arguments, "--results", str(tmp_path))
+    code, said = _refusal(capsys, *arguments, "--results", str(tmp_path))
     assert code == 2
     assert sentence in said
 

@@ -19,7 +19,7 @@ from stackproof.stack.findings import EnvFinding, Inventory
 from stackproof.stack.variables import Level
 
 
-def one(environ: dict[str, str], *families: str) -> EnvFinding:
+def only_finding(environ: dict[str, str], *families: str) -> EnvFinding:
     found = findings.examine(environ, families or None)
     assert len(found) == 1, [slip.sentence for slip in found]
     return found[0]
@@ -30,7 +30,7 @@ def quiet(environ: dict[str, str], *families: str) -> bool:
 
 
 def test_a_dot_in_a_mask_has_both_meanings() -> None:
-    slip = one({"ZE_AFFINITY_MASK": "0.1"})
+    slip = only_finding({"ZE_AFFINITY_MASK": "0.1"})
     assert slip.level is Level.WARNING
     assert "sub-device (tile) 1 of card 0" in slip.sentence
     assert "'0,1'" in slip.sentence
@@ -39,8 +39,8 @@ def test_a_dot_in_a_mask_has_both_meanings() -> None:
 
 def test_a_dot_under_flat_names_nothing() -> None:
     mask = {"ZE_AFFINITY_MASK": "0.1"}
-    assert one(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "FLAT"}).level is Level.PROBLEM
-    assert one(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}).level is Level.WARNING
+    assert only_finding(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "FLAT"}).level is Level.PROBLEM
+    assert only_finding(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}).level is Level.WARNING
 
 
 @pytest.mark.parametrize("mask", ["0", "0,1", "0, 1", "0.0,0.1", "1.2.0"])
@@ -64,7 +64,7 @@ def test_masks_of_the_specification_are_right(mask: str) -> None:
     ],
 )
 def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, meant: str) -> None:
-    slip = one({name: value})
+    slip = only_finding({name: value})
     assert oddity in slip.sentence
     assert slip.remedy == f"export {name}={meant}"
 
@@ -116,13 +116,13 @@ def test_a_value_outside_its_grammar(name: str, value: str, level: Level) -> Non
     ],
 )
 def test_a_misspelt_name(typed: str, meant: str) -> None:
-    slip = one({typed: "1"})
+    slip = only_finding({typed: "1"})
     assert slip.level is Level.WARNING
     assert slip.remedy == f"export {meant}='1'; unset {typed}"
 
 
 def test_a_misspelt_name_beside_the_right_one() -> None:
-    slip = one({"CCL_LOG_LEVELS": "debug", "CCL_LOG_LEVEL": "info"})
+    slip = only_finding({"CCL_LOG_LEVELS": "debug", "CCL_LOG_LEVEL": "info"})
     assert "CCL_LOG_LEVEL is, which is also set, to 'info'" in slip.sentence
     assert slip.remedy == "unset CCL_LOG_LEVELS"
 
@@ -194,8 +194,8 @@ HYDRA = {"PMI_RANK": "0", "PMI_FD": "9", "MPI_LOCALRANKID": "0"}
 
 def test_mpi_transport_without_mpirun() -> None:
     mpi = {"CCL_ATL_TRANSPORT": "mpi"}
-    assert one(mpi).level is Level.WARNING
-    slip = one(mpi | TORCHRUN)
+    assert only_finding(mpi).level is Level.WARNING
+    slip = only_finding(mpi | TORCHRUN)
     assert (slip.level, "hangs" in slip.sentence) == (Level.PROBLEM, True)
     assert findings.examine(mpi | HYDRA) == []
     assert findings.examine(mpi | {"PMIX_RANK": "0"}) == []
@@ -206,7 +206,7 @@ def test_torchrun_inside_mpirun() -> None:
     for transport in ({}, {"CCL_ATL_TRANSPORT": "mpi"}):
         worst = findings.examine(nested | transport, ["ccl", "torch"])[0]
         assert (worst.level, "dead PMI descriptor" in worst.sentence) == (Level.PROBLEM, True)
-    assert one(nested | {"CCL_ATL_TRANSPORT": "ofi"}, "ccl", "torch").level is Level.WARNING
+    assert only_finding(nested | {"CCL_ATL_TRANSPORT": "ofi"}, "ccl", "torch").level is Level.WARNING
 
 
 def test_torchrun_below_slurm_is_right() -> None:
@@ -216,23 +216,23 @@ def test_torchrun_below_slurm_is_right() -> None:
 
 def test_a_launcher_called_none_needs_ranks() -> None:
     none = {"CCL_PROCESS_LAUNCHER": "none"}
-    assert one(none | {"CCL_LOCAL_RANK": "0"}).level is Level.PROBLEM
+    assert only_finding(none | {"CCL_LOCAL_RANK": "0"}).level is Level.PROBLEM
     assert findings.examine(none | {"CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "2"}) == []
 
 
 def test_leftovers_of_a_launcher() -> None:
-    assert "would wait" in one({"RANK": "0", "WORLD_SIZE": "2"}).sentence
+    assert "would wait" in only_finding({"RANK": "0", "WORLD_SIZE": "2"}).sentence
     assert findings.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
     whole = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
     assert findings.examine(whole) == []
-    assert one(whole | {"WORLD_SIZE": "2"}).level is Level.NOTE
+    assert only_finding(whole | {"WORLD_SIZE": "2"}).level is Level.NOTE
 
 
 def test_no_guess_turns_a_meaning_round() -> None:
     settings = [("GLOO_SOCKET_IFNAME", "^lo"), ("TORCH_CPP_LOG_LEVEL", "TRACE"), ("FI_MR_CACHE_MONITOR", "enabled")]
     settings += [("NCCL_P2P_DISABLE", "enabled"), ("HF_HUB_OFFLINE", "auto"), ("NCCL_SOCKET_IFNAME", "lo,^eth0")]
     for name, value in settings:
-        assert "likely meant" not in one({name: value}).sentence
+        assert "likely meant" not in only_finding({name: value}).sentence
 
 
 def test_nothing_is_said_of_what_a_bad_value_does() -> None:
@@ -241,30 +241,30 @@ def test_nothing_is_said_of_what_a_bad_value_does() -> None:
         ("ONEDNN_MAX_CPU_ISA", "AVX512"),
         ("NCCL_PROTO", "LL64"),
     ):
-        assert name in one({name: value}).variables
+        assert name in only_finding({name: value}).variables
 
 
 def test_the_stack_decides_what_is_idle() -> None:
     mask = {"CUDA_VISIBLE_DEVICES": "1"}
     for name, word in (("xpu", "ultralytics"), ("dcu", "HIP_VISIBLE_DEVICES")):
-        assert word in one(mask, *variables.relevant(stacks.load(name))).sentence
+        assert word in only_finding(mask, *variables.relevant(stacks.load(name))).sentence
     assert findings.examine(mask, variables.relevant(stacks.load("cuda"))) == []
     assert findings.examine(mask) == []
 
 
 def test_two_masks_that_differ() -> None:
-    assert "differ" in one({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}).sentence
+    assert "differ" in only_finding({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}).sentence
     assert findings.examine({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}) == []
 
 
 def test_rdma_asked_of_another_provider() -> None:
     asked = {"FI_EFA_USE_DEVICE_RDMA": "1"}
-    assert "leaves efa out" in one(asked | {"FI_PROVIDER": "tcp"}).sentence
+    assert "leaves efa out" in only_finding(asked | {"FI_PROVIDER": "tcp"}).sentence
     assert findings.examine(asked | {"FI_PROVIDER": "efa"}) == []
 
 
 def test_leftover_workarounds() -> None:
-    assert one({"NCCL_P2P_DISABLE": "1"}).level is Level.WARNING
+    assert only_finding({"NCCL_P2P_DISABLE": "1"}).level is Level.WARNING
     assert findings.examine({"NCCL_DEBUG": "INFO"}) == []
 
 
@@ -342,7 +342,7 @@ def test_what_changes_results_is_known(name: str, value: str) -> None:
 
 def test_a_secret_is_not_shown() -> None:
     environ = {"HF_TOKEN": "'hf_secret'", "HUGGING_FACE_HUB_TOKEN": "x", "HOME_API_KEY": " y"}
-    slip = one(environ)
+    slip = only_finding(environ)
     assert slip.variables == ("HF_TOKEN",)
     assert "quotes" in slip.sentence
     assert "secret" not in slip.sentence + slip.remedy
@@ -351,7 +351,7 @@ def test_a_secret_is_not_shown() -> None:
 
 @pytest.mark.parametrize(("name", "meant"), [("HF_API_TOKEN", "HF_TOKEN"), ("WANDB_KEY", "WANDB_API_KEY")])
 def test_the_name_of_a_token_that_nobody_reads(name: str, meant: str) -> None:
-    slip = one({name: "very-secret"})
+    slip = only_finding({name: "very-secret"})
     assert slip.remedy == f'export {meant}="${name}"; unset {name}'
     assert "very-secret" not in slip.sentence
 

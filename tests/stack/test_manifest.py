@@ -27,7 +27,7 @@ def of(names: Iterable[str], without: dict[str, str] | None = None, because: str
     return Manifest(Path("stacks/cpu/expected.toml"), manifest.rows_of(names, without or {}, because))
 
 
-def said(found: Manifest, run: Selection, cpu: Stack) -> dict[str, str]:
+def complaints(found: Manifest, run: Selection, cpu: Stack) -> dict[str, str]:
     return dict(manifest.complaints(found, run, cpu))
 
 
@@ -35,11 +35,11 @@ SUITES = ("rng", "serialisation")
 
 
 def test_what_was_counted_is_what_is_expected(cpu: Stack) -> None:
-    assert not said(of([*SEEDS, *STATES]), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
+    assert not complaints(of([*SEEDS, *STATES]), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
 
 
 def test_a_file_that_vanishes_is_named_with_both_numbers(cpu: Stack) -> None:
-    wrong = said(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), SUITES), cpu)
+    wrong = complaints(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), SUITES), cpu)
     assert wrong.keys() == {"serialisation/state"}
     assert (
         "0 checks of serialisation/state were collected, stacks/cpu/expected.toml has 2" in wrong["serialisation/state"]
@@ -49,36 +49,36 @@ def test_a_file_that_vanishes_is_named_with_both_numbers(cpu: Stack) -> None:
 
 @pytest.mark.parametrize("change", [SEEDS[1:], (*SEEDS, "rng/rng::seed[more]")], ids=["one fewer", "one more"])
 def test_one_check_is_enough(cpu: Stack, change: tuple[str, ...]) -> None:
-    wrong = said(of(SEEDS), Selection(change, ended(change), SUITES), cpu)
+    wrong = complaints(of(SEEDS), Selection(change, ended(change), SUITES), cpu)
     assert f"{len(change)} checks of rng/rng were collected, stacks/cpu/expected.toml has 100" in wrong["rng/rng"]
 
 
 def test_a_renamed_check_is_seen_although_the_number_is_the_same(cpu: Stack) -> None:
     renamed = (*SEEDS[1:], "rng/rng::sown[0]")
-    assert "under other names" in said(of(SEEDS), Selection(renamed, ended(renamed), SUITES), cpu)["rng/rng"]
+    assert "under other names" in complaints(of(SEEDS), Selection(renamed, ended(renamed), SUITES), cpu)["rng/rng"]
 
 
 def test_a_file_that_nobody_counts_on_is_told(cpu: Stack) -> None:
-    wrong = said(of(SEEDS), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
+    wrong = complaints(of(SEEDS), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
     assert "no row for serialisation/state" in wrong["serialisation/state"]
 
 
 def test_a_check_that_a_rule_skips_is_named_unless_its_row_has_the_rule(cpu: Stack) -> None:
     rule = "data/capabilities.toml, safetensors: needs safetensors>=99"
     checks = [*ended(STATES[:1]), *ended(STATES[1:], Verdict.SKIPPED, rule)]
-    wrong = said(of(STATES), Selection(STATES, checks, SUITES), cpu)["serialisation/state"]
+    wrong = complaints(of(STATES), Selection(STATES, checks, SUITES), cpu)["serialisation/state"]
     assert wrong.startswith(
         "find out why 1 check of serialisation/state did not run, or, if that is meant, write it anew with `"
     )
     assert f"optimiser ({rule})" in wrong and wrong.endswith("stacks/cpu/expected.toml excuses nothing")
-    assert not said(of(STATES, {STATES[1]: "safetensors"}), Selection(STATES, checks, SUITES), cpu)
+    assert not complaints(of(STATES, {STATES[1]: "safetensors"}), Selection(STATES, checks, SUITES), cpu)
 
 
 def test_a_rule_that_is_named_may_skip_more_checks_than_the_run_that_was_counted(cpu: Stack) -> None:
     rule = "data/collectives.toml, lacks[1]: gloo's mean of whole numbers"
     row = of(SEEDS, {SEEDS[0]: "collectives.toml"})
     skipped = [*ended(SEEDS[:3], Verdict.SKIPPED, rule), *ended(SEEDS[3:])]
-    assert not said(row, Selection(SEEDS, skipped, SUITES), cpu)
+    assert not complaints(row, Selection(SEEDS, skipped, SUITES), cpu)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_a_rule_that_is_named_may_skip_more_checks_than_the_run_that_was_counted
 def test_what_no_rule_says_is_counted(cpu: Stack, why: str, verdict: Verdict, reason: str) -> None:
     row = of(SEEDS, dict.fromkeys(SEEDS[:2], why))
     two = [*ended(SEEDS[:2], verdict, reason), *ended(SEEDS[2:])]
-    assert not said(row, Selection(SEEDS, two, SUITES), cpu)
+    assert not complaints(row, Selection(SEEDS, two, SUITES), cpu)
     three = [*ended(SEEDS[:3], verdict, reason), *ended(SEEDS[3:])]
     assert (
         f"seed[2] ({reason}); stacks/cpu/expected.toml excuses 2 {why}"
-        in said(row, Selection(SEEDS, three, SUITES), cpu)["rng/rng"]
+        in complaints(row, Selection(SEEDS, three, SUITES), cpu)["rng/rng"]
     )
 
 
@@ -107,40 +107,40 @@ def test_hosts_differ_in_memory_and_cards(cpu: Stack, rule: str) -> None:
         *ended(STATES[:1]),
         *ended(STATES[1:], Verdict.SKIPPED, f"data/capabilities.toml, {rule}: less than needed"),
     ]
-    assert not said(of(STATES), Selection(STATES, checks, SUITES), cpu)
+    assert not complaints(of(STATES), Selection(STATES, checks, SUITES), cpu)
     assert of(STATES, {STATES[1]: rule}).files["serialisation/state"].rules == ()
 
 
 def test_another_torch_has_98_per_cent(cpu: Stack) -> None:
     other = Selection(SEEDS[2:], ended(SEEDS[2:]), SUITES, exact=False)
-    assert not said(of(SEEDS), other, cpu)
+    assert not complaints(of(SEEDS), other, cpu)
     fewer = replace(other, collected=SEEDS[3:])
-    assert "97 checks of rng/rng were collected" in said(of(SEEDS), fewer, cpu)["rng/rng"]
-    assert said(of(STATES), Selection(STATES[1:], ended(STATES[1:]), SUITES, exact=False), cpu)
+    assert "97 checks of rng/rng were collected" in complaints(of(SEEDS), fewer, cpu)["rng/rng"]
+    assert complaints(of(STATES), Selection(STATES[1:], ended(STATES[1:]), SUITES, exact=False), cpu)
 
 
 def test_two_of_a_hundred_may_be_left_out_where_nobody_had_the_card(cpu: Stack) -> None:
     for number, wrong in ((2, False), (3, True)):
         checks = [*ended(SEEDS[:number], Verdict.NOT_APPLICABLE), *ended(SEEDS[number:])]
-        assert bool(said(of(SEEDS, because="no card"), Selection(SEEDS, checks, SUITES), cpu)) is wrong
+        assert bool(complaints(of(SEEDS, because="no card"), Selection(SEEDS, checks, SUITES), cpu)) is wrong
 
 
 def test_versions_that_nobody_counted_may_be_too_old(cpu: Stack) -> None:
     rule = "data/capabilities.toml, fully-shard: needs torch>=2.6, 2.4.1 is installed: FSDP2 is public from there"
     checks = [*ended(STATES[:1]), *ended(STATES[1:], Verdict.SKIPPED, rule)]
-    assert not said(of(STATES, because="no card"), Selection(STATES, checks, SUITES), cpu)
-    assert said(of(STATES), Selection(STATES, checks, SUITES), cpu)
+    assert not complaints(of(STATES, because="no card"), Selection(STATES, checks, SUITES), cpu)
+    assert complaints(of(STATES), Selection(STATES, checks, SUITES), cpu)
     for reason in (
         "fused=True, measured on xpu:0: torch refuses it",
         "data/collectives.toml, lacks[3]: nccl has no such sum",
     ):
         measured = [*checks[:1], *ended(STATES[1:], Verdict.SKIPPED, reason)]
-        assert not said(of(STATES, because="no card"), Selection(STATES, measured, SUITES), cpu)
-        assert said(of(STATES), Selection(STATES, measured, SUITES), cpu)
+        assert not complaints(of(STATES, because="no card"), Selection(STATES, measured, SUITES), cpu)
+        assert complaints(of(STATES), Selection(STATES, measured, SUITES), cpu)
 
 
 def test_suites_that_were_not_asked_for_are_left_alone(cpu: Stack) -> None:
-    assert not said(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), ("rng",)), cpu)
+    assert not complaints(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), ("rng",)), cpu)
 
 
 @pytest.mark.parametrize(
