@@ -254,6 +254,7 @@ _UNSUPPORTED = (
     "view size is not compatible",
     "no derivative",
     "have storage",
+    "is_contiguous(",
 )
 
 

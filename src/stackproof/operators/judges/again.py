@@ -16,7 +16,7 @@ from stackproof.operators.relation import Relation, numeric
 
 WHAT = "again is again"
 DTYPES = (torch.float32, torch.complex64, torch.int64)
-_ENOUGH = 70_000
+_ENOUGH, _MOST_ROWS = 40_000, 1024
 """Numbers from which on kernels share their work among threads."""
 
 
@@ -91,20 +91,26 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             )
         if backward and point.dtype is torch.float32 and point.op.supports_autograd:
             yield _nested(point, relation)
-    tensors = [one for one in drawn if numeric(one.input) and one.input.dim()]
+    tensors = [one for one in drawn if numeric(one.input) and one.input.dim() and _alike(point, one)]
     if tensors and point.dtype is torch.float32 and point.on_host and _by_rows(point):
-        sample = max(tensors, key=lambda one: one.input.dim())
+        sample = max(tensors, key=lambda one: (one.input.dim(), one.input.numel()))
         yield _threaded(point, (sample.input, *sample.args), dict(sample.kwargs), run)
 
 
 def _by_rows(point: OperatorPoint) -> bool:
-    kinds = ("batch: rows of the first", "batch: rows of all", "elementwise", "comes together")
+    kinds = ("batch: rows of the first", "batch: rows of all", "elementwise")
     return type(point.op).__name__ in ("UnaryUfuncInfo", "BinaryUfuncInfo") or any(member(k, point.name) for k in kinds)
+
+
+def _alike(point: OperatorPoint, sample: Any) -> bool:
+    """Whether more rows are more rows of the result, and no product of all with all."""
+    shapes = {leaf.shape for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor) and leaf.dim()}
+    return member("batch: rows of the first", point.name) or len({(shape[0], len(shape)) for shape in shapes}) == 1
 
 
 def _threaded(point: OperatorPoint, arguments: Any, options: Any, run: Callable[..., Any]) -> Relation:
     """With as many rows as threads share, and with as many threads as the user gets."""
-    count = _ENOUGH // max(arguments[0].numel(), 1) + 1
+    count = min(_ENOUGH // max(arguments[0].numel(), 1) + 1, _MOST_ROWS)
     every = not member("batch: rows of the first", point.name)
 
     def many(place: int, leaf: Any) -> Any:
