@@ -42,12 +42,10 @@ class Specimen:
 
     name: str
     link: str
-    family: str
     kind: Annotated[str, OneOf(KINDS)]
     expect: tuple[str, ...]
-    known: bool
-    day: str
     about: str
+    known: bool = False
 
     @property
     def half(self) -> str:

@@ -18,7 +18,7 @@ END = "***** train metrics *****\n"
 
 def specimen(kind: str, *expect: str) -> Specimen:
     """Return a log that stands in no index."""
-    return Specimen("x.log", "https://example.org/1", "torch", kind, expect, False, "2026-11-22", "x")
+    return Specimen("x.log", "https://example.org/1", kind, expect, "x")
 
 
 def judged(folder: Path, text: str) -> Report:
