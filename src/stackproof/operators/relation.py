@@ -42,7 +42,8 @@ class Relation:
     """One claim about one call.
 
     `first` may be wrong, `second` is what it has to agree with. Either takes the arguments and options. `code` leaves `first` and `second`
-    where `operator`, `arguments` and `options` are names. `elementwise`: each number by its own size, not by the largest. `widened`: the
+    where `operator`, `arguments` and `options` are names. `elementwise`: each number by its own size, not by the largest.
+    `exact`: to the last bit. `widened`: the
     second way takes the same numbers in float64. `refusable`: the first way may raise. `tolerance`: relative, instead of
     `ulps`; `floor`: absolute.
     """
@@ -57,6 +58,7 @@ class Relation:
     tolerance: float = 0.0
     floor: float = 0.0
     elementwise: bool = False
+    exact: bool = False
     widened: bool = False
     refusable: bool = False
 
@@ -88,7 +90,7 @@ class Relation:
         bad = {place: apart(*pair, self, ()) for place, pair in enumerate(zip(found, wanted, strict=True))}
         if not any(bad.values()):
             return ""
-        others = list(self._moved())
+        others = [] if self.exact else list(self._moved())
         said = (apart(found[at], wanted[at], self, [one[at] for one in others]) for at, what in bad.items() if what)
         return next(filter(None, said), "")
 
@@ -292,6 +294,8 @@ def apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others:
     left, right = _parts(found), _parts(wanted)
     scale = _scale(wanted, right, relation.elementwise)
     room = max(relation.ulps * info.eps, relation.tolerance) * scale + max(64 * info.tiny, relation.floor)
+    if relation.exact:
+        room = torch.zeros_like(right)
     excused = torch.zeros_like(right, dtype=torch.bool)
     if relation.widened:  # rounds to infinity, or comes near it on the way
         excused |= (right.abs() > info.max / 16) & (

@@ -1,0 +1,229 @@
+"""What needs no rounding is exact: products of small whole numbers, moved bits, chosen large numbers, and what ties and zeros decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.relation import Relation, numeric
+
+WHAT = "what needs no rounding is exact"
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64)
+ANYWHERE = ("*",)
+_SIZES = ((1, 33, 20), (5, 7, 1), (17, 32, 65), (130, 9, 17))
+"""Rows, inner length and columns of products."""
+_SHAPES: dict[str, Callable[[int, int, int], tuple[tuple[int, ...], ...]]] = {
+    "mm": lambda m, k, n: ((m, k), (k, n)),
+    "matmul": lambda m, k, n: ((3, m, k), (k, n)),
+    "bmm": lambda m, k, n: ((24, m, k), (24, k, n)),
+    "mv": lambda m, k, _n: ((m, k), (k,)),
+    "dot": lambda _m, k, n: ((k * n,), (k * n,)),
+    "addmm": lambda m, k, n: ((n,), (m, k), (k, n)),
+    "baddbmm": lambda m, k, n: ((24, m, n), (24, m, k), (24, k, n)),
+    "nn.functional.linear": lambda m, k, n: ((m, k), (n, k), (n,)),
+    "nn.functional.conv1d": lambda m, _k, n: ((2, 5, m + 2), (n, 5, 3), (n,)),
+    "nn.functional.conv2d": lambda m, _k, n: ((2, 5, m + 2, 6), (n, 5, 3, 3), (n,)),
+}
+_BIT = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_OFFSET = 2**60 + 1
+_BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": {"max": 5}}
+
+
+def _among(x: torch.Tensor, compare: Callable[..., Any]) -> torch.Tensor:
+    """Return for each number how many of 0 to 6 are before it."""
+    before: torch.Tensor = compare(torch.arange(7, device=x.device, dtype=x.dtype), x[:, None])
+    return before.sum(-1)
+
+
+def _first(x: torch.Tensor, best: Callable[..., Any]) -> torch.Tensor:
+    return torch.stack([(row == best(row)).nonzero()[0, 0] for row in x.reshape(-1, 25)])
+
+
+def _found(op: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    values, places = op(x, 0)
+    return [values, x[places] == values, places <= torch.arange(len(x), device=x.device)]
+
+
+def _running(x: torch.Tensor, best: Callable[..., Any]) -> list[torch.Tensor]:
+    yes = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    return [torch.stack([best(x[: n + 1]) for n in range(len(x))]), yes, yes]
+
+
+_DEFINED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "bucketize": (lambda op, x: op(x, torch.arange(7, dtype=x.dtype, device=x.device)), lambda x: _among(x, torch.lt)),
+    "searchsorted": (
+        lambda op, x: op(torch.arange(7, dtype=x.dtype, device=x.device), x),
+        lambda x: _among(x, torch.lt),
+    ),
+    "histc": (lambda op, x: op(x, 7, 0, 7), lambda x: torch.stack([(x == n).sum() for n in range(7)]).to(x.dtype)),
+    "argmax": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amax)),
+    "argmin": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amin)),
+    "cummax": (_found, lambda x: _running(x, torch.amax)),
+    "cummin": (_found, lambda x: _running(x, torch.amin)),
+}
+"""Of whole numbers from 0 to 6: the call, and what defines its result."""
+
+
+def suits(name: str, _op: Any) -> bool:
+    """Whether it multiplies and adds, moves, chooses, or is defined above."""
+    groups = ("multiplies and adds", "moves", "chooses", "exact of each number")
+    return name in _SHAPES or name in _DEFINED or any(member(group, name) for group in groups)
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield what is exact of an operator in this dtype."""
+    name, op = point.name, point.op
+    plain = "first = operator(*arguments, **options)"
+    if name in _DEFINED:
+        call, definition = _DEFINED[name]
+        given = (torch.arange(500, device=point.device) * 389 % 503 % 7).to(point.dtype)
+        code = f"{plain}\nsecond = None  # by definition"
+        yield Relation("of ties", (given,), {}, lambda x: call(op, x), definition, code, exact=True)
+    if name in _SHAPES and point.dtype is not torch.int64:
+        yield from _products(point)
+    if member("moves", name):
+        yield from _moved(point)
+    if member("exact of each number", name) and point.dtype is torch.float32:
+        yield _signed(point)
+    if point.dtype is torch.int64 and (member("chooses", name) or name in ("sum", "cumsum")):
+        yield from _shifted(point)
+    if member("multiplies and adds", name) and point.dtype is not torch.int64:
+        for sample in point.samples(6):
+            arguments = tree_map(_whole, (sample.input, *sample.args))
+            yield _same(point, "small whole numbers", arguments, tree_map(_whole, dict(sample.kwargs)))
+
+
+def _same(point: OperatorPoint, says: str, arguments: Any, options: Any) -> Relation:
+    def wide(*given: Any, **named: Any) -> Any:
+        up = lambda leaf: leaf.double() if numeric(leaf) else leaf  # noqa: E731
+        return tree_map(
+            lambda leaf: leaf.to(point.dtype) if numeric(leaf) else leaf,
+            point.op(*tree_map(up, given), **tree_map(up, named)),
+        )
+
+    code = """first = operator(*arguments, **options)
+second = operator(*(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in arguments), **options)"""
+    exact = not point.name.startswith("nn.functional.conv")  # fast ways to convolve divide in between
+    return Relation(says, arguments, options, point.op, wide, code, exact=exact)
+
+
+def _whole(leaf: Any) -> Any:
+    """Return small whole numbers in place of others, that any dtype adds and multiplies without rounding."""
+    if type(leaf) is float:  # what multiplies a part
+        return 2.0
+    if not numeric(leaf):
+        return leaf
+    drawn = torch.arange(leaf.numel(), device=leaf.device) * 7919 % 8191 % 5 - 2
+    return drawn.to(leaf.dtype).reshape(leaf.shape)
+
+
+def _products(point: OperatorPoint) -> Iterator[Relation]:
+    for size in _SIZES:
+        given = [
+            _whole(torch.empty(shape, dtype=point.dtype, device=point.device)) for shape in _SHAPES[point.name](*size)
+        ]
+        yield _same(point, f"whole numbers, {size} rows, inner and columns", tuple(given), {})
+        laid = [one.mT.contiguous().mT if one.dim() > 1 else one for one in given]
+        yield _same(point, f"whole numbers, {size}, transposed", tuple(laid), {})
+    if given[-1].dim() == 1 and len(given) == 3:
+        nothing = (torch.zeros_like(given[0]), *given[1:-1], given[-1] + 0.375)
+        yield _same(point, "what is added to a product of nothing", nothing, {})
+
+
+def _moved(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield samples of bits that arithmetic would lose, subnormal numbers and zeros, and the same bits as whole numbers."""
+    bits = _BIT[point.dtype.itemsize]
+
+    def fill(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.dtype is not point.dtype:
+            return leaf
+        drawn = (torch.arange(leaf.numel(), device=leaf.device) * 40_503 % 65_521 - 2**15).to(bits)
+        drawn = torch.where(drawn % 3 == 0, drawn % 64, drawn).reshape(leaf.shape)  # subnormal ones
+        if point.dtype is torch.int64:
+            return drawn
+        found = drawn.view(point.dtype)
+        return torch.where(found.isnan(), torch.inf, found)  # what copies a NaN through a wider dtype may quiet it
+
+    samples = [(sample.input, sample.args, sample.kwargs) for sample in point.samples(6)]
+    picture = torch.empty(2, 6, 3, 4, dtype=point.dtype, device=point.device)
+    if point.name in ("cat", "stack"):
+        samples.append(([picture, picture], (1,), {}))
+    for given, args, named in samples:
+        for layout in (torch.contiguous_format, torch.channels_last):
+
+            def lay(leaf: Any, layout: Any = layout) -> Any:
+                whole = isinstance(leaf, torch.Tensor) and leaf.dim() == 4
+                return leaf.contiguous(memory_format=layout) if whole else leaf
+
+            def as_bits(leaf: Any) -> Any:
+                own = isinstance(leaf, torch.Tensor) and leaf.dtype is point.dtype
+                return leaf.contiguous().view(bits) if own else leaf
+
+            def moved(*arguments: Any, **options: Any) -> Any:
+                return tree_map(as_bits, point.op(*arguments, **options))
+
+            def whole(*arguments: Any, **options: Any) -> Any:
+                return point.op(*tree_map(as_bits, arguments), **tree_map(as_bits, options))
+
+            arguments = tree_map(lambda leaf: lay(fill(leaf)), (given, *args))
+            code = f"bits = {bits}\nfirst = operator(*arguments, **options).view(bits)\nsecond = None  # of the arguments' bits"
+            says = f"bits{' of channels-last' if layout is torch.channels_last else ''}"
+            yield Relation(says, arguments, tree_map(fill, dict(named)), moved, whole, code, exact=True)
+
+
+def _signed(point: OperatorPoint) -> Relation:
+    """Zeros of both signs, whole numbers and subnormal ones, to the bit as the float64 result rounds."""
+    info = torch.finfo(point.dtype)
+    line = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -5.0, 0.5, -0.5, info.tiny, -info.tiny, info.tiny / 8]
+    each = torch.tensor(line, dtype=point.dtype, device=point.device)
+    pairs = torch.cartesian_prod(each, each)
+    two = type(point.op).__name__ == "BinaryUfuncInfo" and point.name != "pow"
+    arguments = pairs.unbind(1) if two else (each, 3) if point.name == "pow" else (each,)
+
+    def bits(found: torch.Tensor) -> torch.Tensor:
+        return found.nan_to_num(7.0, torch.inf, -torch.inf).contiguous().view(torch.int32)
+
+    def wide(*given: Any) -> Any:
+        return bits(point.op(*(x.double() if numeric(x) else x for x in given)).to(point.dtype))
+
+    code = "first = operator(*arguments)\nsecond = operator(*(x.double() if torch.is_tensor(x) else x for x in arguments)).float()"
+    says = "signed zeros and subnormal numbers"
+    return Relation(says, arguments, {}, lambda *given: bits(point.op(*given)), wide, code, exact=True)
+
+
+def _shifted(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield samples of whole numbers that no float holds: an order is the same there, and a sum is so much larger."""
+    says, line = "large whole numbers", torch.arange(1, 8, device=point.device)
+
+    def up(leaf: Any) -> Any:
+        return leaf + _OFFSET if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 else leaf
+
+    def down(leaf: Any) -> Any:
+        return leaf - _OFFSET if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 else leaf
+
+    def far(*arguments: Any, **options: Any) -> Any:
+        return tree_map(down, point.op(*tree_map(up, arguments), **tree_map(up, options)))
+
+    if point.name in ("sum", "cumsum"):
+        code = "first = operator(arguments[0], 0)\nsecond = sum(arguments[0].tolist())"
+
+        def wanted(x: torch.Tensor) -> torch.Tensor:
+            sums = torch.tensor([sum(x.tolist()[: n + 1]) for n in range(len(x))], device=x.device)
+            return sums[-1] if point.name == "sum" else sums
+
+        yield Relation(says, (line * (2**56 + 1),), {}, lambda x: point.op(x, 0), wanted, code, exact=True)
+        return
+    if point.name in _BOUNDS:
+        bounds = {name: _OFFSET + bound for name, bound in _BOUNDS[point.name].items()}
+        code = f"first = operator(*arguments, **{bounds})\nsecond = None  # as Python's min and max"
+        low, high = bounds.get("min", 0), bounds.get("max", 2**63 - 1)
+        cut = lambda x: torch.tensor([min(max(n, low), high) for n in x.tolist()], device=x.device)  # noqa: E731
+        yield Relation(says, (line + _OFFSET,), {}, lambda x: point.op(x, **bounds), cut, code, exact=True)
+        return
+    code = f"first = operator(*(x + {_OFFSET} for x in arguments), **options) - {_OFFSET}\nsecond = operator(*arguments, **options)"
+    for sample in point.samples(6):
+        yield Relation(says, (sample.input, *sample.args), dict(sample.kwargs), far, point.op, code, exact=True)
