@@ -11,7 +11,7 @@ import pytest
 
 from stackproof import ROOT
 
-BENCH = ROOT / "fixtures" / "drill" / "bench.json"
+BENCH = ROOT / "fixtures" / "drill" / "sealed" / "record.json"
 VERB = f"{sys.executable} -m stackproof bench --replay {BENCH}"
 
 

@@ -204,5 +204,6 @@ def test_the_page_has_a_row_for_every_key() -> None:
 
 
 def test_the_page_has_a_line_for_every_file() -> None:
-    named = set(re.findall(r"^stacks/NAME/(\S+) ", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    rows = re.findall(r"^\| (`\w+\.\w+`.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+\.\w+)`", row)}
     assert named == {path.name for path in STACKS.glob("*/*.*")}

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES
 from stackproof.project import projects
 from stackproof.record import reading
 from stackproof.record.records import NOT_EXECUTED, Record, Verdict
-from stackproof.runner.process import Tail, command, variables_of
+from stackproof.runner.process import command, variables_of
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import capabilities, environments, lockfile, manifest, startup
@@ -50,10 +50,11 @@ def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
         variables = {**variables_of(stack), **guarded, REQUEST: str(Path(folder) / "request.json")}
         ended = processes.run([*command(request, root), "--collect-only"], seconds=_SECONDS, environment=variables)
-        events = list(Tail(Path(folder) / "events.jsonl", anew=True))
+        told = Path(folder) / "events.jsonl"
+        events = [files.parse_json(line, told) for line in told.read_bytes().splitlines()] if told.exists() else []
     wrong = [event["check"]["reason"] for event in events if event["event"] == "finished"]
-    told = [event for event in events if event["event"] == "collected"]
-    names = [(name, name in event["theirs"]) for event in told for name in event["known"]]
+    collected = [event for event in events if event["event"] == "collected"]
+    names = [(name, name in event["theirs"]) for event in collected for name in event["known"]]
     if wrong or not names or not ended.ok:
         last = wrong or (ended.errors or ended.output).strip().splitlines()[-1:] or ["nothing was said"]
         absent = "; add --locked, which builds an environment that has it" if "No module named" in last[0] else ""

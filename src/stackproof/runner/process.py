@@ -147,6 +147,7 @@ class CheckProcess:
             return True
         processes.end_tree(self._own, self._child)
         self.absorb()
+        self._events.close()
         self._conclude(hung=running)
         self.left = bool(self.current or self._broken) and len(self.state.record.checks) > self._before
         return False
@@ -238,27 +239,25 @@ _HANDLERS: dict[str, Callable[[CheckProcess, dict[str, Any]], None]] = {
 
 
 class Tail:
-    """Complete lines appended to a file of JSON objects since the last look, from where it stands now, or from its beginning."""
+    """Complete lines appended to a file of JSON objects since the last look, from where it stands now."""
 
-    def __init__(self, path: Path, anew: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._there = path.exists()
-        self._position = path.stat().st_size if self._there and not anew else 0
+        self._stream = path.open("a+b")  # held open: what was written before somebody deleted it can be read still
+        self.close = self._stream.close
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield what is new.
 
         Raises:
-            OSError: the file was there, and is no more.
+            OSError: the file was deleted.
         """
-        if not self._path.exists() and not self._there:
-            return
-        self._there = True
-        with self._path.open("rb") as stream:
-            stream.seek(self._position)
-            while (line := stream.readline()).endswith(b"\n"):
-                self._position = stream.tell()
-                yield files.parse_json(line, self._path)
+        place = self._stream.tell()
+        while (line := self._stream.readline()).endswith(b"\n"):
+            place = self._stream.tell()
+            yield files.parse_json(line, self._path)
+        self._stream.seek(place)
+        self._path.stat()
 
 
 def command(request: Request, root: Path) -> list[str]:

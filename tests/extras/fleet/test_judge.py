@@ -220,7 +220,7 @@ def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
         (MadeHost("other", plan="0123456789abcdef"), "another plan"),
         (MadeHost("other", facts={"profile": "full"}), "another profile"),
         (MadeHost("other", began="2019-01-01T00:00:00+00:00"), "before the plan was made"),
-        (MadeHost("other", began="2099-01-01T00:00:00+00:00"), "in a time to come"),
+        (MadeHost("other", began="2099-01-01T00:00:00+00:00"), "still to come"),
     ],
 )
 def test_a_record_of_something_else_is_left_out(tmp_path: Path, host: MadeHost, said: str) -> None:
