@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stackproof.triage import logs, reports, scan
-from stackproof.triage.probes import Probe, compiled
 from stackproof.triage.reports import Report
 from stackproof.triage.scan import Evidence
+from stackproof.triage.search import Probe, compiled
 
 TRACEBACK = """\
 Traceback (most recent call last):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stackproof.triage.incidents import Diagnosis
+from stackproof.triage.causes import Diagnosis
 from stackproof.triage.rules import CONSEQUENCE
 
 from .making import TRACEBACK, folder_report, report

@@ -69,14 +69,14 @@ ASKED_AND_OTHERWISE = {
 @pytest.mark.parametrize("name", ASKED_AND_OTHERWISE)
 def test_what_was_asked_for_and_is_otherwise(tmp_path: Path, name: str) -> None:
     (row,) = facts.differing(report(tmp_path, "".join(ASKED_AND_OTHERWISE[name])).evidence)
-    assert (row.name, row.asked, row.in_effect) == ("CCL_WORKER_COUNT", "2", "4")
-    assert (row.asked_at.place.line, row.in_effect_at.place.line) == (1, 2)
+    assert row.title == "CCL_WORKER_COUNT=2 was asked for, 4 is in effect"
+    assert (row.asked.place.line, row.shown.place.line) == (1, 2)
 
 
 def test_protocol_that_a_plug_in_forces(tmp_path: Path) -> None:
     text = "export NCCL_PROTO=LL128\nh:1:1 [0] NCCL INFO NCCL_PROTO set by environment to simple\n"
     (row,) = facts.differing(report(tmp_path, text).evidence)
-    assert (row.asked, row.in_effect) == ("LL128", "simple")
+    assert row.title == "NCCL_PROTO=LL128 was asked for, simple is in effect"
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ CONFLICTS = {
 def test_contradictions_are_findings(tmp_path: Path, name: str) -> None:
     asked, shown = CONFLICTS[name]
     found = report(tmp_path, asked + shown)
-    assert [row.rule.id for row in facts.conflicts(found.evidence)] == [name]
+    assert [row.id for row in facts.conflicts(found.evidence)] == [name]
     assert not found.clean
     for half in (asked, shown):
         assert report(tmp_path, half + "step\n").conflicts == ()

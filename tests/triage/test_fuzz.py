@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.triage import logs, prose, reports
+from stackproof.triage import lines, logs, reports
 from stackproof.triage.reports import Answered
 from tools import triage_score
 from tools.triage_score import Specimen
@@ -78,7 +78,7 @@ def _offends(specimen: Specimen, damage: Callable[[str, random.Random], str], fo
     for _ in range(_ROUNDS):
         damaged = damage(text, draw).encode()
         path.write_bytes(damaged)
-        if prose.read(text.encode()) and not prose.read(damaged):
+        if lines.document(text.encode()) and not lines.document(damaged):
             continue
         if reports.report(logs.named([path])).verdict not in (before, Answered.CANNOT_SAY):
             return [specimen.name if specimen.half == triage_score.WORK else "one of the held-out half"]

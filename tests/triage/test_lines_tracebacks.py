@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stackproof.triage import lines
-from stackproof.triage.probes import Block
+from stackproof.triage.search import Block
 
 
 def follow(text: str) -> Block:

@@ -86,4 +86,4 @@ def test_unknown_expectation_is_refused_with_the_nearest(tmp_path: Path) -> None
 def test_place_is_file_and_line(tmp_path: Path) -> None:
     found = report(tmp_path, "step\n" + TRACEBACK + "ValueError: no\n")
     assert found.judgement.root is not None
-    assert found.place(found.judgement.root.first) == f"{tmp_path / 'run.log'}:2"
+    assert found.evidence.place(found.judgement.root.first) == f"{tmp_path / 'run.log'}:2"

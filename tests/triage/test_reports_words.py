@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.triage import reports
-from stackproof.triage.probes import Who
+from stackproof.triage.search import Who
 
 from .making import TRACEBACK, folder_report, report
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stackproof.triage import logs, reports, scan
-from stackproof.triage.probes import Probe, compiled
+from stackproof.triage.search import Probe, compiled
 
 from .making import TRACEBACK, evidence, probe, write
 

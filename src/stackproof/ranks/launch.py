@@ -23,7 +23,7 @@ from stackproof.record.checks import CheckHung
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.triage import explain
-from stackproof.triage.incidents import UNKNOWN
+from stackproof.triage.explain import UNKNOWN
 
 _GRACE_S = 3.0
 

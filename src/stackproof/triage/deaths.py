@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from stackproof.triage import rules
-from stackproof.triage.probes import Groups, Hit, Who
 from stackproof.triage.scan import Evidence
+from stackproof.triage.search import Groups, Hit, Who
 
 ABORTED = f"was ended by {signal.SIGABRT.name}"
 CUT = "an exception whose text the log does not hold"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from stackproof.triage import rules
 from stackproof.triage.deaths import People
-from stackproof.triage.probes import Hit, Who
 from stackproof.triage.scan import Evidence
+from stackproof.triage.search import Hit, Who
 
 _MOST_VALUES = 8
 _ASSIGNMENT = re.compile(r"""(?<![\w=/.-])([A-Z][A-Z0-9_]+)=("[^"]*"|'[^']*'|[^\s;#]+)""")
@@ -32,75 +32,67 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Discrepancy:
-    """A variable that was asked to be one thing and is another."""
+class Conflict:
+    """Something that was asked for and that the log shows not to be so; `id` is a rule's, or the name of a variable."""
 
-    name: str
-    asked: str
-    in_effect: str
-    asked_at: Hit
-    in_effect_at: Hit
+    id: str
+    title: str
+    remedy: str
+    asked: Hit
+    shown: Hit
 
 
 def shown(evidence: Evidence) -> list[Shown]:
     """Return the facts that the logs hold."""
-    found = (_shown(fact, evidence) for fact in rules.facts() if fact.role == rules.FACT)
-    return [row for row in found if row]
+    rows = []
+    for fact in rules.facts(rules.FACT):
+        hits = evidence.tally(fact.probe.key).kept
+        values = Counter(" ".join(hit.groups.get("value", "").split()).rstrip(".,;") for hit in hits)
+        if hits and len(values) >= fact.least:
+            rows.append(Shown(fact.name, fact.group, tuple(list(values.items())[:_MOST_VALUES]), fact.odd, hits[0]))
+    return rows
 
 
-def _shown(fact: rules.Fact, evidence: Evidence) -> Shown | None:
-    tally = evidence.tally(fact.probe.key)
-    if not tally.kept:
-        return None
-    values = Counter(" ".join(hit.groups.get("value", "").split()).rstrip(".,;") for hit in tally.kept)
-    if len(values) < fact.least:
-        return None
-    return Shown(fact.name, fact.group, tuple(list(values.items())[:_MOST_VALUES]), fact.odd, tally.kept[0])
-
-
-def differing(evidence: Evidence) -> list[Discrepancy]:
+def differing(evidence: Evidence) -> list[Conflict]:
     """Return the variables that somebody set and that the libraries report to be otherwise, for the same rank.
 
     A setting of a script counts for all ranks, and the last one counts.
     """
     people = People(evidence)
     asked, in_effect = _asked(evidence, people), _in_effect(evidence, people)
-    found = []
+    conflicts = []
     for name in sorted(asked):
         for who, (value, at) in asked[name].items():
             reported = in_effect.get(name, {})
             own = {who: reported[who]} if who in reported else reported if who[0] != "rank" else {}
             for other, hit in list(own.values())[:1]:
                 if _plain(other) != _plain(value):
-                    found.append(Discrepancy(name, value, other, at, hit))
-    return found
+                    title = f"{name}={value} was asked for, {other} is in effect"
+                    conflicts.append(Conflict(name, title, "", at, hit))
+    return conflicts
 
 
 Values = dict[str, dict[Who, tuple[str, Hit]]]
 
 
 def _asked(evidence: Evidence, people: People) -> Values:
-    found: Values = {}
-    for fact in rules.facts():
-        for hit in evidence.tally(fact.probe.key).kept if fact.role == rules.ASKED else ():
+    values: Values = {}
+    for fact in rules.facts(rules.ASKED):
+        for hit in evidence.tally(fact.probe.key).kept:
             for name, value in [*_ASSIGNMENT.findall(hit.text), *_GENV.findall(hit.text)]:
                 if "$" not in value:
-                    found.setdefault(name, {})[people.who(hit)] = (value.strip("\"'"), hit)
-    return found
+                    values.setdefault(name, {})[people.who(hit)] = (value.strip("\"'"), hit)
+    return values
 
 
 def _in_effect(evidence: Evidence, people: People) -> Values:
-    found: Values = {}
-    for fact in rules.facts():
-        for hit in evidence.tally(fact.probe.key).kept if fact.role == rules.IN_EFFECT else ():
+    values: Values = {}
+    for fact in rules.facts(rules.IN_EFFECT):
+        for hit in evidence.tally(fact.probe.key).kept:
             value = hit.groups.get("value", "").strip()
             if value not in _NO_VALUE and "name" in hit.groups:
-                found.setdefault(hit.groups["name"], {})[people.who(hit)] = (value, hit)
-    return found
-
-
-def _goes_on(shown: Hit, asked: Hit) -> bool:
-    return shown.place.source == asked.place.source and shown.place.line + 1 == asked.place.line
+                values.setdefault(hit.groups["name"], {})[people.who(hit)] = (value, hit)
+    return values
 
 
 def _plain(value: str) -> str:
@@ -149,15 +141,6 @@ class Answer:
         return f"yes: {self.expectation.title}"
 
 
-@dataclass(frozen=True)
-class Conflict:
-    """Something that was asked for and that the log shows not to be so."""
-
-    rule: rules.Contradiction
-    asked: Hit
-    shown: Hit
-
-
 def answer(name: str, evidence: Evidence) -> Answer:
     """Return what the logs say of a claim, by its name in `expectations.toml`."""
     expectation = rules.expectations()[name]
@@ -184,12 +167,13 @@ def _lines(signs: Sequence[rules.Sign], evidence: Evidence) -> tuple[tuple[Hit, 
 
 
 def conflicts(evidence: Evidence) -> list[Conflict]:
-    """Return what was asked for and is not so."""
-    found = []
+    """Return what was asked for and is not so; a line right after one that shows the opposite asks for nothing."""
+    conflicts = []
     for rule in rules.contradictions():
-        asked = [hit for hit in evidence.tally(rule.asked.key).kept if not _HINT.search(hit.text)]
         shown = evidence.tally(rule.shown.key).kept
-        asked = [hit for hit in asked if not any(_goes_on(other, hit) for other in shown)]
+        after = {(hit.place.source, hit.place.line + 1) for hit in shown}
+        asked = [hit for hit in evidence.tally(rule.asked.key).kept if not _HINT.search(hit.text)]
+        asked = [hit for hit in asked if (hit.place.source, hit.place.line) not in after]
         if asked and shown:
-            found.append(Conflict(rule, asked[0], shown[0]))
-    return found
+            conflicts.append(Conflict(rule.id, rule.title, f"{rule.remedy} ({rule.link})", asked[0], shown[0]))
+    return conflicts

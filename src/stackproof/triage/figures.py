@@ -13,8 +13,8 @@ from statistics import median
 
 from stackproof.base.toml import Table
 from stackproof.triage import rules
-from stackproof.triage.probes import Hit, Probe, Who
 from stackproof.triage.scan import Evidence
+from stackproof.triage.search import Hit, Probe, Who
 
 _SAG = 1.25
 _SETTLED = 1.1
@@ -202,7 +202,9 @@ class TrainerLine(rules.Searched):
 
 
 @dataclass(frozen=True)
-class _File:
+class Lines:
+    """What trainers print; bars whose descriptions begin as `aside` says count no steps of the training."""
+
     aside: tuple[str, ...]
     line: tuple[TrainerLine, ...]
 
@@ -225,7 +227,6 @@ class Training:
     words: dict[str, str] = field(default_factory=dict)
     series: Series = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
-    first: Hit | None = None
 
     def get(self, name: str) -> float | None:
         """Return a figure, if the log holds it."""
@@ -276,37 +277,26 @@ class Training:
 
 
 @cache
-def _file() -> _File:
-    return Table.load(rules.FOLDER / "training.toml").row(_File)
-
-
-def lines() -> tuple[TrainerLine, ...]:
-    """Return the kinds of lines of `data/triage/training.toml`."""
-    return _file().line
-
-
-def aside() -> tuple[str, ...]:
-    """Return how the descriptions of bars begin that count no steps of the training."""
-    return _file().aside
+def table() -> Lines:
+    """Return the rows of `data/triage/training.toml`."""
+    return Table.load(rules.FOLDER / "training.toml").row(Lines)
 
 
 def read(evidence: Evidence) -> Training | None:
     """Return the training that the logs are of; where several ranks print it, the first to print most speaks for all."""
-    found = Training(())
+    training = Training(())
     bars: list[Hit] = []
-    trainers: dict[str, Hit] = {}
-    for line in lines():
+    for line in table().line:
         for hit in _speaker(evidence.tally(line.probe.key).kept):
-            if "elapsed" in hit.groups:
-                bars += [hit] if not hit.text.lstrip("\r ").startswith(aside()) else []
-                continue
-            trainers.setdefault(line.trainer, hit)
-            _take(found, line, hit)
-    if not trainers:
+            if "elapsed" not in hit.groups:
+                training.trainers = tuple(dict.fromkeys((*training.trainers, line.trainer)))
+                _take(training, line, hit)
+            elif not hit.text.lstrip("\r ").startswith(table().aside):
+                bars.append(hit)
+    if not training.trainers:
         return None
-    found.trainers, found.first = tuple(trainers), min(trainers.values(), key=lambda hit: hit.place)
-    found.progress = _main_loop(bars, found.get("total_steps"))
-    return found
+    training.progress = _main_loop(bars, training.get("total_steps"))
+    return training
 
 
 def _speaker(hits: list[Hit]) -> Iterator[Hit]:
@@ -317,17 +307,17 @@ def _speaker(hits: list[Hit]) -> Iterator[Hit]:
     yield from sorted((hit for hit in hits if hit.who == chosen[tuple(hit.groups)]), key=lambda hit: hit.place)
 
 
-def _take(found: Training, line: TrainerLine, hit: Hit) -> None:
+def _take(training: Training, line: TrainerLine, hit: Hit) -> None:
     named = dict(_PAIR.findall(hit.text)) if line.pairs else hit.groups
     for name, text in named.items():
         if name in _WORDS:
-            found.words[name] = text
+            training.words[name] = text
         elif (value := number(text)) is None:
             continue
         elif line.series:
-            found.series.setdefault(name, []).append(value)
+            training.series.setdefault(name, []).append(value)
         else:
-            found.figures[name] = value
+            training.figures[name] = value
 
 
 def number(text: str) -> float | None:
@@ -344,7 +334,9 @@ def number(text: str) -> float | None:
 
 
 def _main_loop(bars: list[Hit], total: float | None) -> list[Progress]:
-    states = [_state(hit) for hit in bars]
+    states = [
+        Progress(int(hit.groups["step"]), int(hit.groups["of"]), number(hit.groups["elapsed"]) or 0.0) for hit in bars
+    ]
     counts = Counter(state.of for state in states)
     if not counts:
         return []
@@ -354,7 +346,3 @@ def _main_loop(bars: list[Hit], total: float | None) -> list[Progress]:
         if state.of == wanted and state.elapsed >= 0:
             by_step.setdefault(state.step, state)
     return [by_step[step] for step in sorted(by_step)]
-
-
-def _state(hit: Hit) -> Progress:
-    return Progress(int(hit.groups["step"]), int(hit.groups["of"]), number(hit.groups["elapsed"]) or 0.0)

@@ -12,14 +12,14 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.record import writer
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.triage import facts, figures, rules
-from stackproof.triage.causes import judge
-from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Discrepancy, Shown
+from stackproof.triage.causes import Diagnosis, Incident, judge
+from stackproof.triage.explain import UNKNOWN
+from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Shown
 from stackproof.triage.figures import Oddity, Training
-from stackproof.triage.incidents import UNKNOWN, Diagnosis, Incident
 from stackproof.triage.logs import Run
-from stackproof.triage.probes import Hit, Probe, Who
 from stackproof.triage.rules import CONSEQUENCE
 from stackproof.triage.scan import Evidence, scan
+from stackproof.triage.search import Hit, Probe, Who
 
 
 class Answered(IntEnum):
@@ -40,7 +40,6 @@ class Report:
     evidence: Evidence
     judgement: Diagnosis
     shown: tuple[Shown, ...]
-    settings: tuple[Discrepancy, ...]
     conflicts: tuple[Conflict, ...]
     answers: tuple[Answer, ...]
     training: Training | None
@@ -54,7 +53,7 @@ class Report:
     @property
     def verdict(self) -> Answered:
         """One of three answers; "clean" needs a line that shows it."""
-        wrong = self.judgement.root or self.wrong or self.conflicts or self.settings
+        wrong = self.judgement.root or self.wrong or self.conflicts
         if wrong or not all(answer.holds for answer in self.answers):
             return Answered.FAULTY
         damaged = any(file.damage for file in self.evidence.files)
@@ -65,23 +64,12 @@ class Report:
         """Whether it is shown that nothing is wrong."""
         return self.verdict is Answered.CLEAN
 
-    def place(self, hit: Hit) -> str:
-        """File and line of a hit."""
-        return self.evidence.place(hit)
-
 
 @cache
 def probes() -> tuple[Probe, ...]:
     """Return everything that is looked for."""
-    return tuple(_probes())
-
-
-def _probes() -> Iterator[Probe]:
-    for row in rules.load_all():
-        yield row.probe
-        yield from row.conditions
-    yield from rules.probes()
-    yield from (line.probe for line in figures.lines())
+    signatures = (probe for row in rules.load_all() for probe in (row.probe, *row.conditions))
+    return (*signatures, *rules.probes(), *(line.probe for line in figures.table().line))
 
 
 def report(run: Run, expected: Sequence[str] = ()) -> Report:
@@ -92,28 +80,23 @@ def report(run: Run, expected: Sequence[str] = ()) -> Report:
     """
     check_expectations(expected)
     evidence = scan(run.sources, probes())
-    _check_readable(evidence)
-    found = figures.read(evidence)
-    return Report(
-        name=run.name,
-        evidence=evidence,
-        judgement=judge(evidence),
-        shown=tuple(facts.shown(evidence)),
-        settings=tuple(facts.differing(evidence)),
-        conflicts=tuple(facts.conflicts(evidence)),
-        answers=tuple(facts.answer(name, evidence) for name in expected),
-        training=found,
-        oddities=tuple(figures.oddities(found)) if found else (),
-    )
-
-
-def _check_readable(evidence: Evidence) -> None:
     names = ", ".join(file.name for file in evidence.files[:3])
     if not any(file.bytes for file in evidence.files):
         damage = next((file.damage for file in evidence.files if file.damage), "is empty")
         raise Refusal(f"{names}: {damage}, so nothing can be said of it; name the log of a run")
     if not evidence.tallies and not any(file.text for file in evidence.files):
         raise Refusal(f"{names}: is not text in UTF-8, so nothing can be said of it; name the log of a run")
+    trained = figures.read(evidence)
+    return Report(
+        name=run.name,
+        evidence=evidence,
+        judgement=judge(evidence),
+        shown=tuple(facts.shown(evidence)),
+        conflicts=(*facts.conflicts(evidence), *facts.differing(evidence)),
+        answers=tuple(facts.answer(name, evidence) for name in expected),
+        training=trained,
+        oddities=tuple(figures.oddities(trained)) if trained else (),
+    )
 
 
 def check_expectations(names: Iterable[str]) -> None:
@@ -151,34 +134,28 @@ def _ranges(numbers: list[int]) -> str:
 
 def place(report: Report, hit: Hit) -> str:
     """Return where a line stands: its number, with the file where the run has several."""
-    return report.place(hit) if len(report.evidence.files) > 1 else f"line {hit.place.line}"
+    return report.evidence.place(hit) if len(report.evidence.files) > 1 else f"line {hit.place.line}"
 
 
 def headline(report: Report) -> tuple[str, str]:
     """Return the first line of a report: a word that is the verdict, and the sentence for it."""
     judgement = report.judgement
     if judgement.root:
-        return _root(judgement.root)
+        who = people(judgement.root.who)
+        title = f"{who}: {judgement.root.title}" if who else judgement.root.title
+        if judgement.root.kind == CONSEQUENCE:
+            return "ONLY A CONSEQUENCE", f"{title}; what failed first is not in this log"
+        return "ROOT CAUSE", title if judgement.root.signature else f"{title} ({UNKNOWN})"
     if report.wrong:
         return "WRONG", report.wrong[0].sentence
     if report.conflicts:
-        return "CONTRADICTION", report.conflicts[0].rule.title
-    if report.settings:
-        row = report.settings[0]
-        return "CONTRADICTION", f"{row.name}={row.asked} was asked for, {row.in_effect} is in effect"
+        return "CONTRADICTION", report.conflicts[0].title
     refuted = [answer for answer in report.answers if not answer.holds]
     if refuted:
         return "NOT HELD", f"{refuted[0].expectation.name}: {refuted[0].sentence}"
-    return _unharmed(report)
-
-
-def _unharmed(report: Report) -> tuple[str, str]:
     lines = f"{sum(file.lines for file in report.evidence.files)} lines of {len(report.evidence.files)} file(s)"
-    if report.clean and report.judgement.end:
-        return (
-            "CLEAN",
-            f"it ended well ({place(report, report.judgement.end)}: {report.judgement.end.text.strip()}); {lines}",
-        )
+    if report.clean and (end := judgement.end):
+        return "CLEAN", f"it ended well ({place(report, end)}: {end.text.strip()}); {lines}"
     if report.clean:
         return "HELD", f"{', '.join(answer.expectation.name for answer in report.answers)}; no failure in {lines}"
     damage = next((f"; {file.name} {file.damage}" for file in report.evidence.files if file.damage), "")
@@ -186,25 +163,14 @@ def _unharmed(report: Report) -> tuple[str, str]:
     return "CANNOT SAY", f"no failure, and no sign of a good end, in {lines}{damage}; it ends with: {last}"
 
 
-def _root(root: Incident) -> tuple[str, str]:
-    who = people(root.who)
-    at = f"{who}: " if who else ""
-    if root.kind == CONSEQUENCE:
-        return "ONLY A CONSEQUENCE", f"{at}{root.title}; what failed first is not in this log"
-    if not root.signature:
-        return "ROOT CAUSE", f"{at}{root.title} ({UNKNOWN})"
-    return "ROOT CAUSE", f"{at}{root.title}"
-
-
 def confidence(root: Incident, judgement: Diagnosis) -> str:
     """Return how sure the root cause is, and what limits that."""
-    word = root.certainty or "unknown: no signature fits"
     doubt = "" if judgement.ordered else "; the logs do not show which rank failed first"
-    return f"{word}{doubt}"
+    return f"{root.certainty or 'unknown: no signature fits'}{doubt}"
 
 
 def sentence(report: Report) -> str | None:
-    """Return the root cause in one sentence with cause, remedy and link; None if the logs hold no failure."""
+    """Return the root cause as one sentence with cause, remedy and link; None if the logs hold no failure."""
     root = report.judgement.root
     if root is None:
         return report.wrong[0].sentence if report.wrong else None
@@ -239,9 +205,6 @@ def training(found: Training) -> str:
     return f"{', '.join(part for part in parts if part)} ({', '.join(found.trainers)})"
 
 
-_NOTE = "read from a log, measured by {}; not verified"
-
-
 def record(reports: Sequence[Report], stack: str) -> Record:
     """Return one record for all reports; it validates like any other and names the logs."""
     found = writer.begin("triage", stack, _provenance(reports))
@@ -261,11 +224,8 @@ def _checks(report: Report, prefix: str) -> Iterator[Check]:
         yield Check(f"{prefix}::root-cause", Verdict.INCONCLUSIVE, reason, 0.0, numbers)
     else:
         yield _check(f"{prefix}::root-cause", failure is None, reason, numbers)
-    asked = [row.rule.title for row in report.conflicts]
-    asked += [f"{row.name}={row.asked} was asked for, {row.in_effect} is in effect" for row in report.settings]
-    yield _check(
-        f"{prefix}::asked-is-in-effect", not asked, "; ".join(asked) or "nothing contradicts what was asked for"
-    )
+    asked = "; ".join(row.title for row in report.conflicts)
+    yield _check(f"{prefix}::asked-is-in-effect", not asked, asked or "nothing contradicts what was asked for")
     if report.training:
         odd = "; ".join(oddity.sentence for oddity in report.oddities)
         yield _check(f"{prefix}::training", not report.wrong, odd or training(report.training))
@@ -286,7 +246,7 @@ def _figures(report: Report) -> dict[str, Figure]:
         found |= {
             "signature": root.signature or UNKNOWN,
             "who": people(root.who),
-            "place": report.place(root.first),
+            "place": report.evidence.place(root.first),
             "line": root.first.text[:1000],
             "certainty": root.certainty,
             "collective": judgement.collective,
@@ -314,23 +274,15 @@ def _measurements(report: Report) -> Iterator[Measurement]:
     training = report.training
     if training is None:
         return
-    for metric, unit, rate in (
-        ("training", "s/sample", training.samples_per_second),
-        ("training", "s/iteration", training.steps_per_second),
-    ):
-        if rate:
-            yield _measurement(report, training, metric, unit, 1 / rate)
+    workload, dtype = training.words.get("model", "") or report.name, training.words.get("dtype", "")
+    note = f"read from a log, measured by {', '.join(training.trainers)}; not verified"
+    samples, steps = training.samples_per_second, training.steps_per_second
     for metric, unit, value in (
+        ("training", "s/sample", 1 / samples if samples else None),
+        ("training", "s/iteration", 1 / steps if steps else None),
         ("mean loss", "1", training.get("train_loss")),
         ("device memory", "GB", training.memory_gb),
         ("trainable parameters", "1", training.get("trainable")),
     ):
         if value is not None:
-            yield _measurement(report, training, metric, unit, value)
-
-
-def _measurement(report: Report, training: Training, metric: str, unit: str, value: float) -> Measurement:
-    workload = training.words.get("model", "") or report.name
-    note = _NOTE.format(", ".join(training.trainers))
-    dtype = training.words.get("dtype", "")
-    return Measurement(workload, "full", dtype, training.world_size or 1, metric, unit, value, [value], note)
+            yield Measurement(workload, "full", dtype, training.world_size or 1, metric, unit, value, [value], note)

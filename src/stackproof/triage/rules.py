@@ -13,8 +13,7 @@ from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import PLACE, Key, OneOf, Parsed, Table, Wrong
 from stackproof.triage import search
-from stackproof.triage.probes import COUNTED, KEPT, Probe, compiled
-from stackproof.triage.search import SHORTEST
+from stackproof.triage.search import COUNTED, KEPT, SHORTEST, Probe, compiled
 
 SIGNATURES = DATA / "signatures"
 FAULT, CONSEQUENCE, NOISE = KINDS = ("fault", "consequence", "noise")
@@ -28,20 +27,15 @@ START, COUNTER, HANDLED = ("start", "counter", "handled")
 ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, ALIVE, FINISHED, CLAIMED, IGNORED, START, COUNTER, HANDLED)
 ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact", "collective")
 YES, NO = ANSWERS = ("yes", "no")
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_LINK = re.compile(r"https?://\S+")
 
 
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError(f"is {text!r}; it must be words in lower case joined by -, such as 'nccl-duplicate-gpu'")
-    return text
+def _fits(pattern: str, form: str) -> Parsed:
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"is {text!r}; it must be {form}")
+        return text
 
-
-def _link(text: str) -> str:
-    if not _LINK.fullmatch(text):
-        raise ValueError(f"is {text!r}; it must be an address such as 'https://github.com/...'")
-    return text
+    return Parsed(parse)
 
 
 def _sentence(text: str) -> str:
@@ -74,6 +68,8 @@ def _wrapper(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?:\w+\.)*(?:{_pattern(pattern)})")
 
 
+Name = Annotated[str, _fits(r"[a-z0-9]+(-[a-z0-9]+)*", "words in lower case joined by -, such as 'nccl-duplicate-gpu'")]
+Link = Annotated[str, _fits(r"https?://\S+", "an address such as 'https://github.com/...'")]
 Sentence = Annotated[str, Parsed(_sentence)]
 Text = Annotated[str, Parsed(_text)]
 Pattern = Annotated[str, Parsed(_pattern)]
@@ -92,7 +88,7 @@ class Signature:
     row speaks only where no other fits.
     """
 
-    id: Annotated[str, Parsed(_name)]
+    id: Name
     kind: Annotated[str, OneOf(KINDS)] = FAULT
     title: Sentence
     patterns: tuple[FoundByText, ...]
@@ -100,7 +96,7 @@ class Signature:
     absent: tuple[FoundByText, ...] = ()
     cause: Sentence
     remedy: Sentence
-    link: Annotated[str, Parsed(_link)]
+    link: Link
     versions: str = ""
     requirement: str = ""
     certainty: Annotated[str, OneOf(CERTAINTIES)] = CERTAIN
@@ -161,21 +157,16 @@ class Searched:
     texts: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.texts:
-            for pattern in self.patterns:
-                _require_text("patterns", pattern)
+        for pattern in () if self.texts else self.patterns:
+            try:
+                _found_by_text(pattern)
+            except ValueError as error:
+                raise Wrong("patterns", str(error)) from error
 
     def looked_for(self, **more: Any) -> Probe:
         """Return the probe of the row."""
         texts = tuple(text.encode() for text in self.texts) or _fixed(self.patterns)
         return Probe(self.place, texts, compiled(self.patterns), **more)
-
-
-def _require_text(key: str, pattern: str) -> None:
-    try:
-        _found_by_text(pattern)
-    except ValueError as error:
-        raise Wrong(key, str(error)) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,11 +283,6 @@ class _Endings:
 
 
 @dataclass(frozen=True)
-class _Facts:
-    fact: tuple[Fact, ...]
-
-
-@dataclass(frozen=True)
 class _Expectations:
     expectation: tuple[Expectation, ...]
     contradiction: tuple[Contradiction, ...]
@@ -312,15 +298,16 @@ def _expectations() -> _Expectations:
     return Table.load(FOLDER / "expectations.toml").row(_Expectations)
 
 
-def endings() -> tuple[Ending, ...]:
-    """Return how processes end."""
-    return _endings().ending
+@cache
+def endings(*roles: str) -> tuple[Ending, ...]:
+    """Return how processes end, all rows or those of some roles."""
+    return tuple(row for row in _endings().ending if not roles or row.role in roles)
 
 
 @cache
 def words() -> dict[str, str]:
     """Return which signal is meant by the words of shells and launchers."""
-    return {word: name for name, said in _endings().words.items() for word in said}
+    return {word: name for name, used in _endings().words.items() for word in used}
 
 
 def wrappers() -> tuple[re.Pattern[str], ...]:
@@ -329,9 +316,12 @@ def wrappers() -> tuple[re.Pattern[str], ...]:
 
 
 @cache
-def facts() -> tuple[Fact, ...]:
-    """Return what versions, topology and settings look like."""
-    return Table.load(FOLDER / "facts.toml").row(_Facts).fact
+def facts(*roles: str) -> tuple[Fact, ...]:
+    """Return what versions, topology and settings look like, all rows or those of some roles."""
+    if roles:
+        return tuple(row for row in facts() if row.role in roles)
+    with Table.load(FOLDER / "facts.toml") as table:
+        return tuple(table.rows("fact", Fact))
 
 
 @cache

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from stackproof.triage import lines, prose
+from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Window, windows
-from stackproof.triage.probes import Block, Hit, Position, Probe, Tally, Who
-from stackproof.triage.search import SHAPE, Found, Plan, Shapes
+from stackproof.triage.search import SHAPE, Block, Found, Hit, Plan, Position, Probe, Shapes, Tally, Who
 
 _REPLAN = 64  # windows after which the plan is made anew, because logs change
 _BLOCK_LINES = 2000
@@ -126,7 +125,7 @@ class _Reader:
         self.shapes = plans.shapes
         self.held: dict[str, tuple[Probe, deque[_Spot]]] = {}
         """The last lines for those probes that need no more than some."""
-        self.document: prose.Document | None = None
+        self.document: lines.Document | None = None
         evidence.files.append(self.file)
 
     def read(self) -> None:
@@ -143,7 +142,9 @@ class _Reader:
                         self.shapes = Shapes(self.plan, window.data)
                 if not count:
                     self.file.text = _is_text(window.data)
-                    self.document = prose.read(window.data) if window.last or len(window.data) < prose.LARGEST else None
+                    self.document = (
+                        lines.document(window.data) if window.last or len(window.data) < lines.LARGEST else None
+                    )
                 self._read_window(window)
                 self.file.bytes += window.end - window.start
                 if window.last:
@@ -247,7 +248,7 @@ class _Reader:
         if not (found := probe.match(text)):
             self._pass(probe)
             return False
-        mentioned = self._only_mentioned(probe, spot, found.start()) or prose.quotes(text, found.start())
+        mentioned = self._only_mentioned(probe, spot, found.start()) or lines.quotes(text, found.start())
         book = self.evidence.mentioned if mentioned else self.evidence.tallies
         tally = book.setdefault(probe.key, Tally())
         who = self._who(line)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.triage import prose
+from stackproof.triage import lines
 from stackproof.triage.reports import Answered
 
 from .making import report
@@ -42,7 +42,7 @@ RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB t
 def test_sentences_and_recipes_are_only_mentioned(tmp_path: Path) -> None:
     found = report(tmp_path, NOTES + "h:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct\n")
     assert found.verdict is Answered.CANNOT_SAY
-    assert (found.judgement.root, found.conflicts, found.settings) == (None, (), ())
+    assert (found.judgement.root, found.conflicts) == (None, ())
     assert "cuda-out-of-memory" in found.evidence.mentioned
 
 
@@ -53,15 +53,15 @@ def test_what_a_program_printed_is_evidence(tmp_path: Path) -> None:
 
 
 def test_a_log_is_no_document(tmp_path: Path) -> None:
-    assert prose.read(WORDY.encode()) is None
+    assert lines.document(WORDY.encode()) is None
     root = report(tmp_path, WORDY).judgement.root
     assert root
     assert root.signature == "cuda-out-of-memory"
 
 
 def test_long_texts_are_logs() -> None:
-    assert prose.read(NOTES.encode())
-    assert prose.read(NOTES.encode() * 2000) is None
+    assert lines.document(NOTES.encode())
+    assert lines.document(NOTES.encode() * 2000) is None
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_long_texts_are_logs() -> None:
     ],
 )
 def test_prose_is_plain_words(line: str, is_prose: bool) -> None:
-    assert prose.is_prose(line) is is_prose
+    assert lines.is_prose(line) is is_prose
 
 
 def test_advice_of_a_library_is_no_request(tmp_path: Path) -> None:
     hint = "2024:08:14-11:08:27:(1) |CCL_WARN| did not find MPI-launcher specific variables, switch to ATL/OFI, to force enable ATL/MPI "
     found = report(tmp_path, f"step 1\n{hint}set CCL_ATL_TRANSPORT=mpi\nstep 2\n")
-    assert (found.conflicts, found.settings) == ((), ())
+    assert found.conflicts == ()
     asked = report(tmp_path, f"export CCL_ATL_TRANSPORT=mpi\n{hint}set CCL_ATL_TRANSPORT=mpi\n")
     assert asked.conflicts

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from stackproof.triage import logs, reports, terminal
+from stackproof.triage import logs, reports, verb
 from stackproof.triage.reports import Report
 from tools import triage_corpus
 
@@ -19,7 +19,7 @@ from .making import TRACEBACK, report, write
 def shown(*found: Report, width: int = 150) -> str:
     """Return what is printed."""
     stream = io.StringIO()
-    terminal.show(found, Console(file=stream, width=width, highlight=False))
+    verb.show(found, Console(file=stream, width=width, highlight=False))
     return stream.getvalue()
 
 
@@ -78,5 +78,5 @@ def test_any_text_is_shown_on_its_line(tmp_path: Path, text: str) -> None:
 
 
 def test_long_line_is_cut() -> None:
-    assert terminal.safe("a" * 999) == "a" * 239 + "\u2026"
-    assert terminal.safe("a\nb\tc") == "a / b c"
+    assert verb.safe("a" * 999) == "a" * 239 + "\u2026"
+    assert verb.safe("a\nb\tc") == "a / b c"
