@@ -16,7 +16,7 @@ from stackproof.extras.fleet import answers, plan, rules, sweep
 from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.stack import stacks
 
-from .making import KERNELS, MadeHost, edit, fleet, of, record
+from .making import ALL, KERNELS, MadeHost, edit, fleet, of, record
 
 
 def place(folder: Path, host: str) -> Path:
@@ -28,7 +28,7 @@ def place(folder: Path, host: str) -> Path:
 def wrote(folder: Path, host: str, text: str) -> str:
     """Write what a host left, and return why it is not believed."""
     place(folder, host).write_text(text, encoding="utf-8")
-    found = answers.gather(folder)
+    found = answers.gather(folder, ALL)
     assert host not in found.hosts
     return found.refused[host]
 
@@ -48,14 +48,14 @@ def test_a_record_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
 def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
     with place(tmp_path, "huge").open("wb") as stream:
         stream.truncate((rules.load().limits.mib << 20) + 1)
-    assert "larger than 4 MiB" in answers.gather(tmp_path).refused["huge"]
+    assert "larger than 4 MiB" in answers.gather(tmp_path, ALL).refused["huge"]
 
 
 def test_links_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(place(tmp_path, "pipe"))
     place(tmp_path, "folder").mkdir()
     place(tmp_path, "link").symlink_to("/etc/passwd")
-    found = answers.gather(tmp_path)
+    found = answers.gather(tmp_path, ALL)
     assert set(found.refused) == {"pipe", "folder", "link"} and "is a link" in found.refused["link"]
 
 
@@ -68,7 +68,7 @@ def test_a_hostile_name_is_no_host(name: str) -> None:
 
 def test_a_file_of_a_hostile_name_is_told_cleanly(tmp_path: Path) -> None:
     place(tmp_path, "\x1b[31m$(id)").write_text("{}", encoding="utf-8")
-    (said,) = answers.gather(tmp_path).refused.values()
+    (said,) = answers.gather(tmp_path, ALL).refused.values()
     assert "\x1b" not in said and "named after no host" in said
 
 
@@ -81,7 +81,7 @@ def test_one_bad_record_costs_its_own_host(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="fleet plan"):
-        answers.gather(tmp_path / "nowhere")
+        answers.gather(tmp_path / "nowhere", ALL)
 
 
 def test_an_end_without_a_reason_is_told_as_one(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_row_of_the_replay_that_is_none_is_not_compared(tmp_path: Path, change
     edit(folder, "n01", lambda made: next(one for one in made["checks"] if one.get("group"))["figures"].update(change))
     found = sweep.judged(folder)
     assert found.counts == {HostVerdict.INCOMPLETE: 1, HostVerdict.PROVED: 5} and said in of(found, "n01").reason
-    answer = answers.gather(folder).hosts["n01"]
+    answer = answers.gather(folder, ALL).hosts["n01"]
     assert [len(card.replayed) for card in answer.cards] == [4 * len(KERNELS) - 1]
 
 

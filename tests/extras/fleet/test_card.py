@@ -161,7 +161,9 @@ def test_a_host_answers_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     taken: list[int] = []
-    made = Record("fleet", "cpu", START, 1.0, Verdict.PASSED, {"host": "n1"}, [Check("a", Verdict.PASSED, "b", 0.0)])
+    plan.make("s", "cpu", "tiny", ["n1"]).keep(tmp_path)
+    facts: dict[str, Figure] = {"host": "n1", "plan": plan.load(tmp_path).id}
+    made = Record("fleet", "cpu", START, 1.0, Verdict.PASSED, facts, [Check("a", Verdict.PASSED, "b", 0.0)])
 
     def take(_: object) -> Record:
         taken.append(1)
@@ -188,6 +190,7 @@ def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:
 
 
 def test_the_scheduler_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan.make("s", "cpu", "tiny", ["node7"]).keep(tmp_path)
     seen: list[str] = []
 
     def answered(one: card.CardOrder) -> bool:

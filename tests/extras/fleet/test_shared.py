@@ -15,7 +15,7 @@ from stackproof.extras.fleet.shared import CardTurns
 from stackproof.record import records
 from stackproof.record.records import Record
 
-from .making import MadeHost, record
+from .making import ALL, MadeHost, record
 
 MADE = record(MadeHost("n1"))
 
@@ -34,7 +34,7 @@ def keep(path: Path, said: list[str], patience_s: float = 30.0) -> Path:
 
 def test_a_record_is_written_where_all_write(tmp_path: Path) -> None:
     said: list[str] = []
-    assert answers.read(keep(tmp_path / "n1.json", said), "n1").host == "n1"
+    assert answers.read(keep(tmp_path / "n1.json", said), "n1", ALL).host == "n1"
     assert said == []
 
 
@@ -52,7 +52,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         keep(path, said)
     assert len(said) == 3
     (rescued,) = (tmp_path / "tmp").rglob("n1.json")
-    assert answers.read(rescued, "n1").host == "n1"
+    assert answers.read(rescued, "n1", ALL).host == "n1"
 
 
 def test_a_stale_folder_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

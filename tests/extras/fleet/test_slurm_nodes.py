@@ -60,7 +60,7 @@ def swept(cluster: Cluster) -> Path:
     python.chmod(0o755)
     less = ("--without", "doctor", "--without", "smoke")
     typed(cluster, "plan", folder, "--stack", "sim", "--hosts", ",".join(NODES), *less, "--profile", "tiny")
-    typed(cluster, "run", folder, "--python", python, "--wait", "60", "--at-once", "3", "--deadline-scale", "5")
+    typed(cluster, "run", folder, "--python", python, "--wait", "60", "--sbatch=--array=0-6%3", "--deadline-scale", "5")
     return folder
 
 

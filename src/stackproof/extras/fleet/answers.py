@@ -20,7 +20,7 @@ from stackproof.api.record import Check, Figure, Measurement, Record, Verdict, r
 from stackproof.api.runs import Subject, ours
 from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules
-from stackproof.extras.fleet.plan import PROFILES, RECORDS, REPLAY, STEPS, HostTasks
+from stackproof.extras.fleet.plan import RECORDS, REPLAY, STEPS, HostTasks
 
 _STARTED, _ENDED = ".started", ".json"
 _DIGEST = frozenset("0123456789abcdef")
@@ -98,8 +98,8 @@ def marker_path(folder: Path, host: str) -> Path:
     return folder / RECORDS / f"{rules.host(host)}{_STARTED}"
 
 
-def gather(folder: Path, tasks: HostTasks | None = None) -> FleetAnswers:
-    """Read what hosts have left below the folder of a sweep; `tasks`: of its plan, else all of the profile that each record names.
+def gather(folder: Path, tasks: HostTasks) -> FleetAnswers:
+    """Read what hosts have left below the folder of a sweep; `tasks`: of its plan.
 
     Raises:
         Refusal: there is no such folder, or it cannot be listed.
@@ -137,7 +137,7 @@ def _begun(folder: Path) -> Iterator[str]:
                 yield name
 
 
-def read(path: Path, host: str, tasks: HostTasks | None = None) -> HostAnswer:
+def read(path: Path, host: str, tasks: HostTasks) -> HostAnswer:
     """Read the record of a host, which must be of this one, and hold it against its tasks.
 
     Raises:
@@ -157,21 +157,7 @@ def read(path: Path, host: str, tasks: HostTasks | None = None) -> HostAnswer:
         )
     if len(record.measurements) > limits.rows * limits.cards or len(record.checks) > limits.rows * limits.cards:
         raise Refusal(f"{path}: holds more rows than {limits.cards} cards have; {again}")
-    return _answer(record, host, tasks or _own_tasks(record, path))
-
-
-def _own_tasks(record: Record, path: Path) -> HostTasks:
-    """Return what the stack and profile that a record names ask of a host, where there is no plan.
-
-    Raises:
-        Refusal: there is no such stack or profile.
-    """
-    stack, profile = record.stack, str(record.provenance.get("profile", ""))
-    for what, name, known in (("stack", stack, stacks.names()), ("profile", profile, PROFILES)):
-        if name not in known:
-            shown = plain(name, 40, lines=False)
-            raise Refusal(f"{path}: is of {what} '{shown}', which is none; let the host run again by a plan")
-    return HostTasks(stack, profile)
+    return _answer(record, host, tasks)
 
 
 def _answer(record: Record, host: str, tasks: HostTasks) -> HostAnswer:

@@ -14,19 +14,14 @@ from typing import TYPE_CHECKING
 from stackproof.api.base import Refusal, advice, files, plain, suggestion
 from stackproof.api.command import arguments, locks
 from stackproof.api.stack import stacks
-from stackproof.extras import command_outputs
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
-    from stackproof.extras.fleet.judgement import FleetJudgement
 
 _HELP = "many hosts: plan a sweep, let each host leave a record, and judge them all"
 _PROFILES = ("tiny", "full")
 _SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
 """Where a scheduler says which host this is."""
-_FORMS = {
-    "json": "one JSON object", "markdown": "a page", "prometheus": "Prometheus's text format", "picture": "the fleet as an SVG picture",
-}  # fmt: skip
 
 
 def add(verbs: Verbs) -> None:
@@ -51,8 +46,9 @@ def _add_plan(steps: Verbs) -> None:
     help_ = "a new folder on a disk that all hosts share"
     step.add_argument("folder", type=arguments.folder, metavar="FOLDER", help=help_)
     arguments.add_shared(step, "--stack", required=True)
-    step.add_argument("--hosts", metavar="LIST", help="who, as schedulers write it: 'node[01-16],login1'")
-    step.add_argument("--hosts-file", type=Path, metavar="FILE", help="who, a name a line")
+    step.add_argument(
+        "--hosts", metavar="LIST", required=True, help="who, as schedulers write it: 'node[01-16],login1'"
+    )
     step.add_argument("--profile", choices=_PROFILES, help="how much (default: tiny on a CPU, else full)")
     help_ = "leave this out on every host: doctor, smoke, a subject or a kernel of the replay; may be repeated"
     step.add_argument("--without", action="append", default=[], metavar="PART", help=help_)
@@ -64,10 +60,7 @@ def _plan(options: argparse.Namespace) -> int:
     from stackproof.extras.fleet import plan, rules
 
     stack, folder = stacks.load(options.stack), options.folder.absolute()
-    profile, hosts = options.profile or rules.usual(stack.device), plan.expanded(options.hosts or "")
-    if options.hosts_file:
-        text = files.read_bytes(options.hosts_file, "name a file with a host a line").decode("utf-8", errors="replace")
-        hosts += [name for line in text.splitlines() for name in plan.expanded(line.partition("#")[0])]
+    profile, hosts = options.profile or rules.usual(stack.device), plan.expanded(options.hosts)
     made = plan.make(folder.name, stack.name, profile, hosts, without=options.without, cards=options.cards)
     path = made.keep(folder)
     made = plan.load(folder)  # an equal one that was there stays as it is
@@ -92,22 +85,20 @@ def _add_run(steps: Verbs) -> None:
     step.add_argument("--container", default="", metavar="WORDS", help=help_)
     help_ = "an option for sbatch, such as --sbatch=--partition=gpu; may be repeated"
     arguments.add_list(step, "--sbatch", "OPTION", help_)
-    help_ = "so many hosts at the same time, where they share a file server or a fuse (default: all)"
-    step.add_argument("--at-once", type=arguments.count, default=0, metavar="N", help=help_)
     help_ = "wait for so long, cancel what then still waits for a dead host, and judge"
     step.add_argument("--wait", type=arguments.minutes, default=0.0, metavar="MINUTES", help=help_)
     arguments.add_shared(step, "--deadline-scale")
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.extras.fleet import plan, report, slurm, sweep
+    from stackproof.extras.fleet import plan, slurm
 
     folder = options.folder.absolute()
     _require_stack(options.stack, folder)
     made = plan.load(folder)
     slurm.require()
     python, scale = _python(options, made.stack), options.deadline_scale
-    terms = slurm.SlurmTerms(python, options.container, tuple(options.sbatch), scale, options.at_once)
+    terms = slurm.SlurmTerms(python, options.container, tuple(options.sbatch), scale)
     jobs = slurm.submit(made, folder, terms, _say)
     if not options.wait:
         _say(f"nothing waits for them here; at any time: {advice.step(made.stack, 'fleet', 'judge', str(folder))}")
@@ -115,20 +106,17 @@ def _run(options: argparse.Namespace) -> int:
     if not slurm.finished(jobs, options.wait, _say):
         _say("the time is over; what still waits is cancelled")
         slurm.cancel(jobs)
-    found = sweep.judged(folder)
-    sweep.keep(found, folder)
-    print(report.terminal(found, str(folder)))  # noqa: T201
-    return found.exit_code
+    return _told(folder)
 
 
 def _require_stack(named: str | None, folder: Path) -> None:
-    """Refuse a stack that is unknown, or not that of a sweep's plan; where there is no plan, records say their own."""
+    """Refuse a stack that is unknown, or not that of a sweep's plan."""
     from stackproof.extras.fleet import plan
 
     if named is None:
         return
     stack = stacks.load(named).name
-    if (folder / plan.NAME).exists() and (own := plan.load(folder).stack) != stack:
+    if (own := plan.load(folder).stack) != stack:
         why = f"the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
         raise Refusal(f"--stack {stack}: {why}")
 
@@ -164,25 +152,23 @@ def _card(options: argparse.Namespace) -> int:
     from stackproof.extras.fleet import card, plan, rules, shared
 
     folder = options.folder
-    chosen = plan.load(folder) if (folder / plan.NAME).exists() else None
-    name = options.stack or (chosen.stack if chosen else "")
-    if not name:
-        raise Refusal(f"which stack? {folder} holds no plan; add --stack with one of: {', '.join(stacks.names())}")
-    stack = stacks.load(name)
-    if chosen and chosen.stack != stack.name:
+    chosen = plan.load(folder)
+    stack = stacks.load(options.stack or chosen.stack)
+    if chosen.stack != stack.name:
         why = f"is the sweep of stack '{chosen.stack}', not of '{stack.name}'; name a folder of its own"
         raise Refusal(f"{folder}: {why}")
     host = options.host
     if host is None:
         host = next((os.environ[one] for one in _SCHEDULERS if os.environ.get(one)), "") or host_name()
     rules.host(host)
-    if chosen and host not in chosen.hosts:
+    if host not in chosen.hosts:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
     if options.locked:
         return locks.again([stack], options.given)
-    profile, without, id_ = (chosen.profile, chosen.without, chosen.id) if chosen else (_PROFILES[0], (), "")
-    order = card.CardOrder(stack, folder.absolute(), host, profile, without, options.deadline_scale, id_)
+    order = card.CardOrder(
+        stack, folder.absolute(), host, chosen.profile, chosen.without, options.deadline_scale, chosen.id
+    )
     if card.answered(order) and not options.again:
         _say(f"{host} has answered already: {order.path}; --again lets it answer anew")
         return 0
@@ -202,55 +188,23 @@ def _add_judge(steps: Verbs) -> None:
     step = arguments.add(steps, "judge", help_, _judge)
     help_ = "the folder of the sweep, in which hosts have left their records"
     step.add_argument("folder", type=Path, metavar="FOLDER", help=help_)
-    help_ = "who was to answer, besides those of the plan if there is one, such as 'node[01-16]'"
-    step.add_argument("--hosts", metavar="LIST", help=help_)
-    command_outputs.add(step, _FORMS)
-    help_ = "pseudonyms in place of hosts in all that is written, the same from sweep to sweep; no users, homes and addresses"
-    step.add_argument("--redact", action="store_true", help=help_)
-    help_ = "the key of the pseudonyms, made if it is not there (default: in our cache)"
-    step.add_argument("--key", type=Path, metavar="FILE", help=help_)
     step.add_argument("--stack", metavar="NAME", help="for which stack the session was called; records say their own")
 
 
 def _judge(options: argparse.Namespace) -> int:
-    from stackproof.extras.fleet import plan, redact, sweep
-
-    forms = command_outputs.chosen(options, _FORMS)
     if not options.folder.is_dir():
         why = f"{files.why_no_such_folder(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         raise Refusal(f"{options.folder}: {why}")
     _require_stack(options.stack, options.folder)
-    _require_apart(options, forms)
-    found, folder = sweep.judged(options.folder, options.hosts), str(options.folder)
-    if options.redact:
-        also = {*sweep.names(options.folder), *plan.expanded(options.hosts or "")}
-        found, folder = redact.redacted(found, redact.key(options.key), also), "FOLDER"
-    if problem := sweep.keep(found, options.folder):
-        print(f"stackproof: {problem.replace(str(options.folder), folder)}", file=sys.stderr)  # noqa: T201
-    texts = {path: _text(name, found, folder) for name, path in forms.items()}
-    command_outputs.write(texts, _text("terminal", found, folder))
+    return _told(options.folder)
+
+
+def _told(folder: Path) -> int:
+    """Judge a sweep, keep the judgement beside its records, and print it."""
+    from stackproof.extras.fleet import report, sweep
+
+    found = sweep.judged(folder)
+    if problem := sweep.keep(found, folder):
+        print(f"stackproof: {problem}", file=sys.stderr)  # noqa: T201
+    print(report.terminal(found, str(folder)).rstrip("\n"))  # noqa: T201
     return found.exit_code
-
-
-def _require_apart(options: argparse.Namespace, forms: dict[str, Path]) -> None:
-    """Refuse to write over what the sweep keeps, or twice into one file."""
-    from stackproof.extras.fleet import sweep
-
-    taken = {options.key.resolve(): "--key"} if options.key else {}
-    for name, path in forms.items():
-        if path in (command_outputs.STDOUT, Path(os.devnull)):
-            continue
-        if sweep.keeps(options.folder, path):
-            raise Refusal(f"--{name} {path}: is what the sweep itself keeps, and would be lost; name another file")
-        if other := taken.get(path.resolve()):
-            raise Refusal(f"--{name} {path}: is the file of {other} too; name another for one of them")
-        taken[path.resolve()] = f"--{name}"
-
-
-def _text(name: str, found: FleetJudgement, folder: str) -> str:
-    from stackproof.extras.fleet import judgement, picture, report
-
-    if name in ("terminal", "markdown"):
-        text: str = getattr(report, name)(found, folder)
-        return text
-    return {"json": judgement.as_json, "prometheus": report.prometheus, "picture": picture.svg}[name](found)

@@ -24,6 +24,7 @@ from stackproof.extras.fleet.judgement import (
     JudgedHost,
     SubjectStrip,
 )  # fmt: skip
+from stackproof.extras.fleet.plan import FleetPlan
 
 _MOST_NAMED = 4
 _LEAST_RATIO = 1e-5
@@ -46,27 +47,25 @@ class _Group:
         return [card for host in self.hosts for card in host.cards]
 
 
-def judge(
-    fleet: str, answers: FleetAnswers, expected: Sequence[str], problems: Sequence[str] = (), unplanned: str = ""
-) -> FleetJudgement:
+def judge(fleet: str, answers: FleetAnswers, plan: FleetPlan, problems: Sequence[str] = ()) -> FleetJudgement:
     """Return what is said of every host.
 
     Args:
         fleet: what the sweep is called.
         answers: what the hosts have left.
-        expected: who was to answer.
+        plan: who was to answer.
         problems: sentences that go first into the notes.
-        unplanned: why nothing says who was to answer, or what; then nobody is proved.
     """
     groups, alone = _grouped(answers.hosts.values())
-    judged = [_GroupJudge(group, unplanned) for group in groups]
+    judged = [_GroupJudge(group) for group in groups]
     hosts = {one.host: one for group in judged for one in map(group.host, group.group.hosts)}
-    hosts |= {one.host: one for one in (*alone, *_missing(answers, expected))}
+    hosts |= {one.host: one for one in (*alone, *_missing(answers, plan.hosts))}
     minutes = [host.took / 60 for host in answers.hosts.values()]
     return FleetJudgement(
         SCHEMA, fleet, datetime.now(timezone.utc).isoformat(timespec="seconds"), median(minutes) if minutes else 0.0,
         max(minutes, default=0.0), tuple(hosts[name] for name in sorted(hosts)), tuple(one.summary() for one in judged),
         (*problems, *_unpinned(answers.hosts.values()), *_software(judged), *(note for one in judged for note in one.notes())),
+        plan.stack,
     )  # fmt: skip
 
 
@@ -122,8 +121,8 @@ def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> JudgedHost
 class _GroupJudge:
     """One group as it is judged: findings by host, and why the group proves nobody in a subject or a row of the replay."""
 
-    def __init__(self, group: _Group, unplanned: str) -> None:
-        self.group, self.votes, self._unplanned = group, compare.vote(group.cards), unplanned
+    def __init__(self, group: _Group) -> None:
+        self.group, self.votes = group, compare.vote(group.cards)
         self._cards, keys = group.cards, subjects(group.cards)
         self._comparisons = len(self._cards) * max(len(keys), 1)
         self._limit = 0.0
@@ -192,7 +191,7 @@ class _GroupJudge:
         """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""
         did = {name for card in host.cards for name in (*card.replayed, *(key.name for key in card.seconds))}
         found = [f"{name}: {why}" for name, why in self._doubts.items() if name in did]
-        return f"{found[0]}{_and_more(found)}" if found else self._unplanned
+        return f"{found[0]}{_and_more(found)}" if found else ""
 
     def summary(self) -> JudgedGroup:
         """Return it as it is kept."""

@@ -182,7 +182,7 @@ def make(
     """
     named = list(dict.fromkeys(rules.host(name) for name in hosts))
     if not named:
-        raise Refusal("no host is named; write --hosts 'node[01-16]', or --hosts-file FILE with a name a line")
+        raise Refusal("no host is named; write --hosts 'node[01-16]'")
     if (bad := next((name for name in without if name not in parts()), None)) is not None:
         meant = f"{suggestion(bad, parts())}; name one of: {', '.join(parts())}"
         raise Refusal(f"--without '{plain(bad, 60)}' is nothing that hosts do{meant}")

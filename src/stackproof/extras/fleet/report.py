@@ -1,16 +1,12 @@
-"""A judged fleet for people: lines of a terminal and a page of Markdown, the gravest first; and as figures for Prometheus."""
+"""A judged fleet for people, the gravest first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from stackproof.api.base import advice, shown
 from stackproof.api.record import Heading, Part, TextLine, outline
-from stackproof.extras import exposition
-from stackproof.extras.exposition import Gauge, Labels
 from stackproof.extras.fleet.judgement import LIMITLESS, FleetJudgement, HostVerdict, JudgedGroup, JudgedHost
-from stackproof.extras.fleet.picture import card_of
 
 _MOST = 60
 _WIDE = 24
@@ -20,23 +16,11 @@ _TITLES = {
     HostVerdict.UNLIKE: "unlike, and not compared", HostVerdict.SUSPECTED: "suspected", HostVerdict.INCOMPLETE: "incomplete",
     HostVerdict.UNDECIDED: "undecided: nothing is odd, and the group cannot prove it",
 }  # fmt: skip
-_HELP = {
-    "fleet_hosts": "Hosts by what they are called.",
-    "fleet_host": "1 for what a host is called, 0 for what it is not.",
-    "fleet_ratio": "Seconds of a card over the median's of its group; above 1 is slower.",
-    "fleet_products": "Products that a group replayed.",
-    "fleet_timestamp_seconds": "When the fleet was judged.",
-}
 
 
 def terminal(found: FleetJudgement, folder: str = "FOLDER") -> str:
     """Return the lines of a terminal, the gravest first."""
     return outline.text(parts(found, folder))
-
-
-def markdown(found: FleetJudgement, folder: str = "FOLDER") -> str:
-    """Return the same as a page."""
-    return outline.markdown(parts(found, folder))
 
 
 def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[Part]:
@@ -79,7 +63,7 @@ def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Part]:
         yield TextLine(first, 1)
         yield from (TextLine(line, 2) for line in rest)
     if len(rows) > _MOST:
-        yield TextLine(f"and {len(rows) - _MOST} more, which the JSON and the page have", 1)
+        yield TextLine(f"and {len(rows) - _MOST} more, which judgement.fleet.json has", 1)
 
 
 def _host(host: JudgedHost) -> list[str]:
@@ -108,31 +92,3 @@ def _group(group: JudgedGroup) -> Iterator[Part]:
         slowest, known = max(strip.ratios, default=1.0), [ratio for ratio in strip.ratios if ratio]
         rate = f"{shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
         yield TextLine(f"{strip.subject.ljust(_WIDE)} {rate}, {len(known)} cards", 1)
-
-
-def prometheus(found: FleetJudgement) -> str:
-    """Return the same as figures for the textfile collector of a node exporter."""
-    return exposition.text(_HELP, _gauges(found))
-
-
-def _gauges(found: FleetJudgement) -> Iterator[Gauge]:
-    own = {"fleet": found.fleet}
-    yield Gauge("fleet_timestamp_seconds", own, datetime.fromisoformat(found.judged).timestamp())
-    for word in HostVerdict:
-        yield Gauge("fleet_hosts", {**own, "standing": word.value}, found.counts.get(word, 0))
-    for host in found.hosts:
-        of = {**own, "node": host.host}
-        for word in HostVerdict:
-            yield Gauge("fleet_host", {**of, "standing": word.value}, host.standing is word)
-    for group in found.groups:
-        yield from _gauges_of(group, own)
-
-
-def _gauges_of(group: JudgedGroup, own: Labels) -> Iterator[Gauge]:
-    yield Gauge("fleet_products", {**own, "group": group.name}, group.products)
-    for strip in group.strips:
-        for card, ratio in zip(group.cards, strip.ratios, strict=False):
-            if ratio:
-                node, number = card_of(card)
-                labels = {**own, "node": node, "card": number, "subject": strip.subject}
-                yield Gauge("fleet_ratio", labels, ratio)

@@ -35,8 +35,6 @@ class SlurmTerms:
     container: str = ""
     options: tuple[str, ...] = ()
     scale: float = 1.0
-    at_once: int = 0
-    """So many hosts at the same time, where they share a file server or a fuse; 0 is all."""
 
 
 def require() -> None:
@@ -75,8 +73,7 @@ def _array(plan: FleetPlan, folder: Path, terms: SlurmTerms, count: int) -> str:
     }  # fmt: skip
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    most = f"%{terms.at_once}" if terms.at_once else ""
-    own = [f"--array=0-{count - 1}{most}", f"--output={logs}/%A_%a.out", "--hold", "--parsable"]
+    own = [f"--array=0-{count - 1}", f"--output={logs}/%A_%a.out", "--hold", "--parsable"]
     printed = call("sbatch", *own, *terms.options, str(TEMPLATE), environment=variables)
     return printed.splitlines()[-1].partition(";")[0]
 

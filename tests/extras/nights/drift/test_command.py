@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 
 import pytest
@@ -21,16 +20,6 @@ def test_it_shows_the_nights_of_a_folder(tmp_path: Path, capsys: pytest.CaptureF
     assert "confirmed slowdowns:" in capsys.readouterr().out
 
 
-def test_json_and_markdown_go_where_they_are_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nights = kept(tmp_path / "r", told(Story(count=20)))
-    page = tmp_path / "new" / "page.md"
-    assert main(["drift", "--results", str(nights), "--markdown", str(page), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["headline"].startswith("QUIET")
-    assert page.read_text(encoding="utf-8").startswith("# QUIET")
-    assert main(["drift", "--results", str(nights), "--json", str(tmp_path / "x.json")]) == 0
-    assert "QUIET" in capsys.readouterr().out and (tmp_path / "x.json").exists()
-
-
 def test_an_empty_store_is_inconclusive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drift", "--results", str(tmp_path)]) == 6
     assert "11 more nights" in capsys.readouterr().out
@@ -41,7 +30,6 @@ def test_an_empty_store_is_inconclusive(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["--stack", "nvidia"], "nvidia"),
         (["--results", "no-such-folder"], "no-such-folder: is no folder"),
-        (["--json", "--markdown"], "name a file"),
     ],
 )
 def test_bad_arguments_are_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The nodes as a table, whose columns are aligned, and as Prometheus's text; in both everything is text."""
+"""The nodes as a table, whose columns are aligned and in which everything is text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from stackproof.extras.fleet.judgement import SCHEMA, FleetJudgement, HostVerdic
 from stackproof.extras.nights.nodes import reading, report
 from stackproof.record.records import Verdict
 
-from ...prometheus_text import parsed
 from .making import look, run
 
 
@@ -39,35 +38,5 @@ def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
 def test_names_are_text(tmp_path: Path) -> None:
     run(tmp_path, node="a|b\n@all\x1b[31m<b>")
     found = reading.gather([tmp_path])
-    page, said = report.markdown(found), report.text(found)
-    assert "\x1b" not in page and "<b>" not in page and "a\\|b" in page
+    said = report.text(found)
     assert "\x1b" not in said and "a|b\\x0a@all\\x1b[31m<b>" in said
-
-
-def test_figures_of_a_run_and_of_the_doctor(tmp_path: Path) -> None:
-    run(tmp_path, verdict=Verdict.FAILED)
-    look(tmp_path, "gpu1", "problem", "problem", "note")
-    found = parsed(report.prometheus(reading.gather([tmp_path])))
-    of = 'node="gpu1",stack="cpu",verb="smoke",rehearsed="false"'
-    assert found[f"stackproof_run_passed{{{of}}}"] == 0
-    assert found[f"stackproof_run_exit_code{{{of}}}"] == 1
-    assert found[f'stackproof_run_checks{{{of},verdict="passed"}}'] == 2
-    assert found['stackproof_doctor_findings{node="gpu1",level="problem"}'] == 2
-    assert found[f"stackproof_run_timestamp_seconds{{{of}}}"] == 1772600767
-    (rate,) = [value for name, value in found.items() if name.startswith("stackproof_measurement")]
-    assert rate == 12.5
-
-
-def test_labels_are_cleaned(tmp_path: Path) -> None:
-    run(tmp_path, node='a"b\\c\nd\x1b[31m\u202e' + "x" * 5000)
-    found = parsed(report.prometheus(reading.gather([tmp_path])))
-    assert all("\x1b" not in name and "\u202e" not in name and len(name) < 1000 for name in found)
-    assert any('node="a\\"b\\\\c' in name for name in found)
-
-
-def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:
-    run(tmp_path, value=float("nan"))
-    look(tmp_path, "gpu1", looked="yesterday")
-    text = report.prometheus(reading.gather([tmp_path]))
-    assert parsed(text)
-    assert "stackproof_measurement" not in text and "stackproof_doctor_timestamp" not in text

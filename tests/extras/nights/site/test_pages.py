@@ -43,12 +43,12 @@ def kept(folder: Path) -> Path:
     return folder
 
 
-def test_every_sweep_has_its_sentence_and_its_picture(tmp_path: Path) -> None:
+def test_every_sweep_has_its_sentence(tmp_path: Path) -> None:
     kept(tmp_path / "monday")
     kept(tmp_path / "tuesday")
     text = page(tmp_path)
     assert text.index("tuesday: 10 hosts") < text.index("monday: 10 hosts")
-    assert text.count("<svg") == 2 and "scontrol update NodeName=slow1" in text
+    assert "scontrol update NodeName=slow1" in text
     assert "left nothing" in text and ">n01<" not in text
 
 

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 from stackproof.api.base import Refusal, advice
 from stackproof.api.command import arguments
 from stackproof.api.stack import stacks
-from stackproof.extras import command_outputs
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
-
-_FORMS = {"json": "one JSON object", "markdown": "a page"}
 
 
 def add(verbs: Verbs) -> None:
@@ -26,7 +23,6 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
     )
-    command_outputs.add(verb, _FORMS)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -34,7 +30,6 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(
             f"the scan of `drift` needs numpy, which is not installed here; {advice.missing('numpy', 'drift')}"
         )
-    forms = command_outputs.chosen(options, _FORMS)
     from stackproof.api.record import store
     from stackproof.extras.nights.drift import findings, report
 
@@ -46,6 +41,5 @@ def _run(options: argparse.Namespace) -> int:
                 f"{folder}: is no folder, and --results reads the records in one; name the folder of the records"
             )
     found = findings.look(options.results or store.folders(), options.stack)
-    texts = {"json": report.as_json, "markdown": report.markdown}
-    command_outputs.write({path: texts[name](found) for name, path in forms.items()}, report.terminal(found))
+    print(report.terminal(found).rstrip("\n"))  # noqa: T201
     return found.exit_code

@@ -1,38 +1,18 @@
-"""Nights for people and programs: lines in a terminal, Markdown, and one JSON object; confirmed and suspected never in one list."""
+"""Nights for people; confirmed and suspected steps never in one list."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from stackproof.api.base import counted, percent
 from stackproof.api.record import Heading, Part, TextLine, changes, outline
 from stackproof.extras.nights.drift.findings import Drift, PlaceDrift
-from stackproof.extras.nights.drift.series import LongTerm
 from stackproof.extras.nights.drift.suspicions import GateResult, Suspicion
-
-SCHEMA = "stackproof.extras.nights.drift/1"
 
 
 def terminal(found: Drift) -> str:
     """Return the lines of a terminal, what decides first."""
     return outline.text(_parts(found))
-
-
-def markdown(found: Drift) -> str:
-    """Return the same as a page: a list a place."""
-    return outline.markdown(_parts(found))
-
-
-def as_json(found: Drift) -> str:
-    """Return one JSON object."""
-    told = {
-        "schema": SCHEMA, "headline": found.headline, "exit_code": found.exit_code,
-        "places": [_place(one) for one in found.places], "problems": list(found.problems),
-    }  # fmt: skip
-    return json.dumps(told, indent=1, ensure_ascii=True, allow_nan=False)
 
 
 def _parts(found: Drift) -> Iterator[Part]:
@@ -131,42 +111,3 @@ def differences(step: Suspicion) -> list[str]:
     """Return what differs between the states before and after a step."""
     found = changes(step.before.state, step.after.state)
     return [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
-
-
-def _place(one: PlaceDrift) -> dict[str, Any]:
-    return {
-        "place": one.place.label, "stack": one.place.stack, "host": one.place.host, "nights": len(one.nights),
-        "lacking": one.lacking, "disturbed": {night.day: night.disturbed for night in one.disturbed},
-        "confirmed": [_settled(step) | {"told": step.told} for step in one.confirmed],
-        "suspicions": [_suspicion(step) for step in one.suspicions],
-        "refuted": [_settled(step) for step in one.refuted],
-        "long term": [_far(far) for far in one.long_terms],
-        "links": [vars(link) | {"figure": trend.figure.label} for trend in one.trends for link in trend.links],
-    }  # fmt: skip
-
-
-def _far(far: LongTerm) -> dict[str, Any]:
-    return {
-        "figure": vars(far.figure), "since": far.since, "nights": far.nights, "ratio": math.exp(far.size),
-        "low": math.exp(far.low), "high": math.exp(far.high), "clear": far.clear,
-        "parts": {kind.value: math.exp(part) for kind, part in far.parts.items()},
-    }  # fmt: skip
-
-
-def _settled(step: Suspicion) -> dict[str, Any]:
-    if (gate := step.gate) is None:
-        return _suspicion(step)
-    bounds = {"ratio": math.exp(gate.ratio), "low": math.exp(gate.low), "high": math.exp(gate.high)}
-    return _suspicion(step) | {"gate": {"record": str(gate.path), **bounds}}
-
-
-def _suspicion(step: Suspicion) -> dict[str, Any]:
-    return {
-        "figure": vars(step.figure), "series": step.kind.value, "slower": step.slower, "score": step.score,
-        "ratio": math.exp(step.size), "low": math.exp(step.low), "high": math.exp(step.high),
-        "since": step.after.started.isoformat(), "between": list(step.between), "nights": step.nights,
-        "before": str(step.before.path), "after": str(step.after.path), "changes": differences(step),
-        "moved": [kind.value for kind in step.moved], "changed": [cause.value for cause in step.changed],
-        "causes": [cause.value for cause in step.causes], "why": step.why,
-        "command": step.command, "interleaved": step.interleaved,
-    }  # fmt: skip

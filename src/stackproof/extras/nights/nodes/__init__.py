@@ -1,4 +1,4 @@
-"""Nodes: what the doctor and the newest runs say of each host, as one table and as figures for Prometheus.
+"""Nodes: what the doctor and the newest runs say of each host, as one table.
 
 May import: `api`.
 Runs in: any Python, without torch.

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from stackproof.api.base import Refusal
 from stackproof.api.command import arguments
-from stackproof.extras import command_outputs
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
 
-_HELP = "one table of hosts from `doctor --json` and records, and the same for Prometheus; 1 if a host is not well"
-_FORMS = {"markdown": "a page", "prometheus": "Prometheus's text format, for the node exporter's textfile collector,"}
+_HELP = "one table of hosts from `doctor --json` and records; 1 if a host is not well"
 
 
 def add(verbs: Verbs) -> None:
@@ -23,14 +21,12 @@ def add(verbs: Verbs) -> None:
     verb = arguments.add(verbs, "nodes", _HELP, _run)
     help_ = "a record, an answer of the doctor, or a folder that holds some (default: where records are kept)"
     verb.add_argument("places", nargs="*", type=Path, metavar="PATH", help=help_)
-    command_outputs.add(verb, _FORMS)
 
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.api.record import store
     from stackproof.extras.nights.nodes import reading, report
 
-    forms = command_outputs.chosen(options, _FORMS)
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
     found = reading.gather(places)
     for sentence in found.damaged:
@@ -38,6 +34,5 @@ def _run(options: argparse.Namespace) -> int:
     if not found.nodes:
         where = ", ".join(map(str, places)) or "results/local"
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
-    texts = {"markdown": report.markdown, "prometheus": report.prometheus}
-    command_outputs.write({path: texts[name](found) for name, path in forms.items()}, report.text(found))
+    print(report.text(found).rstrip("\n"))  # noqa: T201
     return int(not all(node.well for node in found.nodes.values()))

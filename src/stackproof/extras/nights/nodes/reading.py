@@ -18,7 +18,7 @@ _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
 _OF_PROCESSES = "stage-"
 """How the folders of a run's processes begin."""
 _MOST_BYTES = 64 << 20
-_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,5 @@ def _time(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        return _NEVER
+        return NEVER
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
-
-
-def seconds(when: datetime) -> float | None:
-    """Return a time as Prometheus has it; None for never."""
-    return None if when == _NEVER else when.timestamp()

@@ -35,7 +35,6 @@ from stackproof.api.record import (
     reference,
 )  # fmt: skip
 from stackproof.api.runs import table as faults
-from stackproof.extras.fleet import picture
 from stackproof.extras.fleet import report as fleet_report
 from stackproof.extras.fleet.judgement import FleetJudgement
 from stackproof.extras.nights.drift import report
@@ -530,10 +529,10 @@ def _caught(check: Check | None) -> Markup:
 
 
 def _fleets(found: Sequence[FleetJudgement], problems: Sequence[str]) -> tuple[str, str]:
-    """Return the page of fleets: the newest judgement of each sweep with its picture, and what a terminal says of it."""
+    """Return the page of fleets: the newest judgement of each sweep, as a terminal says it."""
     shows = []
     for one in found[:_MOST_FLEETS]:
         first, *rest = fleet_report.parts(one)
         headline, told = (Markup(outline.html(parts, below=1)) for parts in ([first], rest))
-        shows.append((one, headline, Markup(picture.svg(one)), told))
+        shows.append((one, headline, told))
     return _page("fleets.html", "Fleets: the odd one out" if found else "Fleets", fleets=shows, problems=problems)
