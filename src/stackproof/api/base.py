@@ -7,7 +7,6 @@ from stackproof.base.files import write_atomically
 from stackproof.base.git import GitMissingError
 from stackproof.base.places import DATA, PACKAGE, RESULTS, ROOT
 from stackproof.base.processes import HostLoad
-from stackproof.base.redact import Redactor
 from stackproof.base.statistics import (
     MAD_SIGMA,
     MEDIAN_ERROR,

@@ -1,7 +1,7 @@
 """Records: what a run leaves, where it is kept, and how one is read and written. Needs fastjsonschema to read and write."""
 
 from stackproof.record import charts, outline, reading, records, reference, repeat, store, writer
-from stackproof.record.charts import Markup, badge, el, joined, ticks
+from stackproof.record.charts import Markup, el, joined, ticks
 from stackproof.record.checks import CheckEnded
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import (

@@ -1,4 +1,4 @@
-"""Pictures as SVG without scripts, whose text is always text: a strip of ratios, a line with its band, a badge."""
+"""Pictures as SVG without scripts, whose text is always text: a strip of ratios, a line with its band."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from stackproof.base.text import in_html
 
-_SVG = "http://www.w3.org/2000/svg"
 _VOID = frozenset({"meta", "link", "br", "input"})
 _OPTIONAL_ENDS = frozenset({"td", "th", "tr", "li", "tbody", "thead"})
 """Elements that end where the next one begins; thousands of cells weigh half without their ends."""
@@ -42,15 +41,6 @@ def el(tag: str, /, *children: object, **attributes: object) -> Markup:
 def _attribute(key: str, value: object) -> str:
     name = key.rstrip("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{escaped(value)}"'
-
-
-def picture(title: str, *children: object, width: float, height: float, fixed: bool = False) -> str:
-    """Return a whole file of SVG; the title says what is to be seen, to those who hear it too. `fixed`: it does not stretch."""
-    size = {"width": width, "height": height} if fixed else {}
-    return el(
-        "svg", el("title", title), *children, xmlns=_SVG, viewBox=f"0 0 {width} {height}", role="img", aria_label=title,
-        font_family="sans-serif", font_size=12, **size,
-    ) + "\n"  # fmt: skip
 
 
 def scale(effect: float, width: float) -> Callable[[float], float]:
@@ -116,18 +106,3 @@ def ticks(low: float, high: float) -> list[float]:
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
     first = math.ceil(low / step)
     return [number * step for number in range(first, math.floor(high / step) + 1)]
-
-
-def badge(left: str, right: str, colour: str) -> str:
-    """Return a badge: a name, and a word on its colour."""
-    first, second = (8 * len(words) + 14 for words in (left, right))
-    return picture(
-        f"{left}: {right}",
-        el("rect", width=first + second, height=22, rx=4, fill="#333"),
-        el("rect", x=first, width=second, height=22, rx=4, fill=colour),
-        el("text", left, x=first // 2, y=15, fill="#fff", text_anchor="middle"),
-        el("text", right, x=first + second // 2, y=15, fill="#fff", text_anchor="middle"),
-        width=first + second,
-        height=22,
-        fixed=True,
-    )

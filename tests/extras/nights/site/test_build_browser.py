@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-PAGES = ("index.html", "changes.html", "runs.html", "compare.html", "drill.html", "fleets.html")
+PAGES = ("index.html", "changes.html", "runs.html", "drill.html", "fleets.html")
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -251,32 +251,6 @@ def test_figures_are_filtered_by_words(browser: Browser, site: Path) -> None:
     assert again.locator("#figures tbody tr:visible").count() == 1
 
 
-def test_any_two_records_are_compared_as_the_page_of_a_pair_does(browser: Browser, site: Path, root: str) -> None:
-    pair = next(path for path in sorted((site / "compare").glob("*night*.html")))
-    page, _ = opened(browser, f"{root}/compare/{pair.name}")
-    before = (page.locator("main a").first.get_attribute("href") or "").rpartition("/")[2].removesuffix(".html")
-    rows = page.locator("table").last.locator("tbody tr")
-    written = {
-        row.locator("th").inner_text(): [cell.inner_text() for cell in row.locator("td").all()[2:]]
-        for row in rows.all()
-    }
-    page, seen = opened(browser, f"{root}/compare.html#a={before}&b={pair.stem}")
-    page.wait_for_selector("#result table")
-    rows = page.locator("#result table").last.locator("tbody tr")
-    made = {
-        row.locator("th").inner_text(): [cell.inner_text() for cell in row.locator("td").all()[2:]]
-        for row in rows.all()
-    }
-    assert written and {name: made[name] for name in written} == written
-    assert "commit" in page.locator("#result table").first.inner_text()
-    assert seen.said == [] and sum("/data/" in address for address in seen.requests) == 2
-
-
-def test_a_record_that_is_gone_is_said(browser: Browser, site: Path) -> None:
-    page, _ = opened(browser, f"{site.as_uri()}/compare.html#a=20200101-night-0000000000&b=x")
-    assert page.locator("#result").inner_text() == "" or "no record" in page.locator("#result").inner_text()
-
-
 def test_an_old_page_says_so(browser: Browser, site: Path) -> None:
     page = browser.new_context().new_page()
     page.clock.set_fixed_time(f"{TODAY}T12:00:00Z")
@@ -300,8 +274,3 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path, scripts: bool
         page.context.close()
     page, seen = opened(browser, f"{out.as_uri()}/index.html")
     assert "onerror=alert(1)" in page.inner_text("main")
-    page.goto(f"{out.as_uri()}/compare.html")
-    if scripts:
-        page.locator("#a").select_option(index=0)
-        page.wait_for_selector("#result table")
-        assert page.locator("img").count() == 0 and seen.said == []

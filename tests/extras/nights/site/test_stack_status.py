@@ -1,4 +1,4 @@
-"""Stack by suite: what a cell says of records, and what card and badge say of a stack; nothing old, partial or rehearsed is green."""
+"""Stack by suite: what a cell says of records, and what a card says of a stack; nothing old, partial or rehearsed is green."""
 
 from __future__ import annotations
 
@@ -42,25 +42,26 @@ def part(record: Record, *suites: str) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("records", "word", "badge"),
+    ("records", "word", "said"),
     [
         ([making.suites("cuda", TODAY)], StackWord.PASSED, "4 of 4 suites passed, 2026-08-01"),
         ([part(making.suites("cuda", TODAY), "smoke")], StackWord.PARTLY, "1 of 4 suites passed, 2026-08-01"),
         ([making.suites("cuda", OLD), part(making.suites("cuda", TODAY), "smoke")], StackWord.PARTLY, "1 of 4 suites passed, 2026-08-01"),
         ([making.suites("cuda", TODAY, Verdict.KNOWN_ISSUE)], StackWord.KNOWN_ISSUE,
          "4 of 4 suites passed, 1 with known issues, 2026-08-01"),
-        ([making.suites("cuda", TODAY, Verdict.FAILED)], StackWord.FAILED, "1 suite failed, 2026-08-01"),
-        ([making.suites("cuda", TODAY, rehearsed=True)], StackWord.REHEARSED, "4 of 4 suites rehearsed, 2026-08-01"),
-        ([making.suites("cuda", OLD)], StackWord.STALE, "stale since 2026-06-22"),
+        ([making.suites("cuda", TODAY, Verdict.FAILED)], StackWord.FAILED, "1 suite failed: models, 3 of 4 of a night passed, 2026-08-01"),
+        ([making.suites("cuda", TODAY, rehearsed=True)], StackWord.REHEARSED,
+         "4 of 4 suites rehearsed, on a CPU, not on its device, 2026-08-01"),
+        ([making.suites("cuda", OLD)], StackWord.STALE, "nothing since 2026-06-22"),
         ([making.suites("cuda", TODAY, pinned=False)], StackWord.PASSED, "4 of 4 suites passed, unpinned, 2026-08-01"),
-        ([], StackWord.NEVER, "never run"),
+        ([], StackWord.NEVER, "no record of it is here"),
     ],
 )  # fmt: skip
 def test_a_stack_is_as_good_as_all_suites_of_a_night(
-    tmp_path: Path, records: list[Record], word: StackWord, badge: str
+    tmp_path: Path, records: list[Record], word: StackWord, said: str
 ) -> None:
     found = status_of(tmp_path, *records)
-    assert (found.word, found.badge) == (word, badge)
+    assert (found.word, ", ".join((found.scope, *found.remarks))) == (word, said)
 
 
 def test_the_day_is_that_of_the_oldest_proof(tmp_path: Path) -> None:

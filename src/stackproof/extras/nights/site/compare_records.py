@@ -1,19 +1,14 @@
-"""Two records side by side: facts that differ first, then ratios with intervals and how many minimum effects each is.
-
-A pair that follows each other has a page; of any other two the script `compare.js` makes the same from their data files.
-"""
+"""Two records side by side: facts that differ first, then ratios with intervals and how many minimum effects each is."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
-from stackproof.api.base import Interval, median_interval, plain
+from stackproof.api.base import Interval, median_interval
 from stackproof.api.gate import plan
 from stackproof.api.record import Measurement, Record, group_of
 from stackproof.extras.nights.drift.nights import SIDE
-from stackproof.extras.nights.site.records_index import IndexedRun
 
 _GROUPS = ("driver", "toolkit", "wheels", "settings", "code", "host", "place", "")
 """Facts in the order in which they explain most."""
@@ -100,20 +95,3 @@ def facts(before: Record, after: Record) -> list[tuple[str, str, str, str]]:
         if one.get(name) != other.get(name)
     ]
     return sorted(rows, key=lambda row: (_GROUPS.index(row[0]) if row[0] in _GROUPS else len(_GROUPS), row[1]))
-
-
-def data(run: IndexedRun) -> str:
-    """Return what the script needs of a run: one call with a JSON literal, which no HTML parser ever sees as markup."""
-    record = run.record
-    shows = {
-        "id": run.id, "verb": record.verb, "stack": record.stack, "started": record.started, "effect": effect(record),
-        "facts": {plain(name): [group_of(name) or "", plain(str(fact))] for name, fact in sorted(record.provenance.items())},
-        "figures": {plain(name): [one.unit, *map(_short, (one.seconds, one.low, one.high))] for name, one in figures(record).items()},
-        "checks": {check.id: check.verdict.value for check in record.checks if check.verdict.exit_code},
-    }  # fmt: skip
-    text = json.dumps(shows, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return f"stackproofData({text.replace('<', chr(92) + 'u003c')});\n"
-
-
-def _short(figure: float) -> float:
-    return float(f"{figure:.7g}")

@@ -6,7 +6,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import jinja2
 import markupsafe
 
-from stackproof.api.base import DATA, RATES, Interval, advice, counted, percent, plain, shown
+from stackproof.api.base import DATA, Interval, advice, counted, percent, shown
 from stackproof.api.pages import console
 from stackproof.api.record import (
     CellWord,
@@ -26,7 +25,6 @@ from stackproof.api.record import (
     Measurement,
     Record,
     Verdict,
-    badge,
     charts,
     el,
     group_of,
@@ -43,12 +41,12 @@ from stackproof.extras.nights.site import compare_records, drawing
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.records_index import IndexedRun, repeated_by
 from stackproof.extras.nights.site.series import SeriesView
-from stackproof.extras.nights.site.stack_status import CellState, StackStatus, StackWord, statuses
+from stackproof.extras.nights.site.stack_status import CellState, StackStatus, statuses
 
 SCHEMA = "stackproof.extras.nights.site/1"
 TEMPLATES = DATA / "site" / "templates"
 _MENU = (
-    ("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"), ("compare.html", "Compare"),
+    ("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"),
     ("drill.html", "Drill"), ("fleets.html", "Fleets"),
 )  # fmt: skip
 _SHAPES = {
@@ -61,13 +59,10 @@ _MEANING = {
     CellState.FAILED: "a check failed, crashed or hung",
     CellState.STALE: "no record within {days} days, whatever the last one said",
 }  # fmt: skip
-_COLOURS = {StackWord.PASSED: "#1a7f37", StackWord.KNOWN_ISSUE: "#8a5a00", StackWord.FAILED: "#b42318"}
-_GREY = "#57606a"
 _CELLS = {CellWord.SLOWER: "failed", CellWord.FASTER: "passed", CellWord.CHANGED: "failed", CellWord.SAME: "dim"}
 _MOST, _MOST_CHANGES, _MOST_FLEETS = 250, 100, 12
 _ROWS = 10
 """Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
-_NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _Step = dict[str, Any]
 
 
@@ -99,18 +94,15 @@ def _page(template: str, title: str, name: str = "", scripts: Sequence[str] = ()
 def pages(site: SiteModel, fleets: Sequence[FleetJudgement], problems: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of every page and of what is for machines; `problems`: of judgements of fleets."""
     yield _index(site)
-    yield from _changes(site)
+    yield _changes(site)
     yield _listing(site)
-    yield _chooser(site)
     yield _drill(site)
     yield _fleets(fleets, problems)
     yield "data.json", as_json(site)
-    yield from _badges(site)
     for view in site.views:
         yield _series(site, view)
     for run in site.kept.values():
         yield _record(site, run)
-        yield f"data/{run.id}.js", compare_records.data(run)
         if before := site.before.get(run.path):
             yield _pair(run, before)
 
@@ -146,7 +138,7 @@ def _index(site: SiteModel) -> tuple[str, str]:
         bars={one.stack: _bar(site, one.stack) for one in found}, confirmed=_steps_of(site, "confirmed"),
         suspected=_steps_of(site, "suspected"), year=str(cells.today.year), ran=any(cell.run for cell in cells.cells.values()),
         meanings=[(state.value, meaning.format(days=cells.days)) for state, meaning in _MEANING.items()],
-        badge_names=_badge_names(site), places=[(label, [*map(_figure, views)]) for label, views in by_place],
+        places=[(label, [*map(_figure, views)]) for label, views in by_place],
     )  # fmt: skip
 
 
@@ -174,25 +166,6 @@ def _figure(view: SeriesView) -> Sequence[object]:
         _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, said, drawing.spark(view),
         f"{view.times[-1]:%Y-%m-%d}", of,
     )  # fmt: skip
-
-
-def _badge_names(site: SiteModel) -> dict[str, str]:
-    """Return the stacks by the name of their badge's file."""
-    found: dict[str, str] = {}
-    for stack in site.matrix.stacks:
-        name = (
-            "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in stack)[:60] or "stack"
-        )
-        found[name if name not in found else f"{name}-{len(found)}"] = stack
-    return found
-
-
-def _badges(site: SiteModel) -> Iterator[tuple[str, str]]:
-    """Yield each stack's badge: its word with its scope; green only if all suites of a night are proved."""
-    known = {one.stack: one for one in statuses(site.matrix, site.doubles)}
-    for name, stack in _badge_names(site).items():
-        one = known[stack]
-        yield f"badge/{name}.svg", badge(plain(stack, most=40, lines=False), one.badge, _COLOURS.get(one.word, _GREY))
 
 
 def as_json(site: SiteModel) -> str:
@@ -237,10 +210,10 @@ def _json_of_series(view: SeriesView) -> dict[str, object]:
     }  # fmt: skip
 
 
-# What changed: a page and a feed, and the page of each series.
+# What changed, and the page of each series.
 
 
-def _changes(site: SiteModel) -> Iterator[tuple[str, str]]:
+def _changes(site: SiteModel) -> tuple[str, str]:
     by_state = {
         state: [_step(site, view, step) for view, step in _steps_of(site, state)]
         for state in ("confirmed", "suspected", "refuted")
@@ -251,12 +224,10 @@ def _changes(site: SiteModel) -> Iterator[tuple[str, str]]:
          one.place.label, one.after.because]
         for one in site.flags[:_MOST_CHANGES]
     ]  # fmt: skip
-    yield _page(
+    return _page(
         "changes.html", "Changes", site=site, most=_MOST_CHANGES, flags=flags, confirmed=by_state["confirmed"],
         suspected=by_state["suspected"], refuted=by_state["refuted"],
     )  # fmt: skip
-    newest = max((step.gate.started for _, step in _steps_of(site, "confirmed") if step.gate), default=_NEVER)
-    yield _page("feed.xml", "", confirmed=by_state["confirmed"][:_MOST_CHANGES], updated=_stamp(newest))
 
 
 def _steps_of(site: SiteModel, state: str) -> list[tuple[SeriesView, Suspicion]]:
@@ -284,7 +255,6 @@ def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> _Step:
         "gate": _shown_run(site, step.gate.path, "this gate") if step.gate else None, "interleaved": step.interleaved,
         "command": site.shown(step.command), "found_by": [*_found_by(site, step)],
         "anchor": f"{view.id}-{step.after.day}-{step.kind.value}-{own}",
-        "settled": _stamp(step.gate.started if step.gate else step.after.started),
     }  # fmt: skip
 
 
@@ -302,10 +272,6 @@ def _found_by(site: SiteModel, step: Suspicion) -> Iterator[tuple[dict[str, str]
         if about == wanted and run.started >= step.after.started:
             culprits = (check.subject for check in record.checks if check.id.startswith("bisect/culprit::"))
             yield _shown_run(site, run.path, "this search"), ", ".join(culprits)
-
-
-def _stamp(when: datetime) -> str:
-    return f"{when.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
@@ -369,7 +335,7 @@ def _month(view: SeriesView, those: Sequence[int]) -> Sequence[object]:
     return f"{view.times[those[0]]:%Y-%m}", *cells, "", note
 
 
-# Runs: all of them, each with its record, and two side by side.
+# Runs: all of them, each with its record, and with the one before it.
 
 
 def _listing(site: SiteModel) -> tuple[str, str]:
@@ -488,16 +454,6 @@ def _factor(row: compare_records.FigureRatio) -> object:
     return el(
         "span", f"{row.factor:.1f} {'slower' if row.ratio > 1 else 'faster'}", class_=f"word {kind}" if kind else ""
     )
-
-
-def _chooser(site: SiteModel) -> tuple[str, str]:
-    """Return the page on which any two runs are chosen; without scripts it lists the pairs that have a page."""
-    known = [run for run in site.kept.values() if run.record.measurements or run.record.checks]
-    pairs = [(run, before) for run in known if (before := site.before.get(run.path))]
-    rates = json.dumps(RATES, sort_keys=True)
-    return _page(
-        "compare.html", "Compare", scripts=("compare.js",), caution=compare_records.CAUTION, rates=rates, known=known, pairs=pairs
-    )  # fmt: skip
 
 
 # The drill, and fleets.

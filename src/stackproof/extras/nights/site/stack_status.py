@@ -1,4 +1,4 @@
-"""Stack by suite: what each cell may say, and which record proves it; and each stack as a whole, as its card and its badge say.
+"""Stack by suite: what each cell may say, and which record proves it; and each stack as a whole, as its card says.
 
 Nothing that did not run, or ran too long ago, is green.
 """
@@ -221,16 +221,6 @@ class StackStatus:
         found += ["unpinned"] if self.unpinned else []
         found += ["has no card"] if self.double else []
         return [*found, *([self.day] if self.day and self.word is not StackWord.STALE else [])]
-
-    @property
-    def badge(self) -> str:
-        """What a badge says: never the word alone, as a pass of one suite is no pass of the stack."""
-        if self.word is StackWord.NEVER:
-            return str(self.word.value)
-        if self.word is StackWord.STALE:
-            return f"stale since {self.day}"
-        marks = ("unpinned" if self.unpinned else "", "no card" if self.double else "")
-        return ", ".join(filter(None, (self.scope.partition(":")[0], *marks, self.day)))
 
 
 def statuses(cells: StackMatrix, doubles: Collection[str]) -> list[StackStatus]:
