@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -68,15 +68,11 @@ class Diagnosis:
     @property
     def signatures(self) -> set[str]:
         """The names of all that was recognised."""
-        found = [self.root] if self.root else []
-        return {
-            row.signature
-            for row in (*found, *self.others, *self.consequences, *self.survived, *self.earlier, *self.noise)
-        }
+        root = [self.root] if self.root else []
+        rows = (*root, *self.others, *self.consequences, *self.survived, *self.earlier, *self.noise)
+        return {row.signature for row in rows}
 
 
-_ENDED = "it was ended by "
-_EXITED = "it ended with "
 _STOPPED = re.compile(
     r"\b(?:[Rr]eceived|[Gg]ot) (?:signal )?SIG|^raised (?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b"
 )
@@ -134,9 +130,8 @@ class Survival:
         )
 
     def _lasts(self, row: Incident) -> bool:
-        if row.title.startswith((_ENDED, _EXITED)) and not _stopped(row):
-            return True
-        return row.lasting and not self._dealt_with(row, _HANDLED_WITHIN)
+        ended = row.title.startswith(("it was ended by ", "it ended with ")) and not _stopped(row)
+        return ended or (row.lasting and not self._dealt_with(row, _HANDLED_WITHIN))
 
     def _dealt_with(self, row: Incident, within: int) -> bool:
         last = max(hit.place for hit in row.hits)
@@ -166,21 +161,21 @@ class Survival:
 
     @cached_property
     def _deaths(self) -> tuple[Position, ...]:
-        found = deaths(self._evidence, People(self._evidence))
-        return tuple(death.hit.place for death in found if death.weight <= Weight.EXIT)
+        ended = deaths(self._evidence, People(self._evidence))
+        return tuple(death.hit.place for death in ended if death.weight <= Weight.EXIT)
 
     @cached_property
     def _restarts(self) -> dict[int, Position]:
         failed = [*self._deaths, *(row.first.place for row in self._candidates)]
         shown = [*failed, *map(_place, self._work(weak=False)), *([self.end.place] if self.end else [])]
-        found: dict[int, Position] = {}
-        for ending in (row for row in rules.endings() if row.role == rules.START):
+        restarts: dict[int, Position] = {}
+        for ending in rules.endings(rules.START):
             tally = self._evidence.tally(ending.probe.key)
-            for one, other in pairwise(sorted({*map(_place, tally.kept), *map(_place, tally.last.values())})):
-                alike = one.source == other.source
-                if alike and any(one < place < other for place in failed) and any(place > other for place in shown):
-                    found[one.source] = max(other, found.get(one.source, other))
-        return found
+            for start, other in pairwise(sorted({*map(_place, tally.kept), *map(_place, tally.last.values())})):
+                alike = start.source == other.source
+                if alike and any(start < place < other for place in failed) and any(place > other for place in shown):
+                    restarts[start.source] = max(other, restarts.get(start.source, other))
+        return restarts
 
 
 def _place(hit: Hit) -> Position:
@@ -193,9 +188,9 @@ def _late(evidence: Evidence, hits: Iterable[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.place.line >= ends.get(hit.place.source, math.inf)]
 
 
-def _reached(evidence: Evidence) -> Iterator[Hit]:
+def _reached(evidence: Evidence) -> list[Hit]:
     ends: list[Hit] = []
-    for ending in (row for row in rules.endings() if row.role == rules.COUNTER):
+    for ending in rules.endings(rules.COUNTER):
         tally = evidence.tally(ending.probe.key)
         states = sorted({*tally.kept, *tally.last.values()}, key=_place)
         if not states:
@@ -204,14 +199,14 @@ def _reached(evidence: Evidence) -> Iterator[Hit]:
         whole = max(totals, key=lambda of: (totals[of], int(of)))
         last = [hit for hit in states if hit.groups["of"] == whole][-1]
         if last.groups["n"] != whole:
-            return
+            return []
         ends.append(last)
-    yield from ends
+    return ends
 
 
 def _stopped(row: Incident) -> bool:
-    said = row.first.block.exception if row.first.block else ""
-    return bool(not row.signature and (_STOPPED.search(row.first.text) or _STOPPED.search(f"raised {said}")))
+    raised = f"raised {row.first.block.exception}" if row.first.block else ""
+    return bool(not row.signature and (_STOPPED.search(row.first.text) or _STOPPED.search(raised)))
 
 
 def _other_rank(hit: Hit, row: Incident) -> bool:
@@ -236,11 +231,8 @@ def judge(evidence: Evidence) -> Diagnosis:
     found.survived = [row for row in candidates if row not in found.earlier and later.outlived(row)]
     failed = [row for row in candidates if row not in found.earlier and row not in found.survived]
     if candidates and not failed:
-        failed = [
-            row
-            for row in _ended(known, evidence, people)
-            if row.hint and not later.outlived(row) and not later.in_earlier_run(row)
-        ]
+        hints = [row for row in _ended(known, evidence, people) if row.hint]
+        failed = [row for row in hints if not later.outlived(row) and not later.in_earlier_run(row)]
     if later.disputed(failed):
         found.survived, failed, found.end = found.survived + failed, [], None
     found.consequences = [row for row in failed if row.kind == CONSEQUENCE]
@@ -288,25 +280,19 @@ class _Known:
 
     def best(self, text: str) -> Signature | None:
         """Return the row that fits a text best: certain before likely, with conditions before without, the longer text first."""
-        fitting = [row for row in self.rows if row.probe.match(text)]
-        return max(fitting, key=_precision, default=None)
 
+        def precision(row: Signature) -> tuple[bool, bool, bool, bool, int]:
+            return row.kind == NOISE, not row.general, row.certainty == CERTAIN, bool(row.context), row.longest
 
-def _precision(row: Signature) -> tuple[bool, bool, bool, bool, int]:
-    return (
-        row.kind == NOISE,
-        not row.general,
-        row.certainty == CERTAIN,
-        bool(row.context),
-        row.longest,
-    )
+        return max((row for row in self.rows if row.probe.match(text)), key=precision, default=None)
 
 
 def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incident]:
-    rows = (_recognised(known, people, row) for row in known.of(FAULT) + known.of(CONSEQUENCE))
-    recognised = [row for row in rows if row is not None]
-    found = recognised + _unexplained(known, people, evidence, recognised)
-    return found or _ended(known, evidence, people)
+    recognised = []
+    for row in known.of(FAULT) + known.of(CONSEQUENCE):
+        if own := [hit for hit in evidence.tally(row.id).edges if known.best(hit.text) is row]:
+            recognised.append(known.finding(row, people, own))
+    return recognised + _unexplained(known, people, evidence, recognised) or _ended(known, evidence, people)
 
 
 def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
@@ -320,20 +306,16 @@ def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
     return [replace(_unknown(death, followed[:1], []), kind=CONSEQUENCE) for death in followed[:1]]
 
 
-def _recognised(known: _Known, people: People, row: Signature) -> Incident | None:
-    own = [hit for hit in known.evidence.tally(row.id).edges if known.best(hit.text) is row]
-    return known.finding(row, people, own) if own else None
-
-
 def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: list[Incident]) -> list[Incident]:
     chains, by_who = [hit.place for hit in of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
     for death in deaths(evidence, people):
         by_who.setdefault(death.who, []).append(death)
     found: list[tuple[Weight, Incident]] = []
     followed = _first_consequences(known, people)
-    blamed = {death.who for ended in by_who.values() for death in ended if _blames(death)}
+    codes = (death for ended in by_who.values() for death in ended if death.weight in (Weight.EXIT, Weight.SIGNAL))
+    blamed = {death.who for death in codes if death.who[0] == "rank"}
     for who, ended in by_who.items():
-        left = [death for death in ended if known.best(_words(death)) is None]
+        left = [death for death in ended if known.best(death.words) is None]
         decisive = _decisive(left, followed.get(who))
         faults = [row for row in recognised if row.kind == FAULT and who in row.who]
         if decisive is None or (faults and not _apart(decisive, faults)):
@@ -343,10 +325,6 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
     known_of = [*recognised, *(row for _, row in found)]
     left_over = [row for weight, row in found if not _silent(weight, row, known_of)]
     return _merged([_attributed(row, blamed) for row in left_over])
-
-
-def _blames(death: Death) -> bool:
-    return death.who[0] == "rank" and death.weight in (Weight.EXIT, Weight.SIGNAL)
 
 
 def _attributed(row: Incident, blamed: set[Who]) -> Incident:
@@ -396,10 +374,6 @@ def _first_consequences(known: _Known, people: People) -> dict[Who, Position]:
     return found
 
 
-def _words(death: Death) -> str:
-    return death.hit.block.exception if death.hit.block else death.hit.text
-
-
 def _decisive(ended: list[Death], followed: Position | None) -> Death | None:
     found = [death for death in ended if death.weight <= Weight.EXIT]
     if followed is not None:
@@ -438,16 +412,12 @@ def _beginning(death: Death, ended: list[Death], chains: list[Position]) -> Deat
     return first
 
 
-def _in_one_file(rows: list[Incident]) -> bool:
-    return len({row.first.place.source for row in rows}) <= 1
-
-
 def _by_time(rows: list[Incident]) -> tuple[list[Incident], bool]:
     """Return the findings, the first to happen first, and whether the log shows that order.
 
     One file is written in order; files are compared by the times in them. Where those are missing, certain faults come first.
     """
-    if _in_one_file(rows):
+    if len({row.first.place.source for row in rows}) <= 1:
         return sorted(rows, key=lambda row: row.first.place), True
     if all(row.first.seconds is not None for row in rows):
         return sorted(rows, key=lambda row: (row.first.seconds or 0.0, row.first.place)), True
@@ -463,10 +433,6 @@ def _special_first(ranked: list[Incident]) -> list[Incident]:
 
 
 def _collective(evidence: Evidence, people: People, root: Incident) -> str:
-    found = []
-    for fact in rules.facts():
-        if fact.role == rules.COLLECTIVE:
-            for hit in evidence.tally(fact.probe.key).last.values():
-                if people.who(hit) == root.who[0] and hit.groups.get("value"):
-                    found.append((hit.place, hit.groups["value"].lower()))
-    return max(found)[1] if found else ""
+    hits = (hit for fact in rules.facts(rules.COLLECTIVE) for hit in evidence.tally(fact.probe.key).last.values())
+    own = [hit for hit in hits if people.who(hit) == root.who[0] and hit.groups.get("value")]
+    return max((hit.place, hit.groups["value"].lower()) for hit in own)[1] if own else ""

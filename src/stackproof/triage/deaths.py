@@ -47,17 +47,26 @@ class Death:
     what: str
     hit: Hit
 
+    @property
+    def words(self) -> str:
+        """The exception that ended it, else the line that says so."""
+        return self.hit.block.exception if self.hit.block else self.hit.text
+
+    @property
+    def line(self) -> tuple[int, int]:
+        """The file and the number of the line."""
+        return self.hit.place.source, self.hit.place.line
+
 
 class People:
     """Who is who: lines name ranks or processes, and some lines say which process is which rank."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._ranks: dict[int, int] = {}
-        for ending in rules.endings():
-            if ending.role in (rules.PROCESS, rules.EXIT):
-                for hit in evidence.tally(ending.probe.key).kept:
-                    if "pid" in hit.groups and "rank" in hit.groups:
-                        self._ranks.setdefault(int(hit.groups["pid"]), int(hit.groups["rank"]))
+        for ending in rules.endings(rules.PROCESS, rules.EXIT):
+            for hit in evidence.tally(ending.probe.key).kept:
+                if "pid" in hit.groups and "rank" in hit.groups:
+                    self._ranks.setdefault(int(hit.groups["pid"]), int(hit.groups["rank"]))
 
     def who(self, hit: Hit) -> Who:
         """Return who is meant: the rank if it is known; a launcher's line may speak of another process."""
@@ -73,8 +82,8 @@ class People:
 
 def of_role(evidence: Evidence, role: str, weak: bool = True) -> Iterator[Hit]:
     """Yield the hits on the endings of a role, weak ones among them or not: the first ones, and the last of each writer."""
-    for ending in rules.endings():
-        if ending.role == role and (weak or not ending.weak):
+    for ending in rules.endings(role):
+        if weak or not ending.weak:
             tally = evidence.tally(ending.probe.key)
             yield from tally.kept
             yield from tally.last.values()
@@ -83,21 +92,19 @@ def of_role(evidence: Evidence, role: str, weak: bool = True) -> Iterator[Hit]:
 def deaths(evidence: Evidence, people: People) -> list[Death]:
     """Return every way in which ranks are said to have ended, in the order of the logs."""
     ignored = {(hit.place.source, hit.place.line + 1) for hit in of_role(evidence, rules.IGNORED)}
-    found = sorted(
-        (death for ending in rules.endings() for death in _of(ending, evidence, people)),
-        key=lambda death: death.hit.place,
-    )
-    found = _outermost(found)
-    told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
-    found = [death for death in found if _line(death) not in (ignored if death.hit.block else told)]
-    better = {_line(death): death.weight for death in sorted(found, key=lambda death: -death.weight)}
-    return [death for death in found if death.weight < Weight.HINT or death.weight <= better[_line(death)]]
+    endings = rules.endings(rules.FATAL, rules.EXIT, rules.BARE, rules.HINT, rules.HANG)
+    rows = [death for ending in endings for death in _of(ending, evidence, people)]
+    rows = _outermost(sorted(rows, key=lambda death: death.hit.place))
+    raised = {(death.hit.place.source, death.hit.block.last_line) for death in rows if death.hit.block}
+    rows = [death for death in rows if death.line not in (ignored if death.hit.block else raised)]
+    better = {death.line: death.weight for death in sorted(rows, key=lambda death: -death.weight)}
+    return [death for death in rows if death.weight < Weight.HINT or death.weight <= better[death.line]]
 
 
-def _outermost(found: list[Death]) -> list[Death]:
+def _outermost(rows: list[Death]) -> list[Death]:
     kept: list[Death] = []
     reaches: dict[tuple[int, Who], int] = {}
-    for death in found:
+    for death in rows:
         if block := death.hit.block:
             key = death.hit.place.source, death.hit.who
             if _FRAME.match(death.hit.text) and death.hit.place.line <= reaches.get(key, 0):
@@ -107,23 +114,13 @@ def _outermost(found: list[Death]) -> list[Death]:
     return kept
 
 
-def _line(death: Death) -> tuple[int, int]:
-    return death.hit.place.source, death.hit.place.line
-
-
 def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[Death]:
-    if ending.role not in (rules.FATAL, rules.EXIT, rules.BARE, rules.HINT, rules.HANG):
-        return
+    sentence = ending.weak and ending.role == rules.HINT
     for hit in evidence.tally(ending.probe.key).kept:
-        if (
-            ending.weak
-            and ending.role == rules.HINT
-            and evidence.files[hit.place.source].lines - hit.place.line > _LAST
-        ):
+        early = evidence.files[hit.place.source].lines - hit.place.line > _LAST
+        if hit.groups.get("code") == "0" or (sentence and early):
             continue
         who = people.who(hit)
-        if hit.groups.get("code") == "0":
-            continue
         if ending.role == rules.EXIT:
             yield _exit(hit, who)
         elif hit.block is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -43,22 +42,6 @@ _FOREIGN = {
 }
 
 
-class Stream:
-    """An open log: bytes, and after they are read, what was wrong with the file."""
-
-    def __init__(self, inner: Readable) -> None:
-        self._inner = inner
-
-    def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes, none at the end."""
-        return self._inner.read(size)
-
-    @property
-    def damage(self) -> str:
-        """Why the text may not be all, or an empty string."""
-        return self._inner.damage if isinstance(self._inner, Unzipped) else ""
-
-
 @dataclass(frozen=True)
 class Source:
     """One log; without a path it is standard input."""
@@ -68,29 +51,21 @@ class Source:
     rank: int | None = None
 
     @contextmanager
-    def open(self) -> Iterator[Stream]:
+    def open(self) -> Iterator[_Rejoined | Unzipped]:
         """Open the log for reading; one that is compressed with gzip is unpacked, whatever its name.
 
         Raises:
             Refusal: it cannot be read, or is compressed otherwise.
         """
         try:
-            with self._binary() as stream:
-                yield Stream(self._unpacked(stream))
+            with files.opened(self.path) if self.path else nullcontext(sys.stdin.buffer) as stream:
+                yield self._unpacked(stream)
         except OSError as error:
             raise Refusal(
                 f"{self.name}: cannot be read ({error.strerror}); name a log that exists and is readable"
             ) from error
 
-    @contextmanager
-    def _binary(self) -> Iterator[BinaryIO]:
-        if self.path is None:
-            yield sys.stdin.buffer
-            return
-        with files.opened(self.path) as stream:
-            yield stream
-
-    def _unpacked(self, stream: BinaryIO) -> Readable:
+    def _unpacked(self, stream: BinaryIO) -> _Rejoined | Unzipped:
         head = stream.read(6)
         for magic, (name, tool) in _FOREIGN.items():
             if head.startswith(magic):
@@ -101,14 +76,15 @@ class Source:
         return Unzipped(whole) if head.startswith(GZIP) else whole
 
 
-class _Rejoined(io.RawIOBase):
+class _Rejoined:
     """A stream whose first bytes were looked at."""
 
+    damage = ""
+
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        super().__init__()
         self._head, self._stream = head, stream
 
-    def read(self, size: int = -1, /) -> bytes:
+    def read(self, size: int, /) -> bytes:
         head, self._head = self._head, b""
         return head + self._stream.read(size)
 
@@ -127,15 +103,13 @@ def runs(arguments: Sequence[str], together: bool = False) -> list[Run]:
     Raises:
         Refusal: something named does not exist, or a folder holds no log.
     """
-    sources = [(run, source) for argument in arguments for run, source in _expand(argument)]
-    found: dict[str, Run] = {}
-    for name, source in sources:
-        key = "all logs" if together and len(sources) > 1 else name
-        run = found.setdefault(key, Run(key))
-        run.sources.append(source)
-    for run in found.values():
-        run.sources = list(dict.fromkeys(run.sources))
-    return list(found.values())
+    sources = [pair for argument in arguments for pair in _expand(argument)]
+    together = together and len(sources) > 1
+    by_name: dict[str, Run] = {}
+    for name, source in dict.fromkeys(sources):
+        key = "all logs" if together else name
+        by_name.setdefault(key, Run(key)).sources.append(source)
+    return list(by_name.values())
 
 
 def named(paths: Iterable[Path]) -> Run:
@@ -161,26 +135,23 @@ def _expand(argument: str) -> Iterator[tuple[str, Source]]:
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Source]]:
-    paths = sorted(Path(where) / name for where, _, names in os.walk(folder) for name in names if _is_log(name))
+    names = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
+    paths = [path for path in names if path.name.endswith(_LOGS) or _LOG_NAMES.match(path.name)]
     regular = [path for path in paths if _is_regular(path)]
     if not regular:
         kinds = ", ".join(f"*{ending}" for ending in _LOGS)
         raise Refusal(f"{folder}: holds no log ({kinds}); name the files themselves")
     if len(regular) > _MOST_FILES:
         raise Refusal(f"{folder}: holds {len(regular)} logs, more than {_MOST_FILES}; name the folder of one run")
-    yield from map(_source, sorted(regular, key=lambda path: _natural(str(path))))
-
-
-def _is_log(name: str) -> bool:
-    return name.endswith(_LOGS) or bool(_LOG_NAMES.match(name))
+    yield from map(_source, sorted(sorted(regular), key=_natural))
 
 
 def _is_regular(path: Path) -> bool:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return True  # opening it will say why
-    return stat.S_ISREG(found.st_mode) and found.st_size > 0
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
 
 
 def _source(path: Path) -> tuple[str, Source]:
@@ -194,8 +165,9 @@ def _source(path: Path) -> tuple[str, Source]:
     return text, Source(text, path)
 
 
-def _natural(text: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d{1,18})", text)]
+def _natural(path: Path) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d{1,18})", str(path))
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 CHUNK = 1 << 20

@@ -12,7 +12,7 @@ from functools import lru_cache
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Window, windows
-from stackproof.triage.search import SHAPE, Block, Found, Hit, Plan, Position, Probe, Shapes, Tally, Who
+from stackproof.triage.search import SHAPE, Hit, Plan, Position, Probe, Shapes, Tally, Who
 
 _REPLAN = 64  # windows after which the plan is made anew, because logs change
 _BLOCK_LINES = 2000
@@ -78,8 +78,8 @@ class _Plans:
         for probe in probes:
             for text in probe.texts:
                 (self.late if probe.late else self.by_text).setdefault(text, []).append(probe)
-        self.whole, self.end = _whole(tuple(self.by_text)), _whole(tuple(self.late))
-        self.shapes, self.late_shapes = _shapes(self.whole), _shapes(self.end)
+        self.whole, self.shapes = _whole(tuple(self.by_text))
+        self.end, self.late_shapes = _whole(tuple(self.late))
         self._asking: dict[tuple[int, tuple[bytes, ...]], tuple[Probe, ...]] = {}
         self.barren: dict[int, set[str]] = {}
         """The probes that looked in vain at a line of such a shape and would again."""
@@ -95,22 +95,19 @@ class _Plans:
 
     def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
         """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
-
-        def wanted(probe: Probe) -> bool:
-            return counts[probe.key] < probe.counted and probe.key not in self.full
-
-        rows = self.by_text.items()
-        return Plan((text for text, own in rows if any(map(wanted, own))), sample)
-
-
-@lru_cache(maxsize=4)
-def _whole(texts: tuple[bytes, ...]) -> Plan:
-    return Plan(texts, b" ".join(texts))
+        wanted = (
+            text
+            for text, own in self.by_text.items()
+            if any(counts[probe.key] < probe.counted and probe.key not in self.full for probe in own)
+        )
+        return Plan(wanted, sample)
 
 
 @lru_cache(maxsize=4)
-def _shapes(plan: Plan) -> Shapes:
-    return Shapes(plan, b" ".join(plan.texts))
+def _whole(texts: tuple[bytes, ...]) -> tuple[Plan, Shapes]:
+    sample = b" ".join(texts)
+    plan = Plan(texts, sample)
+    return plan, Shapes(plan, sample)
 
 
 class _Reader:
@@ -141,7 +138,8 @@ class _Reader:
                     else:
                         self.shapes = Shapes(self.plan, window.data)
                 if not count:
-                    self.file.text = _is_text(window.data)
+                    control = len(window.data.translate(None, _IN_LOGS))
+                    self.file.text = control <= _MOST_CONTROL * len(window.data)
                     self.document = (
                         lines.document(window.data) if window.last or len(window.data) < lines.LARGEST else None
                     )
@@ -189,7 +187,7 @@ class _Reader:
     ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
         while found := plan.find(window.data, position, last):
             begin, position = _bounds(window.data, found[0])
-            yield begin, position, _texts(plan, window.data, found, position)
+            yield begin, position, tuple(plan.texts_from(window.data, found, position))
 
     def _offer(self, spot: _Spot, texts: tuple[bytes, ...], by_text: ByText) -> None:
         raw = spot.window.data[spot.begin : spot.end]
@@ -211,12 +209,8 @@ class _Reader:
             ):
                 self.shapes.forget(shape)
             return
-        text = raw.decode("utf-8", "replace")
-        found: set[str] = set()
-        for part, own_text in enumerate(lines.split(text)):
-            line = lines.parse(own_text)
-            found.update(probe.key for probe in asked if self._ask(probe, spot, line, part))
-        through.update(probe.key for probe in asked if probe.key not in found and probe.alike(digitless))
+        hits = self._ask_all(asked, spot)
+        through.update(probe.key for probe in asked if probe.key not in hits and probe.alike(digitless))
 
     def _asked(self, probes: tuple[Probe, ...], spot: _Spot, through: set[str]) -> list[Probe]:
         """Return those of the probes that want to see a line now; those that want the last ones of a file keep it for later."""
@@ -237,9 +231,12 @@ class _Reader:
     def _look_at_held(self) -> None:
         for probe, spots in self.held.values():
             for spot in spots:
-                text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")
-                for part, own_text in enumerate(lines.split(text)):
-                    self._ask(probe, spot, lines.parse(own_text), part)
+                self._ask_all([probe], spot)
+
+    def _ask_all(self, probes: list[Probe], spot: _Spot) -> set[str]:
+        text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")
+        parts = enumerate(map(lines.parse, lines.split(text)))
+        return {probe.key for part, line in parts for probe in probes if self._ask(probe, spot, line, part)}
 
     def _ask(self, probe: Probe, spot: _Spot, line: Line, part: int) -> bool:
         text = line.head if probe.raw else line.text
@@ -254,7 +251,7 @@ class _Reader:
         who = self._who(line)
         seconds = spot.seconds(line) if probe.timed and tally.keeps(who, probe.kept) else None
         place = Position(self.number, spot.window.offset + spot.begin, part, spot.line)
-        block = self._block(spot, line) if probe.follows else None
+        block = lines.follow(line, spot.line, spot.after(None, _BLOCK_LINES)) if probe.follows else None
         groups = {name: value for name, value in found.groupdict().items() if value is not None}
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
         if probe.sample and not mentioned and len(tally.kept) >= probe.kept:
@@ -277,9 +274,6 @@ class _Reader:
         position = spot.window.offset + spot.begin
         kind, starts = self.document.kind(position), at == 0 and position in self.document.begins
         return probe.asks or (kind == "prose" and not starts) or (probe.terse and kind != "fenced")
-
-    def _block(self, spot: _Spot, line: Line) -> Block:
-        return lines.follow(line, spot.line, spot.after(None, _BLOCK_LINES))
 
     def _who(self, line: Line) -> Who:
         if line.rank is not None:
@@ -312,21 +306,11 @@ class _Spot:
 
     def seconds(self, line: Line) -> float | None:
         """Return the line's time, or that of the nearest line before it that has one."""
-        own = line.seconds
-        if own is not None:
+        if (own := line.seconds) is not None:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
         times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))
         return next((found for found in times if found is not None), None)
-
-
-def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> tuple[bytes, ...]:
-    texts: dict[bytes, None] = {}
-    while found:
-        position, candidates = found
-        texts.update(dict.fromkeys(candidates))
-        found = plan.find(data, position + 1, end)
-    return tuple(texts)
 
 
 def _end(data: bytes) -> int:
@@ -336,10 +320,6 @@ def _end(data: bytes) -> int:
         if begin < 0:
             return 0
     return begin + 1
-
-
-def _is_text(data: bytes) -> bool:
-    return len(data.translate(None, _IN_LOGS)) <= _MOST_CONTROL * len(data)
 
 
 def _tail(window: Window) -> tuple[str, ...]:

@@ -195,20 +195,17 @@ class Shapes:
         while found := self._plan.find(text, position, len(text)):
             begin, end = text.rfind(b"\n", 0, found[0]) + 1, text.find(b"\n", found[0])
             position = end if end >= 0 else len(text)
-            if held := self._held(text, found, position):
-                self._wanted[hash(text[begin:position])] = held
-
-    def _held(self, text: bytes, found: Found | None, end: int) -> tuple[bytes, ...]:
-        held: dict[bytes, None] = {}
-        while found:
-            held.update((text, None) for shape in found[1] for text in self._originals[shape])
-            found = self._plan.find(text, found[0] + 1, end)
-        return tuple(held)
+            held = [own for part in self._plan.texts_from(text, found, position) for own in self._originals[part]]
+            if held:
+                self._wanted[hash(text[begin:position])] = tuple(held)
 
     def _holding(
         self, keys: list[int], shapes: list[bytes], window: Window
     ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
-        wanted, data = self._here(set(keys), window), window.data
+        data, here = window.data, self._wanted.keys() & set(keys)
+        several = {text for key in here for text in self._wanted[key]}
+        present = {text for text in several if data.find(text, window.start, window.end) >= 0}
+        wanted = {key: tuple(text for text in self._wanted[key] if text in present) for key in here}
         held = list(map(wanted.get, keys))
         if not any(held):
             return
@@ -216,13 +213,6 @@ class Shapes:
         for texts, end, size in zip(held, itertools.islice(ends, 1, None), map(len, shapes), strict=True):
             if texts and (found := tuple(text for text in texts if data.find(text, end - size, end) >= 0)):
                 yield end - size, end, found
-
-    def _here(self, keys: set[int], window: Window) -> dict[int, tuple[bytes, ...]]:
-        wanted = {key: self._wanted[key] for key in keys & self._wanted.keys()}
-        several = {text for held in wanted.values() for text in held}
-        here = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
-        rows = ((key, tuple(text for text in held if text in here)) for key, held in wanted.items())
-        return {key: texts for key, texts in rows if texts}
 
 
 SHORTEST = 3
@@ -251,11 +241,12 @@ class Plan:
 
     @cached_property
     def _anchors(self) -> dict[bytes, list[tuple[bytes, int]]]:
-        weights = _weights(self._sample)
+        counts = Counter(self._sample)
+        weights = [counts[byte] + _UNSEEN for byte in range(256)]
         first = _first_bytes(self.texts, weights)
         anchors: dict[bytes, list[tuple[bytes, int]]] = {}
         for text in self.texts:
-            begin = _anchor(text, first, weights)
+            begin = text.index(min(set(text[:-1]) & first, key=lambda byte: (weights[byte], byte)))
             anchors.setdefault(text[begin:], []).append((text, begin))
         return anchors
 
@@ -274,16 +265,19 @@ class Plan:
                 return found.start(), texts
         return None
 
+    def texts_from(self, data: bytes, found: Found | None, end: int) -> dict[bytes, None]:
+        """Return the texts that lie in `data` from a place that was found to `end`, in order."""
+        texts: dict[bytes, None] = {}
+        while found:
+            texts.update(dict.fromkeys(found[1]))
+            found = self.find(data, found[0] + 1, end)
+        return texts
+
     def _candidates(self, matched: bytes) -> tuple[tuple[bytes, int], ...]:
         if matched not in self._seen:
             rows = (texts for anchor, texts in self._anchors.items() if anchor.startswith(matched))
             self._seen[matched] = tuple(text for texts in rows for text in texts)
         return self._seen[matched]
-
-
-def _weights(sample: bytes) -> list[int]:
-    counts = Counter(sample)
-    return [counts.get(byte, 0) + _UNSEEN for byte in range(256)]
 
 
 def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
@@ -298,10 +292,6 @@ def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
         if all(choices[text] & (chosen - {byte}) for text in texts):
             chosen.discard(byte)
     return chosen
-
-
-def _anchor(text: bytes, first: set[int], weights: list[int]) -> int:
-    return text.index(min(set(text[:-1]) & first, key=lambda byte: (weights[byte], byte)))
 
 
 def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
