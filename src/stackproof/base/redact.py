@@ -1,7 +1,7 @@
 """Takes out of a text what names a person, a host or a place: for reports that are shown to strangers.
 
-What goes: names that the machine itself knows (its users, hosts, homes, domains), names that a caller gives with what each becomes,
-and what has the form of a home, a mail, an address or a serial number. A name in a form that nobody expects stays: look before you send.
+What goes: names that the machine itself knows (its users, hosts, homes, domains), and what has the form of a home, a mail, an address
+or a serial number. A name in a form that nobody expects stays: look before you send.
 """
 
 from __future__ import annotations
@@ -49,32 +49,29 @@ class NamedMachine(Protocol):
 
 @dataclass(frozen=True)
 class Redactor:
-    """The names to take out, longest first, and texts to keep although they look like an address; `hosts`: what each becomes."""
+    """The names to take out, longest first, and texts to keep although they look like an address."""
 
     users: tuple[str, ...]
-    hosts: Mapping[str, str]
+    hosts: tuple[str, ...]
     homes: tuple[str, ...]
     domains: tuple[str, ...]
     keep: frozenset[str]
     _hosts: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hosts", _words(_longest(self.hosts), _DOMAIN))
+        object.__setattr__(self, "_hosts", _words(self.hosts, _DOMAIN))
 
     @classmethod
-    def of(cls, machine: NamedMachine, keep: Collection[str] = (), hosts: Mapping[str, str] | None = None) -> Redactor:
-        """Gather the names of a machine; `keep`: versions that look like addresses (25.38.4.1); `hosts`: others, and their pseudonyms."""
+    def of(cls, machine: NamedMachine, keep: Collection[str] = ()) -> Redactor:
+        """Gather the names of a machine; `keep`: versions that look like addresses (25.38.4.1)."""
         users = {name for name in _users(machine) if name and name not in _COMMON_USERS}
         names = {name for name in _host_names(machine) if name and name not in _COMMON_HOSTS}
-        known = {name.casefold(): "<host>" for name in names | {name.split(".")[0] for name in names}}
-        known |= {name.casefold(): becomes for name, becomes in (hosts or {}).items()}
+        hosts = _longest(names | {name.split(".")[0] for name in names})
         homes = {machine.environ.get("HOME", "")} - {"", "/"}
-        return cls(_longest(users), known, _longest(homes), _longest(_domains(machine)), frozenset(keep))
+        return cls(_longest(users), hosts, _longest(homes), _longest(_domains(machine)), frozenset(keep))
 
-    def clean(self, text: str, links: bool = True) -> str:
-        """Return the text without them; `links`: addresses of pages stay as they are."""
-        if not links:
-            return self._clean(text)
+    def clean(self, text: str) -> str:
+        """Return the text without them; addresses of pages stay as they are."""
         pieces, end = [], 0
         for link in _LINK.finditer(text):
             pieces += [self._clean(text[end : link.start()]), link[0]]
@@ -88,7 +85,7 @@ class Redactor:
             text = form.sub(becomes, text)
         for domain in self.domains:
             text = re.sub(rf"\b[\w.-]*\b{re.escape(domain)}\b", "<host>", text)
-        text = self._hosts.sub(lambda found: self.hosts[found[1].casefold()], text)
+        text = self._hosts.sub("<host>", text)
         text = _words(self.users).sub("<user>", text)
         return _V4.sub(self._address, _V6.sub(self._address, _MAC.sub("<address>", text)))
 

@@ -12,7 +12,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.bench import subjects
-from stackproof.extras.fleet import answers, plan, rules, sweep
+from stackproof.extras.fleet import answers, judge, plan, rules
 from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.stack import stacks
 
@@ -75,7 +75,7 @@ def test_a_file_of_a_hostile_name_is_told_cleanly(tmp_path: Path) -> None:
 def test_one_bad_record_costs_its_own_host(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 6)
     place(folder, "n03").write_text("{", encoding="utf-8")
-    found = sweep.judged(folder)
+    found = judge.judge(folder)
     assert found.counts == {HostVerdict.NOT_REACHED: 1, HostVerdict.PROVED: 5}
 
 
@@ -87,7 +87,7 @@ def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:
 def test_an_end_without_a_reason_is_told_as_one(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 6)
     edit(folder, "n01", lambda made: made.update(verdict="interrupted"))
-    host = of(sweep.judged(folder), "n01")
+    host = of(judge.judge(folder), "n01")
     assert (host.standing, host.reason) == (HostVerdict.NOT_REACHED, "ended 'interrupted', and does not say why")
 
 
@@ -106,7 +106,7 @@ def test_a_figure_that_is_not_as_planned_concerns_its_own_host(
 ) -> None:
     folder = fleet(tmp_path, 6)
     edit(folder, "n01", lambda made: made["measurements"][0].update(change))
-    found = sweep.judged(folder)
+    found = judge.judge(folder)
     assert found.counts == {HostVerdict.INCOMPLETE: 1, HostVerdict.PROVED: 5} and not found.notes
     assert said in of(found, "n01").reason
 
@@ -121,7 +121,7 @@ def test_a_figure_that_is_not_as_planned_concerns_its_own_host(
 def test_a_row_of_the_replay_that_is_none_is_not_compared(tmp_path: Path, change: dict[str, object], said: str) -> None:
     folder = fleet(tmp_path, 6)
     edit(folder, "n01", lambda made: next(one for one in made["checks"] if one.get("group"))["figures"].update(change))
-    found = sweep.judged(folder)
+    found = judge.judge(folder)
     assert found.counts == {HostVerdict.INCOMPLETE: 1, HostVerdict.PROVED: 5} and said in of(found, "n01").reason
     answer = answers.gather(folder, ALL).hosts["n01"]
     assert [len(card.replayed) for card in answer.cards] == [4 * len(KERNELS) - 1]
@@ -136,7 +136,7 @@ def test_each_row_stands_in_it_once(tmp_path: Path, name: str, times: int) -> No
     good = json.loads(answers.record_path(folder, "n01").read_text())["checks"]
     checks = [check for check in good for _ in range(times if check["id"] == name else 1)]
     edit(folder, "n01", lambda made: made.update(checks=checks))
-    host = of(sweep.judged(folder), "n01")
+    host = of(judge.judge(folder), "n01")
     assert host.standing is HostVerdict.INCOMPLETE and name in host.reason.replace("0 of the 1 cards", "card/0"), host
 
 
@@ -144,14 +144,14 @@ def test_a_figure_that_had_not_settled_is_compared_and_proves_nothing(tmp_path: 
     folder = fleet(tmp_path, 8, MadeHost("slow1", slow={"gemm-float32": 1.5}))
     for host in ("slow1", "n01"):
         edit(folder, host, lambda made: [row["figures"].update(settled=False) for row in made["measurements"]])
-    found = sweep.judged(folder)
+    found = judge.judge(folder)
     assert of(found, "slow1").standing is HostVerdict.SLOW
     assert of(found, "n01").standing is HostVerdict.INCOMPLETE and "had not settled" in of(found, "n01").reason
 
 
 def test_a_host_that_does_all_that_is_asked_lacks_nothing(tmp_path: Path) -> None:
     three = (MadeHost(f"m{number}", cards=3) for number in range(6))
-    assert sweep.judged(fleet(tmp_path, 0, *three, without=("doctor", "attention"))).counts == {HostVerdict.PROVED: 6}
+    assert judge.judge(fleet(tmp_path, 0, *three, without=("doctor", "attention"))).counts == {HostVerdict.PROVED: 6}
 
 
 def test_what_is_asked_is_what_bench_asks() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.places import ROOT
-from stackproof.extras.fleet import answers, plan, sweep
+from stackproof.extras.fleet import answers, judge, plan
 from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.record import reading
 
@@ -62,7 +62,7 @@ def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp
         }  # fmt: skip
         command = [sys.executable, "-c", _REPLAYS, host, str(answers.record_path(tmp_path, host)), made.id]
         subprocess.run(command, check=True, env=environment)
-    found = sweep.judged(tmp_path)
+    found = judge.judge(tmp_path)
     by_name = {one.host: one for one in found.hosts}
     assert {name: one.standing for name, one in by_name.items()} == {
         "h1": HostVerdict.PROVED, "h2": HostVerdict.PROVED, "h3": HostVerdict.PROVED, "flips": HostVerdict.WRONG,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.fleet import judgement, report, sweep
+from stackproof.extras.fleet import judge, judgement, report
 from stackproof.extras.fleet.judgement import FleetJudgement
 
 from .making import KERNELS, SUBJECTS, MadeHost, fleet
@@ -23,7 +23,7 @@ def judged(tmp_path: Path) -> FleetJudgement:
         MadeHost("driver1", facts={"driver.nvidia-smi": "560"}),
     )
     folder = fleet(tmp_path, 12, *odd, silent=("dead1",))
-    return sweep.judged(folder)
+    return judge.judge(folder)
 
 
 def test_the_gravest_stand_first_and_suspects_are_swept_again(judged: FleetJudgement) -> None:

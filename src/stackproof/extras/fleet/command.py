@@ -141,7 +141,6 @@ def _add_card(steps: Verbs) -> None:
     step.add_argument("folder", type=arguments.folder, metavar="FOLDER", help=help_)
     arguments.add_shared(step, "--stack")
     step.add_argument("--host", metavar="NAME", help="who this is (default: as the scheduler says, or the host's name)")
-    step.add_argument("--again", action="store_true", help="also where this host has answered already")
     help_ = "build the environment of the stack's lock, and go on in it"
     arguments.add_shared(step, "--locked", help=help_)
     arguments.add_shared(step, "--deadline-scale")
@@ -169,8 +168,8 @@ def _card(options: argparse.Namespace) -> int:
     order = card.CardOrder(
         stack, folder.absolute(), host, chosen.profile, chosen.without, options.deadline_scale, chosen.id
     )
-    if card.answered(order) and not options.again:
-        _say(f"{host} has answered already: {order.path}; --again lets it answer anew")
+    if card.answered(order):
+        _say(f"{host} has answered already: {order.path}; remove that file, and it answers anew")
         return 0
     began = time.monotonic()
 
@@ -201,10 +200,10 @@ def _judge(options: argparse.Namespace) -> int:
 
 def _told(folder: Path) -> int:
     """Judge a sweep, keep the judgement beside its records, and print it."""
-    from stackproof.extras.fleet import report, sweep
+    from stackproof.extras.fleet import judge, report
 
-    found = sweep.judged(folder)
-    if problem := sweep.keep(found, folder):
+    found = judge.judge(folder)
+    if problem := judge.keep(found, folder):
         print(f"stackproof: {problem}", file=sys.stderr)  # noqa: T201
     print(report.terminal(found, str(folder)).rstrip("\n"))  # noqa: T201
     return found.exit_code

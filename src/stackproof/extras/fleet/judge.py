@@ -5,17 +5,19 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from statistics import median
 
-from stackproof.api.base import counted, shown
+from stackproof.api.base import counted, plain, shown, write_atomically
 from stackproof.api.record import Verdict, store
-from stackproof.extras.fleet import compare, rules
+from stackproof.extras.fleet import answers, compare, plan, rules
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
 from stackproof.extras.fleet.compare import DigestVote, Yardstick
 from stackproof.extras.fleet.judgement import (
     GRAVEST,
     LIMITLESS,
+    NAME,
     SCHEMA,
     FleetFinding,
     FleetJudgement,
@@ -23,10 +25,13 @@ from stackproof.extras.fleet.judgement import (
     JudgedGroup,
     JudgedHost,
     SubjectStrip,
+    as_json,
 )  # fmt: skip
 from stackproof.extras.fleet.plan import FleetPlan
 
 _MOST_NAMED = 4
+_CLOCKS = timedelta(hours=1)
+"""So much the clocks of hosts may differ before what one left is called older than its plan."""
 _LEAST_RATIO = 1e-5
 """Nothing that was measured is shown as 0, which is what was not."""
 _ENDED = {
@@ -47,26 +52,84 @@ class _Group:
         return [card for host in self.hosts for card in host.cards]
 
 
-def judge(fleet: str, answers: FleetAnswers, plan: FleetPlan, problems: Sequence[str] = ()) -> FleetJudgement:
-    """Return what is said of every host.
+def judge(folder: Path) -> FleetJudgement:
+    """Judge what a folder holds now.
 
-    Args:
-        fleet: what the sweep is called.
-        answers: what the hosts have left.
-        plan: who was to answer.
-        problems: sentences that go first into the notes.
+    Raises:
+        Refusal: it is no folder of a sweep, or its plan is damaged.
     """
-    groups, alone = _grouped(answers.hosts.values())
+    chosen = plan.load(folder)
+    found = answers.gather(folder, chosen.tasks)
+    for name, answer in [*found.hosts.items()]:
+        if why := _foreign(answer, chosen) or _untimely(answer, chosen.made):
+            found.refused[name] = why
+            del found.hosts[name]
+    groups, alone = _grouped(found.hosts.values())
     judged = [_GroupJudge(group) for group in groups]
     hosts = {one.host: one for group in judged for one in map(group.host, group.group.hosts)}
-    hosts |= {one.host: one for one in (*alone, *_missing(answers, plan.hosts))}
-    minutes = [host.took / 60 for host in answers.hosts.values()]
-    return FleetJudgement(
-        SCHEMA, fleet, datetime.now(timezone.utc).isoformat(timespec="seconds"), median(minutes) if minutes else 0.0,
-        max(minutes, default=0.0), tuple(hosts[name] for name in sorted(hosts)), tuple(one.summary() for one in judged),
-        (*problems, *_unpinned(answers.hosts.values()), *_software(judged), *(note for one in judged for note in one.notes())),
-        plan.stack,
+    hosts |= {one.host: one for one in (*alone, *_missing(found, chosen.hosts))}
+    minutes = [host.took / 60 for host in found.hosts.values()]
+    notes = (
+        *_notes(found, chosen), *_unpinned(found.hosts.values()), *_software(judged), *(note for one in judged for note in one.notes()),
     )  # fmt: skip
+    return FleetJudgement(
+        SCHEMA, plain(folder.absolute().name, 80, lines=False), datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        median(minutes) if minutes else 0.0, max(minutes, default=0.0), tuple(hosts[name] for name in sorted(hosts)),
+        tuple(one.summary() for one in judged), notes, chosen.stack,
+    )  # fmt: skip
+
+
+def _foreign(answer: HostAnswer, chosen: FleetPlan) -> str:
+    """Say which of plan, stack and profile of a record is another than the sweep's."""
+    for what, seen, asked in (
+        ("plan", answer.plan, chosen.id), ("stack", answer.stack, chosen.stack), ("profile", answer.profile, chosen.profile),
+    ):  # fmt: skip
+        if seen != asked:
+            named = plain(seen, 40, lines=False) or "none"
+            return f"its record is of another {what} ({named}, and the sweep's is {asked}); left out, let it run again"
+    return ""
+
+
+def _untimely(answer: HostAnswer, made: str) -> str:
+    """Say that a record is older than its plan, or of a time to come: an old file, or a clock that is wrong."""
+    try:
+        began = datetime.fromisoformat(answer.began)
+        early = began < datetime.fromisoformat(made) - _CLOCKS
+        late = began + timedelta(seconds=answer.took) > datetime.now(timezone.utc) + _CLOCKS
+    except OverflowError:
+        early, late = False, True
+    except (ValueError, TypeError):
+        return "its record does not say when it began; left out, let it run again"
+    if not early and not late:
+        return ""
+    when = (
+        f"before the plan was made ({made[:16]})"
+        if early
+        else f"and ended {answer.took:.3g} s later, in a time to come"
+    )
+    return f"its record began {plain(answer.began[:16], lines=False)}, {when}; left out, set its clock and let it run again"
+
+
+def _notes(found: FleetAnswers, chosen: FleetPlan) -> list[str]:
+    """Say what is true of the sweep itself."""
+    notes = list[str]()
+    if chosen.without:
+        notes.append(f"the plan leaves out {' and '.join(chosen.without)}: whoever is proved is so without")
+    if strangers := sorted(set(found.hosts) - set(chosen.hosts)):
+        notes.append(f"not in the plan, and judged all the same: {', '.join(strangers[:5])}")
+    return notes
+
+
+def keep(found: FleetJudgement, folder: Path) -> str:
+    """Keep a judgement beside its records, for the site; return why that cannot be, which spoils nothing."""
+    path = folder / NAME
+    why = "it is a link, and what it names may be anybody's" if path.is_symlink() else ""
+    try:
+        if not why:
+            write_atomically(path, as_json(found))
+    except OSError as error:
+        why = str(error.strerror)
+    return f"{path}: the judgement cannot be kept ({why}); it is shown all the same" if why else ""
 
 
 def _missing(answers: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedHost]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stackproof.extras.fleet import judgement, sweep
+from stackproof.extras.fleet import judge, judgement
 from stackproof.extras.nights.site import build
 
 from ...fleet.making import SUBJECTS, MadeHost, fleet
@@ -39,7 +39,7 @@ def test_the_page_that_is_open_is_told(tmp_path: Path) -> None:
 def kept(folder: Path) -> Path:
     """Judge a sweep and keep that; one host is slow, one left nothing."""
     fleet(folder, 8, MadeHost("slow1", slow={SUBJECTS[0]: 1.3}), silent=("dead1",))
-    sweep.keep(sweep.judged(folder), folder)
+    judge.keep(judge.judge(folder), folder)
     return folder
 
 

@@ -25,7 +25,7 @@ def add(verbs: Verbs) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.api.record import store
-    from stackproof.extras.nights.nodes import reading, report
+    from stackproof.extras.nights.nodes import reading
 
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
     found = reading.gather(places)
@@ -34,5 +34,5 @@ def _run(options: argparse.Namespace) -> int:
     if not found.nodes:
         where = ", ".join(map(str, places)) or "results/local"
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
-    print(report.text(found).rstrip("\n"))  # noqa: T201
+    print(reading.text(found).rstrip("\n"))  # noqa: T201
     return int(not all(node.well for node in found.nodes.values()))

@@ -1,4 +1,4 @@
-"""Reads what hosts have written, answers of `doctor --json` and records of runs, and keeps the newest of each host."""
+"""What hosts have written, answers of `doctor --json` and records of runs: the newest of each host, as one table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal, files
-from stackproof.api.record import SUITE_VERBS, Record, reading
+from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Part, Record, TextLine, TextTable, outline, reading
 from stackproof.extras.fleet import judgement
 from stackproof.extras.fleet.judgement import BAD, FleetJudgement
 
@@ -18,7 +18,9 @@ _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
 _OF_PROCESSES = "stage-"
 """How the folders of a run's processes begin."""
 _MOST_BYTES = 64 << 20
-NEVER = datetime.min.replace(tzinfo=timezone.utc)
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+_HEAD = ("node", "doctor", "stack", "verb", "verdict", "checks", "when", "torch")
+_WIDEST = 60
 
 
 @dataclass(frozen=True)
@@ -168,5 +170,68 @@ def _time(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        return NEVER
+        return _NEVER
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def text(found: Gathered) -> str:
+    """Return one sentence of all, the table, and what is wrong with each node that is not well."""
+    return outline.text(_parts(found))
+
+
+def _parts(found: Gathered) -> Iterator[Part]:
+    ill = [node for node in found.nodes.values() if not node.well]
+    yield TextLine(f"{len(found.nodes)} node{'' if len(found.nodes) == 1 else 's'}, {len(ill)} not well")
+    yield TextTable(_HEAD, [row for _, node in sorted(found.nodes.items()) for row in _rows(node)])
+    yield from (TextLine(line) for node in sorted(ill, key=lambda one: one.name) for line in _wrong(node))
+
+
+def _rows(node: NodeSummary) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each newest run; the node and what the doctor says stand in the first."""
+    doctor = _doctor(node)
+    if not node.runs:
+        yield (node.name[:_WIDEST], doctor, *("-" for _ in _HEAD[2:]))
+    for key in sorted(node.runs):
+        yield (node.name[:_WIDEST], doctor, *_run(node.runs[key]))
+        doctor = ""
+
+
+def _doctor(node: NodeSummary) -> str:
+    if node.look is None:
+        return "-"
+    said = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in node.look.count.items() if count]
+    return ", ".join(said[:2]) if node.look.count["problem"] + node.look.count["warning"] else "no problem"
+
+
+def _run(ran: Ran) -> tuple[str, ...]:
+    record = ran.record
+    executed = [check for check in record.checks if check.verdict not in NOT_EXECUTED]
+    passed = sum(check.verdict.exit_code == 0 for check in executed)
+    verb = f"{record.verb} (rehearsed)" if ran.rehearsed and record.verb != "rehearse" else record.verb
+    pinned = "" if record.provenance.get("pinned", True) else " unpinned"
+    torch = str(record.provenance.get("torch", "-"))[:_WIDEST] + pinned
+    return record.stack[:_WIDEST], verb, record.verdict.value, f"{passed} of {len(executed)}", _ago(ran.when), torch
+
+
+def _ago(when: datetime) -> str:
+    """Say how long ago something was, in its largest whole unit."""
+    if when == _NEVER:
+        return "unknown"
+    passed = (datetime.now(timezone.utc) - when).total_seconds()
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if passed >= size:
+            return f"{int(passed // size)} {unit} ago"
+    return "just now" if passed >= 0 else "in the future"
+
+
+def _wrong(node: NodeSummary) -> Iterator[str]:
+    if node.odd:
+        when, word, fleet = node.judged
+        yield f"{node.name[:_WIDEST]}: {word} among the hosts of {fleet[:_WIDEST]}, judged {when}"
+    if node.look and node.look.count["problem"]:
+        yield f"{node.name[:_WIDEST]}: doctor: {node.look.worst}"
+    for ran in node.runs.values():
+        if ran.bad:
+            first = next((one for one in ran.record.checks if one.verdict is ran.record.verdict), None)
+            why = f": {first.id}: {first.reason[:300]}" if first else ""
+            yield f"{node.name[:_WIDEST]}: {ran.record.verb} of {ran.record.stack} {ran.record.verdict.value}{why}"

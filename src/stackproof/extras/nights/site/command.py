@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,20 +30,12 @@ def add(verbs: Verbs) -> None:
     )
     help_ = "for how many days a record proves anything (default: 14)"
     verb.add_argument("--days", type=_days, default=14, metavar="N", help=help_)
-    verb.add_argument("--today", type=_day, metavar="DATE", help="as of this day (default: today, in UTC)")
 
 
 def _days(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= _MOST_DAYS:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of days from 1 to {_MOST_DAYS}")
     return int(text)
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day; write it as 2026-01-31") from error
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -57,13 +49,12 @@ def _run(options: argparse.Namespace) -> int:
     for folder in options.results or ():
         if not folder.is_dir():
             raise Refusal(f"--results {folder}: {files.why_no_such_folder(folder)}; name a folder of records")
-    today = options.today or datetime.now(timezone.utc).date()
     folders = tuple(options.results or ()) or records_index.tops()
     order = build.SiteOrder(
         folders,
         stacks.names(),
         stacks.suites(),
-        today,
+        datetime.now(timezone.utc).date(),
         options.days,
         stacks.doubles(),
         suites.of_verb("verify"),

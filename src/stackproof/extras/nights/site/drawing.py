@@ -195,22 +195,3 @@ def _labels(view: SeriesView, places: Sequence[int]) -> Iterator[Markup]:
     yield el("text", stamp(view.times, 0), x=0, y=_HEIGHT + 16, class_="date")
     if len(view.times) > 1:
         yield el("text", stamp(view.times, -1), x="100%", y=_HEIGHT + 16, class_="date last")
-
-
-def spark(view: SeriesView, most: int = 60) -> Markup:
-    """Return a small line of the last points, for a table; the figure beside it says the same."""
-    curve = view.curves[0] if view.nightly else view.curves[-1]
-    values = [one.median for one in curve.values[-most:] if not math.isnan(one.median)]
-    if len(values) < 2:
-        return Markup("")
-    low, high = span([(0, one, one, one) for one in values])
-    corners = [(at, _y(one, (low, high)) * 20 // TALL) for at, one in enumerate(values)]
-    line = el("path", d=Markup(charts.line(corners)))
-    return el(
-        "svg",
-        line,
-        viewBox=f"0 -1 {len(values) - 1} 22",
-        preserveAspectRatio="none",
-        class_="spark",
-        aria_hidden="true",
-    )

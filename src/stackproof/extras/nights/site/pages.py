@@ -152,7 +152,7 @@ def _bar(site: SiteModel, stack: str) -> Markup:
 
 
 def _figure(view: SeriesView) -> Sequence[object]:
-    """Return the row of a figure: its value, how much more time it takes than the anchor and than the first anchor did, its trend."""
+    """Return the row of a figure: its value, how much more time it takes than the anchor and than the first anchor did."""
     against, far, newest = "", "", view.curves[0].newest.median
     if view.nightly and not math.isnan(newest):
         against = f"{percent(-math.log(newest))} {'slower' if newest < 1 else 'faster'}"
@@ -163,7 +163,7 @@ def _figure(view: SeriesView) -> Sequence[object]:
         said = f"flagged {len(view.curves[-1].marks)} times"
     of = counted(len(view.times), "night" if view.nightly else "state")
     return (
-        _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, said, drawing.spark(view),
+        _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, said,
         f"{view.times[-1]:%Y-%m-%d}", of,
     )  # fmt: skip
 
