@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
@@ -35,8 +35,8 @@ class Oddity:
 
 def oddities(training: Training) -> list[Oddity]:
     """Return what is odd, what is wrong first."""
-    found = [oddity for check in _CHECKS for oddity in check(training)]
-    return sorted(found, key=lambda oddity: not oddity.wrong)
+    checks = (_losses, _learning_rates, _skipped, _batches, _rate, _parameters, _counts)
+    return sorted((oddity for check in checks for oddity in check(training)), key=lambda oddity: not oddity.wrong)
 
 
 def _losses(training: Training) -> Iterator[Oddity]:
@@ -44,26 +44,18 @@ def _losses(training: Training) -> Iterator[Oddity]:
     bad = [n for n, loss in enumerate(losses) if not math.isfinite(loss)]
     zeros = [n for n, loss in enumerate(losses) if loss == 0]
     if bad:
-        yield Oddity(
-            "loss-nan", True, f"the loss is {losses[bad[0]]} from logged step {bad[0] + 1} of {len(losses)} on"
-        )
-    if len(zeros) > 1 and not _rewarded(training) and not _faded(losses[: zeros[0]]):
+        sentence = f"the loss is {losses[bad[0]]} from logged step {bad[0] + 1} of {len(losses)} on"
+        yield Oddity("loss-nan", True, sentence)
+    rewarded = any(name.partition("/")[0] in ("reward", "rewards", "kl") for name in training.series)
+    faded = bool(zeros) and max(losses[: zeros[0]][-_NEARLY_STEPS:], default=_NEARLY) < _NEARLY
+    if len(zeros) > 1 and not rewarded and not faded:
         remedy = "train in bfloat16 instead of float16, or look at the labels: all of them may be masked"
-        yield Oddity(
-            "loss-zero", True, f"the loss is exactly 0 in {len(zeros)} of {len(losses)} logged steps; {remedy}"
-        )
+        sentence = f"the loss is exactly 0 in {len(zeros)} of {len(losses)} logged steps; {remedy}"
+        yield Oddity("loss-zero", True, sentence)
     finite = [loss for loss in losses if math.isfinite(loss)]
     third = len(finite) // 3
     if third >= _FEWEST // 2 and median(finite[-third:]) > 1.5 * median(finite[:third]) > 0:
         yield Oddity("loss-rises", False, f"the loss rises, from {finite[0]:g} to {finite[-1]:g}")
-
-
-def _rewarded(training: Training) -> bool:
-    return any(name.partition("/")[0] in ("reward", "rewards", "kl") for name in training.series)
-
-
-def _faded(losses: list[float]) -> bool:
-    return bool(losses) and max(losses[-_NEARLY_STEPS:]) < _NEARLY
 
 
 def _learning_rates(training: Training) -> Iterator[Oddity]:
@@ -101,36 +93,26 @@ def _rate(training: Training) -> Iterator[Oddity]:
 
 
 def _seconds_per_step(progress: list[Progress]) -> list[float]:
-    found: list[float] = []
+    speeds: list[float] = []
     last = progress[0] if progress else None
     for state in progress[1:]:
         if last and state.elapsed - last.elapsed >= 10 and state.step > last.step:
-            found.append((state.elapsed - last.elapsed) / (state.step - last.step))
+            speeds.append((state.elapsed - last.elapsed) / (state.step - last.step))
             last = state
-    return found
+    return speeds
 
 
 def _parameters(training: Training) -> Iterator[Oddity]:
     trainable, whole, percent = (training.get(name) for name in ("trainable", "parameters", "trainable_percent"))
-    if (
-        trainable
-        and whole
-        and percent is not None
-        and abs(100 * trainable / whole - percent) > max(_ROUNDED, 0.001 * percent)
-    ):
+    if trainable and whole and percent is not None:
         share = 100 * trainable / whole
-        yield Oddity(
-            "parameters",
-            False,
-            f"parameters do not add up: {trainable:,.0f} of {whole:,.0f} is {share:.4f} %, the log says {percent:g} %",
-        )
+        if abs(share - percent) > max(_ROUNDED, 0.001 * percent):
+            sentence = f"{trainable:,.0f} of {whole:,.0f} is {share:.4f} %, the log says {percent:g} %"
+            yield Oddity("parameters", False, f"parameters do not add up: {sentence}")
     started = training.get("trainable_at_start")
     if trainable and started and started != trainable:
-        yield Oddity(
-            "parameters-differ",
-            False,
-            f"{trainable:,.0f} parameters were made trainable, and {started:,.0f} are trained",
-        )
+        sentence = f"{trainable:,.0f} parameters were made trainable, and {started:,.0f} are trained"
+        yield Oddity("parameters-differ", False, sentence)
 
 
 def _batches(training: Training) -> Iterator[Oddity]:
@@ -142,49 +124,25 @@ def _batches(training: Training) -> Iterator[Oddity]:
 
 
 def _counts(training: Training) -> Iterator[Oddity]:
-    examples, epochs, whole, steps = (
-        training.get(name) for name in ("examples", "epochs", "global_batch", "total_steps")
-    )
-    if examples and epochs and whole and steps:
+    examples, epochs = training.get("examples"), training.get("epochs")
+    whole, steps = training.get("global_batch"), training.get("total_steps")
+    if not examples or not epochs:
+        return
+    if whole and steps:
         least, most = math.floor(examples / whole) * epochs, math.ceil(examples / whole) * epochs
         if not max(1, least - epochs) <= steps <= most + epochs:
-            yield Oddity(
-                "steps",
-                False,
-                f"{examples:.0f} examples in batches of {whole:.0f} for {epochs:.0f} epochs are {most:.0f} steps, the log says {steps:.0f}",
-            )
+            data = f"{examples:.0f} examples in batches of {whole:.0f} for {epochs:.0f} epochs"
+            yield Oddity("steps", False, f"{data} are {most:.0f} steps, the log says {steps:.0f}")
     rate, seconds = training.get("train_samples_per_second"), training.get("train_runtime")
-    done = training.steps
-    if (
-        examples
-        and epochs
-        and rate
-        and seconds
-        and done
-        and done == steps
-        and abs(rate * seconds / (examples * epochs) - 1) > _CLOSE
-    ):
+    whole_run = steps and training.steps == steps
+    if rate and seconds and whole_run and abs(rate * seconds / (examples * epochs) - 1) > _CLOSE:
         sentence = f"{rate:g} samples/s for {seconds:.0f} s are {rate * seconds:.0f} samples, the data have {examples * epochs:.0f}"
         yield Oddity("rate-differs", False, f"the rate does not add up: {sentence}")
-
-
-_CHECKS: tuple[Callable[[Training], Iterator[Oddity]], ...] = (
-    _losses,
-    _learning_rates,
-    _skipped,
-    _batches,
-    _rate,
-    _parameters,
-    _counts,
-)
 
 
 _PAIR = re.compile(r"'(\w+)': '?(-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)'?(?=[,}\s])", re.IGNORECASE)
 _WORDS = ("model", "device", "dtype")
 _SERIES_KEPT = 4000
-
-Series = dict[str, list[float]]
-Kind = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +183,7 @@ class Training:
     trainers: tuple[str, ...]
     figures: dict[str, float] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
-    series: Series = field(default_factory=dict)
+    series: dict[str, list[float]] = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
 
     def get(self, name: str) -> float | None:
@@ -250,10 +208,8 @@ class Training:
     @property
     def samples_per_second(self) -> float | None:
         """Samples of all ranks per second, as the trainer itself measured it."""
-        if stated := self.get("train_samples_per_second"):
-            return stated
         running = self.series.get("running_samples_per_second")
-        return running[-1] if running else None
+        return self.get("train_samples_per_second") or (running[-1] if running else None)
 
     @property
     def steps_per_second(self) -> float | None:
@@ -300,7 +256,7 @@ def read(evidence: Evidence) -> Training | None:
 
 
 def _speaker(hits: list[Hit]) -> Iterator[Hit]:
-    counts: dict[Kind, Counter[Who]] = {}
+    counts: dict[tuple[str, ...], Counter[Who]] = {}
     for hit in hits:
         counts.setdefault(tuple(hit.groups), Counter())[hit.who] += 1
     chosen = {kind: count.most_common(1)[0][0] for kind, count in counts.items()}

@@ -229,9 +229,13 @@ class _Reader:
         """Take the next line; whether the traceback is over."""
         text = line.text[self.margin :] if line.text[: self.margin].strip(" |+") == "" else line.text
         if self.more:
-            return self._goes_on(text.strip())
+            self.found = f"{self.found} {text.strip()}".strip()
+            return bool(text.strip())
         if self.name:
-            return self._ends_named(text, number)
+            over = text == self.name or text.startswith(f"{self.name}:")
+            if over:
+                self.found, self.at = text.strip(), number
+            return over
         if self.boxed and text[:1] in _BOX:
             self._frame(text.strip())
             return False
@@ -241,12 +245,6 @@ class _Reader:
         self.code = is_frame and not text.startswith((" ", "\t"))  # pasted without its indentation, as in threads
         self._frame(text.strip())
         return bool(self.first) and number - self.at > _NEAR
-
-    def _ends_named(self, text: str, number: int) -> bool:
-        if text == self.name or text.startswith(f"{self.name}:"):
-            self.found, self.at = text.strip(), number
-            return True
-        return False
 
     def _speaks(self, text: str, number: int) -> bool:
         if text.startswith(_LINK):
@@ -259,10 +257,6 @@ class _Reader:
             return not self.more
         return False
 
-    def _goes_on(self, text: str) -> bool:
-        self.found = f"{self.found} {text}".strip()
-        return bool(text)
-
     def _frame(self, text: str) -> None:
         if text.startswith('File "'):
             self.frames.append(text)
@@ -270,9 +264,8 @@ class _Reader:
             self.frames.append(f'File "{found[1]}", line {found[2]}, in {found[3]}')
 
     def block(self, last: int) -> Block:
-        """Return what was read."""
-        said = self.found or self.first
-        return Block(said, tuple(self.frames[-_FRAMES:]), self.at if said else last)
+        exception = self.found or self.first
+        return Block(exception, tuple(self.frames[-_FRAMES:]), self.at if exception else last)
 
 
 LARGEST = 1 << 18
@@ -325,10 +318,9 @@ _MOSTLY = 0.6
 
 @dataclass(frozen=True)
 class _Part:
-    """Some lines of a text that belong together: where they begin, how many bytes, whether fenced, and what they say."""
+    """Some lines of a text that belong together: at which byte they begin, whether they are fenced, and what they say."""
 
     begin: int
-    end: int
     fenced: bool
     texts: tuple[str, ...]
 
@@ -350,44 +342,34 @@ def document(data: bytes) -> Document | None:
     if len(data) > LARGEST:
         return None
     if data.lstrip().startswith(b"{") and b'"cell_type":' in data:
-        return _notebook(data)
+        begins = [(0, "prose"), *((hit.start(), _OUTPUTS[hit[1]]) for hit in _SECTION.finditer(data))]
+        return Document(tuple(begin for begin, _ in begins), tuple(kind for _, kind in begins))
     parts = list(_parts(data))
     if _is_source([text for part in parts for text in part.texts]):
         return Document((0,), ("prose",))
     kinds = [_kind(part) for part in parts]
-    prose = sum(len(part.texts) for part, kind in zip(parts, kinds, strict=True) if kind == "prose")
-    words = sum(
-        len(text.split()) + len(_WIDE.findall(text)) // 2
-        for part, kind in zip(parts, kinds, strict=True)
-        if kind == "prose"
-        for text in part.texts
-    )
+    prose = [text for part, kind in zip(parts, kinds, strict=True) if kind == "prose" for text in part.texts]
+    words = sum(len(text.split()) + len(_WIDE.findall(text)) // 2 for text in prose)
     open_ = sum(len(part.texts) for part in parts if not part.fenced)
-    if words < _FEWEST or prose < _SHARE * open_:
+    if words < _FEWEST or len(prose) < _SHARE * open_:
         return None
     return Document(tuple(part.begin for part in parts), tuple(kinds))
 
 
-def _notebook(data: bytes) -> Document:
-    found = [(0, "prose"), *((hit.start(), _OUTPUTS[hit[1]]) for hit in _SECTION.finditer(data))]
-    return Document(tuple(begin for begin, _ in found), tuple(kind for _, kind in found))
-
-
 def _parts(data: bytes) -> Iterator[_Part]:
-    fenced, texts, begin, position = False, list[str](), 0, 0
+    fenced, texts, begin, end = False, list[str](), 0, 0
     for raw in data.split(b"\n"):
         text = raw.decode("utf-8", "replace")
-        end = position + len(raw) + 1
+        end += len(raw) + 1
         if _FENCE.match(text) or not (text.strip(" \t\r>") or fenced):
             if texts:
-                yield _Part(begin, position, fenced, tuple(texts))
+                yield _Part(begin, fenced, tuple(texts))
             fenced ^= bool(_FENCE.match(text))
             texts, begin = [], end
         else:
             texts.append(text)
-        position = end
     if texts:
-        yield _Part(begin, position, fenced, tuple(texts))
+        yield _Part(begin, fenced, tuple(texts))
 
 
 def _is_source(texts: Sequence[str]) -> bool:

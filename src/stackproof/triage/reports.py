@@ -207,14 +207,14 @@ def training(found: Training) -> str:
 
 def record(reports: Sequence[Report], stack: str) -> Record:
     """Return one record for all reports; it validates like any other and names the logs."""
-    found = writer.begin("triage", stack, _provenance(reports))
+    whole = writer.begin("triage", stack, _provenance(reports))
     for report in reports:
         prefix = "triage" if len(reports) == 1 else f"triage/{report.name}"
-        found.checks.extend(_checks(report, prefix))
-        found.measurements.extend(_measurements(report))
-        found.logs.extend(file.name for file in report.evidence.files)
-    found.verdict = overall(check.verdict for check in found.checks)
-    return found
+        whole.checks.extend(_checks(report, prefix))
+        whole.measurements.extend(_measurements(report))
+        whole.logs.extend(file.name for file in report.evidence.files)
+    whole.verdict = overall(check.verdict for check in whole.checks)
+    return whole
 
 
 def _checks(report: Report, prefix: str) -> Iterator[Check]:
@@ -230,9 +230,8 @@ def _checks(report: Report, prefix: str) -> Iterator[Check]:
         odd = "; ".join(oddity.sentence for oddity in report.oddities)
         yield _check(f"{prefix}::training", not report.wrong, odd or training(report.training))
     for answer in report.answers:
-        verdict = Verdict.PASSED if answer.holds else Verdict.FAILED
-        figures: dict[str, Figure] = {"answer": answer.answer, "shown": answer.answer != NOT_SHOWN}
-        yield Check(f"{prefix}::expect[{answer.expectation.name}]", verdict, answer.sentence, 0.0, figures)
+        shown: dict[str, Figure] = {"answer": answer.answer, "shown": answer.answer != NOT_SHOWN}
+        yield _check(f"{prefix}::expect[{answer.expectation.name}]", answer.holds, answer.sentence, shown)
 
 
 def _check(name: str, holds: bool, reason: str, figures: dict[str, Figure] | None = None) -> Check:
@@ -241,9 +240,9 @@ def _check(name: str, holds: bool, reason: str, figures: dict[str, Figure] | Non
 
 def _figures(report: Report) -> dict[str, Figure]:
     judgement = report.judgement
-    found: dict[str, Figure] = {"lines": sum(file.lines for file in report.evidence.files)}
+    numbers: dict[str, Figure] = {"lines": sum(file.lines for file in report.evidence.files)}
     if root := judgement.root:
-        found |= {
+        numbers |= {
             "signature": root.signature or UNKNOWN,
             "who": people(root.who),
             "place": report.evidence.place(root.first),
@@ -251,13 +250,9 @@ def _figures(report: Report) -> dict[str, Figure]:
             "certainty": root.certainty,
             "collective": judgement.collective,
         }
-    for name, rows in (
-        ("others", judgement.others),
-        ("consequences", judgement.consequences),
-        ("noise", judgement.noise),
-    ):
-        found[name] = ", ".join(row.signature or row.title for row in rows)
-    return found
+    for name in ("others", "consequences", "noise"):
+        numbers[name] = ", ".join(row.signature or row.title for row in getattr(judgement, name))
+    return numbers
 
 
 def _provenance(reports: Sequence[Report]) -> dict[str, Figure]:

@@ -154,7 +154,8 @@ class _Reader:
     def _read_window(self, window: Window) -> None:
         self._offer_all(window, window.start, self._lines(window, self.shapes, self.plan), self.plans.by_text)
         if window.last and self.plans.late:
-            end = replace(window, start=_end(window.data))
+            before, *after = window.data.rsplit(b"\n", LATE)
+            end = replace(window, start=len(before) + 1 if len(after) == LATE else 0)
             self._offer_all(
                 window, end.start, self._lines(end, self.plans.late_shapes, self.plans.end), self.plans.late
             )
@@ -311,15 +312,6 @@ class _Spot:
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
         times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))
         return next((found for found in times if found is not None), None)
-
-
-def _end(data: bytes) -> int:
-    begin = len(data)
-    for _ in range(LATE):
-        begin = data.rfind(b"\n", 0, max(begin, 0))
-        if begin < 0:
-            return 0
-    return begin + 1
 
 
 def _tail(window: Window) -> tuple[str, ...]:
