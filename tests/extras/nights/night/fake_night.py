@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -25,10 +25,19 @@ def ledger_in(folder: Path) -> Ledger:
     return request_.opened("cpu", facts, Outputs(folder), lambda text: None)
 
 
-def request(folder: Path, **changes: object) -> NightRequest:
+def quick(launches: int = 1, pause: float = 0.0, minutes: float = 10.0) -> plan.NightPlan:
+    """Return the plan with these amounts on every device."""
+    known = plan.load()
+    return replace(
+        known, measure=replace(known.measure, launches={"other": launches}),
+        verify=replace(known.verify, minutes={"other": minutes}), admission=replace(known.admission, pause=pause),
+    )  # fmt: skip
+
+
+def request(folder: Path, **amounts: float) -> NightRequest:
     """Return a request for a night of the cpu stack."""
-    wanted = {"profile": "fast", "pause": 0.0, "site": folder / "site", **changes}
-    return NightRequest(stacks.load("cpu"), folder, ANCHORS, plan.load(), **wanted)  # type: ignore[arg-type]
+    wanted = quick(**amounts)  # type: ignore[arg-type]
+    return NightRequest(stacks.load("cpu"), folder, ANCHORS, wanted, "fast", site=folder / "site")
 
 
 @dataclass

@@ -14,7 +14,7 @@ from stackproof import ROOT
 from stackproof.base import git
 from stackproof.cli import main
 from stackproof.extras.nights.drift.nights import Measured, nights
-from stackproof.extras.nights.night import anchors, night
+from stackproof.extras.nights.night import anchors, night, plan
 from stackproof.extras.nights.night import command as verb
 from stackproof.extras.nights.night import request as request_
 from stackproof.gate import variants
@@ -23,14 +23,12 @@ from stackproof.record.records import Check, Figure, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.stack import stacks
 
+from .fake_night import quick
+
 PYTHON = os.environ.get("STACKPROOF_SIDE", sys.executable)
 SHORT = (
     "--only",
     "gemm-float32",
-    "--launches",
-    "1",
-    "--pause",
-    "0",
     "--without",
     "smoke",
     "--without",
@@ -96,13 +94,12 @@ def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace
 
 
 def test_a_bare_continue_goes_on_with_what_the_journal_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Figure] = {"asked.launches": 2, "asked.pause": 0.0}
-    stopped(tmp_path, only="gemm-float32", without="verify site", **asked)
+    stopped(tmp_path, only="gemm-float32", without="verify site")
     found = recalled(monkeypatch, "--results", str(tmp_path))
-    assert (found.only, found.without, found.launches, found.pause) == (["gemm-float32"], ["verify", "site"], 2, 0.0)
+    assert (found.only, found.without) == (["gemm-float32"], ["verify", "site"])
     assert found.profile == "regular" and found.device == ""
-    other = recalled(monkeypatch, "--results", str(tmp_path), "--only", "gemm-bfloat16", "--launches", "1")
-    assert (other.only, other.launches, other.pause) == (["gemm-bfloat16"], 1, 0.0)
+    other = recalled(monkeypatch, "--results", str(tmp_path), "--only", "gemm-bfloat16")
+    assert other.only == ["gemm-bfloat16"]
 
 
 def test_an_unpinned_night_needs_its_interpreter_again(
@@ -153,6 +150,8 @@ def test_an_interpreter_without_torch_is_named(
 @pytest.mark.slow
 def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verb, "_NEEDED", ("numpy",))
+    short = quick()
+    monkeypatch.setattr(plan, "load", lambda: short)
     monkeypatch.setenv(store.RESULTS, str(tmp_path))
     path = tmp_path / "night.json"
     words = [

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 _NEEDED = ("numpy", "scipy")
 _STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
-_LONGEST_PAUSE = 3600.0
-_UNSAID = {"pause": -1.0}
-"""What an option is where nobody gave it, and that is not nothing."""
 
 
 def add(verbs: Verbs) -> None:
@@ -60,41 +57,11 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
     )
     arguments.add_list(verb, "--only", "SUBJECT", "measure only this subject; may be repeated")
     verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
-    verb.add_argument(
-        "--launches",
-        type=arguments.count,
-        default=0,
-        metavar="N",
-        help="launches of both sides (default: 3 on a CPU, 4 on an accelerator)",
-    )
-    verb.add_argument(
-        "--minutes",
-        type=arguments.minutes,
-        default=0.0,
-        help="begin no suite of verify after so long (default: 60 on a CPU, 120 on an accelerator)",
-    )
-    verb.add_argument(
-        "--pause",
-        type=_pause,
-        default=_UNSAID["pause"],
-        metavar="SECONDS",
-        help="before a disturbed night is measured again (default: likewise)",
-    )
     arguments.add_shared(
         verb,
         "--unpinned",
         help="in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then",
     )
-
-
-def _pause(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= _LONGEST_PAUSE:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 0 to {_LONGEST_PAUSE:.0f}")
-    return value
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -124,7 +91,7 @@ def _recall(options: argparse.Namespace) -> None:
         return  # the ledger says so
     facts = reading.read(found).provenance
     for name, known in request.asked(facts).items():
-        if not getattr(options, name) or getattr(options, name) == _UNSAID.get(name):
+        if not getattr(options, name):
             setattr(options, name, known)
     if facts.get("pinned") is False and not options.unpinned:
         raise Refusal(f"{found} ran unpinned; name its interpreter again, `night --continue --unpinned PYTHON`")
@@ -180,10 +147,10 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
 
     anchors.require_ours(stack)
     results = (options.results or LOCAL).absolute()
+    unpinned = options.unpinned.absolute() if options.unpinned else None
     return request.NightRequest(
-        stack, results, anchors.load(stack), plan.load(), options.profile, tuple(options.only), options.device, options.launches,
-        options.minutes, options.pause, tuple(options.without), options.unpinned.absolute() if options.unpinned else None,
-        options.deadline_scale, (options.site or results.parent / "site").absolute(),
+        stack, results, anchors.load(stack), plan.load(), options.profile, tuple(options.only), options.device,
+        tuple(options.without), unpinned, options.deadline_scale, (options.site or results.parent / "site").absolute(),
     )  # fmt: skip
 
 

@@ -248,14 +248,13 @@ def _leave_out(run: NightRun, side: Measured, why: str) -> None:
 def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredNight, list[str]]:
     """Measure until nothing has disturbed it, twice at most; return what was seen last and what disturbed that."""
     asked, rules = run.asked, run.asked.plan.admission
-    pause = rules.pause if asked.pause < 0 else asked.pause
     for attempt in range(1, _ATTEMPTS + 1):
         found = _measured(run, sides, run.ledger.folder / f"measure-{attempt}")
         reasons = disturbances(found.conditions, rules, asked.stack.device)
         if not reasons or attempt == _ATTEMPTS:
             break
-        run.ledger.say(f"disturbed: {'; '.join(reasons)}; measured once more in {pause:.0f} s")
-        time.sleep(pause)
+        run.ledger.say(f"disturbed: {'; '.join(reasons)}; measured once more in {rules.pause:.0f} s")
+        time.sleep(rules.pause)
     return found, [f"disturbed {attempt} times, the last time because {'; '.join(reasons)}"] if reasons else []
 
 
@@ -263,7 +262,7 @@ def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> M
     """Measure; a frozen side that does not come up is left out, and the others are measured."""
     asked = run.asked
     terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale)
-    launches = asked.launches or int(of(asked.plan.measure.launches, asked.stack.device))
+    launches = int(of(asked.plan.measure.launches, asked.stack.device))
     run.ledger.say(f"measure: {' and '.join(_NAMES[side] for side in sides)} in turns; launches: {launches}")
     try:
         return launch_all(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)

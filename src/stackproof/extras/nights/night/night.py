@@ -128,7 +128,7 @@ _LEFT_OUT = "left out for time"
 def verify(run: NightRun) -> None:
     """Run suites until the minutes are over, each a stage of its own; the others are said to be left out."""
     asked = run.asked
-    minutes = asked.minutes or of(asked.plan.verify.minutes, asked.stack.device)
+    minutes = of(asked.plan.verify.minutes, asked.stack.device)
     until = time.monotonic() + 60 * minutes
     chosen = order(asked.results, asked.stack.name, run.ledger.folder)
     run.ledger.say(f"verify: {counted(len(chosen), 'suite')}, of which none is begun after {minutes:g} minutes")

@@ -105,10 +105,7 @@ def asked(facts: Mapping[str, Figure]) -> dict[str, Any]:
     found: dict[str, Any] = {name: str(facts.get(name, "")).split() for name in ("only", "without")}
     found["profile"] = str(facts.get("profile", ""))
     found["device"] = "" if (device := str(facts.get("device", FIRST))) == FIRST else device
-    for name, kind in (("launches", int), ("minutes", float), ("pause", float)):
-        if isinstance(value := facts.get(f"asked.{name}"), (int, float)):
-            found[name] = kind(value)
-    return {name: value for name, value in found.items() if value or name == "pause"}
+    return {name: value for name, value in found.items() if value}
 
 
 def last(results: Path, stack: str, but: Path | None = None) -> Path | None:
@@ -119,7 +116,7 @@ def last(results: Path, stack: str, but: Path | None = None) -> Path | None:
 
 @dataclass(frozen=True)
 class NightRequest:
-    """What is asked of a night; what is empty or zero is as `data/night.toml` and the gate have it."""
+    """What is asked of a night; what is empty is as the gate has it."""
 
     stack: Stack
     results: Path
@@ -128,9 +125,6 @@ class NightRequest:
     profile: str
     only: tuple[str, ...] = ()
     device: str = ""
-    launches: int = 0
-    minutes: float = 0.0
-    pause: float = -1.0
     without: tuple[str, ...] = ()
     unpinned: Path | None = None
     scale: float = 1.0
@@ -148,9 +142,6 @@ class NightRequest:
             "only": " ".join(self.only),
             "device": self.device or FIRST,
         }
-        amounts = {"launches": self.launches, "minutes": self.minutes, "pause": self.pause}
-        unsaid = {"launches": 0, "minutes": 0.0, "pause": -1.0}
-        found |= {f"asked.{name}": amount for name, amount in amounts.items() if amount != unsaid[name]}
         return found | ({"without": " ".join(self.without)} if self.without else {})
 
 
