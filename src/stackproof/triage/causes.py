@@ -223,29 +223,29 @@ def judge(evidence: Evidence) -> Diagnosis:
     """Return what the evidence of one run amounts to."""
     known = _Known(evidence)
     people = People(evidence)
-    found = Diagnosis(noise=[known.finding(row, people) for row in known.of(NOISE)])
+    diagnosis = Diagnosis(noise=[known.finding(row, people) for row in known.of(NOISE)])
     candidates = _candidates(known, people, evidence)
     later = Survival(evidence, candidates)
-    found.end = later.end
-    found.earlier = [row for row in candidates if later.in_earlier_run(row)]
-    found.survived = [row for row in candidates if row not in found.earlier and later.outlived(row)]
-    failed = [row for row in candidates if row not in found.earlier and row not in found.survived]
+    diagnosis.end = later.end
+    diagnosis.earlier = [row for row in candidates if later.in_earlier_run(row)]
+    diagnosis.survived = [row for row in candidates if row not in diagnosis.earlier and later.outlived(row)]
+    failed = [row for row in candidates if row not in diagnosis.earlier and row not in diagnosis.survived]
     if candidates and not failed:
         hints = [row for row in _ended(known, evidence, people) if row.hint]
         failed = [row for row in hints if not later.outlived(row) and not later.in_earlier_run(row)]
     if later.disputed(failed):
-        found.survived, failed, found.end = found.survived + failed, [], None
-    found.consequences = [row for row in failed if row.kind == CONSEQUENCE]
-    ranked, found.ordered = _by_time([row for row in failed if row.kind == FAULT])
+        diagnosis.survived, failed, diagnosis.end = diagnosis.survived + failed, [], None
+    diagnosis.consequences = [row for row in failed if row.kind == CONSEQUENCE]
+    ranked, diagnosis.ordered = _by_time([row for row in failed if row.kind == FAULT])
     if not ranked:
-        ranked = _by_time(found.consequences)[0][:1]
+        ranked = _by_time(diagnosis.consequences)[0][:1]
     ranked = _special_first(ranked)
-    found.root = ranked[0] if ranked else None
-    found.others = [row for row in ranked[1:] if not row.hint]
-    found.consequences = [row for row in found.consequences if row is not found.root]
-    if found.root:
-        found.collective = _collective(evidence, people, found.root)
-    return found
+    diagnosis.root = ranked[0] if ranked else None
+    diagnosis.others = [row for row in ranked[1:] if not row.hint]
+    diagnosis.consequences = [row for row in diagnosis.consequences if row is not diagnosis.root]
+    if diagnosis.root:
+        diagnosis.collective = _collective(evidence, people, diagnosis.root)
+    return diagnosis
 
 
 class _Known:
@@ -271,7 +271,7 @@ class _Known:
         tally = self.evidence.tally(row.id)
         chosen = tally.edges if hits is None else list(hits)
         who = tuple(dict.fromkeys(map(people.who, chosen)))
-        title = _GROUP.sub(lambda found: chosen[0].groups.get(found[1], "?"), row.title)
+        title = _GROUP.sub(lambda match: chosen[0].groups.get(match[1], "?"), row.title)
         facts = (title, row.cause, row.remedy, row.link, row.certainty)
         shown = chosen if len(chosen) <= _MOST_LINES else [*chosen[: _MOST_LINES - 1], chosen[-1]]
         return Incident(
@@ -296,10 +296,10 @@ def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incid
 
 
 def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
-    found = deaths(evidence, people)
-    followed = [death for death in found if death.weight is Weight.FOLLOWED]
+    rows = deaths(evidence, people)
+    followed = [death for death in rows if death.weight is Weight.FOLLOWED]
     for weight in (Weight.HINT, Weight.SENTENCE):
-        complaints = [death for death in found if death.weight is weight and known.best(death.hit.text) is None]
+        complaints = [death for death in rows if death.weight is weight and known.best(death.hit.text) is None]
         if complaints and (weight is Weight.HINT or not followed):
             vague = weight is Weight.SENTENCE
             return [replace(_unknown(death, [death], []), hint=not followed, general=vague) for death in complaints]
@@ -310,7 +310,7 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
     chains, by_who = [hit.place for hit in of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
     for death in deaths(evidence, people):
         by_who.setdefault(death.who, []).append(death)
-    found: list[tuple[Weight, Incident]] = []
+    unknown: list[tuple[Weight, Incident]] = []
     followed = _first_consequences(known, people)
     codes = (death for ended in by_who.values() for death in ended if death.weight in (Weight.EXIT, Weight.SIGNAL))
     blamed = {death.who for death in codes if death.who[0] == "rank"}
@@ -321,9 +321,9 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
         if decisive is None or (faults and not _apart(decisive, faults)):
             continue
         kind = CONSEQUENCE if any(row.certainty == CERTAIN for row in faults) else FAULT
-        found.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
-    known_of = [*recognised, *(row for _, row in found)]
-    left_over = [row for weight, row in found if not _silent(weight, row, known_of)]
+        unknown.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
+    known_of = [*recognised, *(row for _, row in unknown)]
+    left_over = [row for weight, row in unknown if not _silent(weight, row, known_of)]
     return _merged([_attributed(row, blamed) for row in left_over])
 
 
@@ -347,9 +347,9 @@ def _silent(weight: Weight, row: Incident, findings: list[Incident]) -> bool:
     return weight is Weight.SIGNAL and any(other.who[0][0] != "rank" for other in faults)
 
 
-def _merged(found: list[Incident]) -> list[Incident]:
-    ranked = [row for row in found if row.who[0][0] == "rank"]
-    for row in [row for row in found if row not in ranked]:
+def _merged(rows: list[Incident]) -> list[Incident]:
+    ranked = [row for row in rows if row.who[0][0] == "rank"]
+    for row in [row for row in rows if row not in ranked]:
         same = [other for other in ranked if other.title == row.title]
         if len(same) == 1:
             ranked[ranked.index(same[0])] = replace(same[0], hits=(*row.hits, *same[0].hits))
@@ -367,23 +367,23 @@ def _apart(death: Death, faults: list[Incident]) -> bool:
 
 
 def _first_consequences(known: _Known, people: People) -> dict[Who, Position]:
-    found: dict[Who, Position] = {}
+    first: dict[Who, Position] = {}
     for hit in (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values()):
         who = people.known(hit.who)
-        found[who] = min(hit.place, found.get(who, hit.place))
-    return found
+        first[who] = min(hit.place, first.get(who, hit.place))
+    return first
 
 
 def _decisive(ended: list[Death], followed: Position | None) -> Death | None:
-    found = [death for death in ended if death.weight <= Weight.EXIT]
+    left = [death for death in ended if death.weight <= Weight.EXIT]
     if followed is not None:
-        found = [death for death in found if death.hit.place < followed]
-    if not found:
+        left = [death for death in left if death.hit.place < followed]
+    if not left:
         return None
-    weight = min(death.weight for death in found)
-    chosen = [death for death in found if death.weight is weight]
+    weight = min(death.weight for death in left)
+    chosen = [death for death in left if death.weight is weight]
     if chosen[0].what == ABORTED:  # a process that aborts has said why
-        chosen = [replace(death, weight=weight) for death in found if death.hit.groups.get("said")] or chosen
+        chosen = [replace(death, weight=weight) for death in left if death.hit.groups.get("said")] or chosen
     whole = [death for death in chosen if CUT not in death.what] or chosen
     return whole[-1] if weight is Weight.EXCEPTION else chosen[0]
 

@@ -70,8 +70,8 @@ class People:
 
     def who(self, hit: Hit) -> Who:
         """Return who is meant: the rank if it is known; a launcher's line may speak of another process."""
-        if hit.who[0] != "rank" and (found := _SPOKEN_OF.search(hit.text)):
-            return self.known(("pid", int(found[1] or found[2])))
+        if hit.who[0] != "rank" and (match := _SPOKEN_OF.search(hit.text)):
+            return self.known(("pid", int(match[1] or match[2])))
         return self.known(hit.who)
 
     def known(self, who: Who) -> Who:

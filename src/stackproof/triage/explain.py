@@ -27,5 +27,5 @@ def explain(paths: Sequence[Path]) -> str | None:
 
 def with_finding(reason: str, paths: Sequence[Path]) -> str:
     """Return the reason of a verdict with the root cause that the logs show after it, if they show one."""
-    found = explain(paths)
-    return f"{reason}; triage: {found}" if found else reason
+    cause = explain(paths)
+    return f"{reason}; triage: {cause}" if cause else reason

@@ -119,21 +119,21 @@ def parse(raw: str) -> Line:
     rank: int | None = None
     pid: int | None = None
     for _ in range(_MOST_PREFIXES):
-        found = _bar(text) or next(
-            (found for prefix in _BEGINNING.get(text[:1], ()) if (found := prefix.match(text))), None
+        match = _bar(text) or next(
+            (match for prefix in _BEGINNING.get(text[:1], ()) if (match := prefix.match(text))), None
         )
-        if found is None or not found.end():
+        if match is None or not match.end():
             break
-        named = found.groupdict()
+        named = match.groupdict()
         rank = _number(named.get("rank") or named.get("rank2"), rank)
         pid = _number(named.get("pid"), pid)
-        text = text[found.end() :]
-    if found := _HOST.match(text) or _ONECCL.search(text[:80]) or _AGENT.match(text):
-        named = found.groupdict()
+        text = text[match.end() :]
+    if match := _HOST.match(text) or _ONECCL.search(text[:80]) or _AGENT.match(text):
+        named = match.groupdict()
         pid = _number(named["pid"] or named.get("pid2"), pid)
         rank = _number(named.get("rank"), rank)
-    if rank is None and (found := _WATCHDOG.search(text[:_HEAD])):
-        rank = int(found["rank"])
+    if rank is None and (match := _WATCHDOG.search(text[:_HEAD])):
+        rank = int(match["rank"])
     return Line(_from_traceback(text), rank, pid, head)
 
 
@@ -149,18 +149,18 @@ def _plain(raw: str) -> str:
 
 
 def _unwrapped(raw: str) -> str:
-    found = _DOCKER.match(raw)
+    match = _DOCKER.match(raw)
     try:
-        return str(json.loads(found[1], strict=False)) if found else raw
+        return str(json.loads(match[1], strict=False)) if match else raw
     except (ValueError, RecursionError):
         return raw
 
 
 def _from_traceback(text: str) -> str:
-    found = _BEGINS.search(text) if "Traceback (most" in text else None
-    if found is None or not text[: found.start()].strip(" |+") or _NAMED.match(text) or text[:1] in _BOX:
+    match = _BEGINS.search(text) if "Traceback (most" in text else None
+    if match is None or not text[: match.start()].strip(" |+") or _NAMED.match(text) or text[:1] in _BOX:
         return text
-    return text[found.start() :]
+    return text[match.start() :]
 
 
 def split(raw: str) -> list[str]:
@@ -170,13 +170,13 @@ def split(raw: str) -> list[str]:
 
 def time_of(text: str, last: bool = False) -> float | None:
     """Return the first (or last) time in the text, in seconds since the start of its year; not all formats name the year."""
-    found = list(_TIMES.finditer(text))
-    return _seconds(found[-1 if last else 0]) if found else None
+    times = list(_TIMES.finditer(text))
+    return _seconds(times[-1 if last else 0]) if times else None
 
 
-def _seconds(found: re.Match[str]) -> float | None:
-    month, day = int(found["mo"] or found["mo2"]), int(found["d"] or found["d2"])
-    clock = (found["t"] or found["t2"]).replace(",", ".")
+def _seconds(match: re.Match[str]) -> float | None:
+    month, day = int(match["mo"] or match["mo2"]), int(match["d"] or match["d2"])
+    clock = (match["t"] or match["t2"]).replace(",", ".")
     hours, minutes, rest = clock.split(":")
     try:
         ordinal = datetime.date(_LEAP, month, day).toordinal() - datetime.date(_LEAP, 1, 1).toordinal()
@@ -260,8 +260,8 @@ class _Reader:
     def _frame(self, text: str) -> None:
         if text.startswith('File "'):
             self.frames.append(text)
-        elif self.boxed and (found := _BOXED_FRAME.search(text)):
-            self.frames.append(f'File "{found[1]}", line {found[2]}, in {found[3]}')
+        elif self.boxed and (match := _BOXED_FRAME.search(text)):
+            self.frames.append(f'File "{match[1]}", line {match[2]}, in {match[3]}')
 
     def block(self, last: int) -> Block:
         exception = self.found or self.first
@@ -383,10 +383,10 @@ def quotes(text: str, begin: int) -> bool:
     if _STATEMENT.match(text):
         return True
     marked = '"' in text or "`" in text
-    for found in _QUOTED.finditer(text.replace("```", "   ")) if marked else ():
-        if found.start() < begin < found.end():
-            rest = f"{text[: found.start()]} {text[found.end() :]}"
-            return bool(rest.strip(" |>*.:-")) if found[0][0] == "`" else is_prose(rest) and not _FRAME.search(text)
+    for match in _QUOTED.finditer(text.replace("```", "   ")) if marked else ():
+        if match.start() < begin < match.end():
+            rest = f"{text[: match.start()]} {text[match.end() :]}"
+            return bool(rest.strip(" |>*.:-")) if match[0][0] == "`" else is_prose(rest) and not _FRAME.search(text)
     return False
 
 

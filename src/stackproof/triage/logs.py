@@ -158,10 +158,10 @@ def _source(path: Path) -> tuple[str, Source]:
     text = path.as_posix()
     bare = text.removesuffix(".gz")
     for pattern in _NAMES:
-        if found := pattern.match(bare):
-            named = found.groupdict()
+        if match := pattern.match(bare):
+            named = match.groupdict()
             rank = int(named["rank"]) if named.get("rank") else None
-            return found["run"] or ".", Source(text, path, rank)
+            return match["run"] or ".", Source(text, path, rank)
     return text, Source(text, path)
 
 

@@ -187,22 +187,22 @@ def values(row: Shown) -> str:
     return ", ".join(f"{value} ({count})" if several else value for value, count in row.values)
 
 
-def training(found: Training) -> str:
+def training(trained: Training) -> str:
     """Return the figures of a training run in one line."""
-    losses = found.series.get("loss", [])
+    losses = trained.series.get("loss", [])
     parts = [
-        f"{found.steps} steps" if found.steps else "",
-        f"{found.samples_per_second:g} samples/s" if found.samples_per_second else "",
-        f"{found.steps_per_second:.3g} steps/s" if found.steps_per_second else "",
+        f"{trained.steps} steps" if trained.steps else "",
+        f"{trained.samples_per_second:g} samples/s" if trained.samples_per_second else "",
+        f"{trained.steps_per_second:.3g} steps/s" if trained.steps_per_second else "",
         f"loss {losses[0]:g} -> {losses[-1]:g}" if losses else "",
-        f"mean {found.figures['train_loss']:g}" if "train_loss" in found.figures else "",
-        f"world size {found.world_size}" if found.world_size else "",
-        f"trainable {found.figures['trainable']:,.0f}" if "trainable" in found.figures else "",
-        f"of {found.figures['parameters']:,.0f} parameters" if "parameters" in found.figures else "",
-        f"{found.memory_gb:g} GB" if found.memory_gb else "",
-        f"in {found.seconds:.0f} s" if found.seconds else "",
+        f"mean {trained.figures['train_loss']:g}" if "train_loss" in trained.figures else "",
+        f"world size {trained.world_size}" if trained.world_size else "",
+        f"trainable {trained.figures['trainable']:,.0f}" if "trainable" in trained.figures else "",
+        f"of {trained.figures['parameters']:,.0f} parameters" if "parameters" in trained.figures else "",
+        f"{trained.memory_gb:g} GB" if trained.memory_gb else "",
+        f"in {trained.seconds:.0f} s" if trained.seconds else "",
     ]
-    return f"{', '.join(part for part in parts if part)} ({', '.join(found.trainers)})"
+    return f"{', '.join(part for part in parts if part)} ({', '.join(trained.trainers)})"
 
 
 def record(reports: Sequence[Report], stack: str) -> Record:

@@ -138,14 +138,14 @@ def load_all(folder: Path = SIGNATURES) -> tuple[Signature, ...]:
     Raises:
         Refusal: a file is broken; the sentence names file, row, key and what is allowed.
     """
-    found: dict[str, Signature] = {}
+    rows: dict[str, Signature] = {}
     for path in sorted(folder.glob("*.toml")):
         with Table.load(path) as table:
             for row in table.rows("signature", Signature):
-                if row.id in found:
+                if row.id in rows:
                     raise Refusal(f"{path}: 'id' is {row.id!r}, which another row has; choose another")
-                found[row.id] = row
-    return tuple(found.values())
+                rows[row.id] = row
+    return tuple(rows.values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -161,10 +161,10 @@ class _Reader:
             )
 
     def _offer_all(
-        self, window: Window, counted: int, found: Iterable[tuple[int, int, tuple[bytes, ...]]], by_text: ByText
+        self, window: Window, counted: int, rows: Iterable[tuple[int, int, tuple[bytes, ...]]], by_text: ByText
     ) -> None:
         line = window.line - window.data.count(b"\n", counted, window.start)
-        for begin, end, texts in found:
+        for begin, end, texts in rows:
             if begin > counted:
                 line += window.data.count(b"\n", counted, begin)
                 counted = begin
@@ -186,9 +186,9 @@ class _Reader:
     def _found(
         self, plan: Plan, window: Window, position: int, last: int
     ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
-        while found := plan.find(window.data, position, last):
-            begin, position = _bounds(window.data, found[0])
-            yield begin, position, tuple(plan.texts_from(window.data, found, position))
+        while place := plan.find(window.data, position, last):
+            begin, position = _bounds(window.data, place[0])
+            yield begin, position, tuple(plan.texts_from(window.data, place, position))
 
     def _offer(self, spot: _Spot, texts: tuple[bytes, ...], by_text: ByText) -> None:
         raw = spot.window.data[spot.begin : spot.end]
@@ -243,17 +243,17 @@ class _Reader:
         text = line.head if probe.raw else line.text
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
-        if not (found := probe.match(text)):
+        if not (match := probe.match(text)):
             self._pass(probe)
             return False
-        mentioned = self._only_mentioned(probe, spot, found.start()) or lines.quotes(text, found.start())
+        mentioned = self._only_mentioned(probe, spot, match.start()) or lines.quotes(text, match.start())
         book = self.evidence.mentioned if mentioned else self.evidence.tallies
         tally = book.setdefault(probe.key, Tally())
         who = self._who(line)
         seconds = spot.seconds(line) if probe.timed and tally.keeps(who, probe.kept) else None
         place = Position(self.number, spot.window.offset + spot.begin, part, spot.line)
         block = lines.follow(line, spot.line, spot.after(None, _BLOCK_LINES)) if probe.follows else None
-        groups = {name: value for name, value in found.groupdict().items() if value is not None}
+        groups = {name: value for name, value in match.groupdict().items() if value is not None}
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
         if probe.sample and not mentioned and len(tally.kept) >= probe.kept:
             self.plans.full.add(probe.key)
@@ -311,7 +311,7 @@ class _Spot:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
         times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))
-        return next((found for found in times if found is not None), None)
+        return next((time for time in times if time is not None), None)
 
 
 def _tail(window: Window) -> tuple[str, ...]:
@@ -323,5 +323,5 @@ def _tail(window: Window) -> tuple[str, ...]:
 def _bounds(data: bytes, position: int) -> tuple[int, int]:
     first, last = max(0, position - LONGEST), position + LONGEST
     begin = max(data.rfind(b"\n", first, position), data.rfind(b"\r", first, position)) + 1
-    ends = [found for found in (data.find(b"\n", position, last), data.find(b"\r", position, last)) if found >= 0]
+    ends = [at for at in (data.find(b"\n", position, last), data.find(b"\r", position, last)) if at >= 0]
     return max(begin, first), min(ends, default=min(last, len(data)))

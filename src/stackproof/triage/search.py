@@ -50,21 +50,21 @@ def _rarity(texts: Iterable[str]) -> float:
 
 def _usable(groups: Iterable[Texts]) -> list[Texts]:
     """Return the groups that can be looked for, without what another text of theirs stands in."""
-    found = [group for group in groups if all(len(text.encode()) >= SHORTEST for text in group)]
-    return [frozenset(text for text in group if not any(other in text for other in group - {text})) for group in found]
+    usable = [group for group in groups if all(len(text.encode()) >= SHORTEST for text in group)]
+    return [frozenset(text for text in group if not any(other in text for other in group - {text})) for group in usable]
 
 
 def _groups(items: Iterable[Any]) -> list[Texts]:
-    found, run = list[Texts](), frozenset({""})
+    groups, run = list[Texts](), frozenset({""})
     for operator, argument in items:
         texts, whole = _begins(operator, argument)
         fits = len(run) * len(texts) <= _MOST
         if fits and whole:
             run = _joined(run, texts)
             continue
-        found += [_joined(run, texts) if fits else run, *(() if whole else _inner(operator, argument))]
+        groups += [_joined(run, texts) if fits else run, *(() if whole else _inner(operator, argument))]
         run = texts if whole else frozenset({""})
-    return [*found, run]
+    return [*groups, run]
 
 
 def _joined(run: Texts, texts: Texts) -> Texts:
@@ -192,10 +192,10 @@ class Shapes:
         self._seen.update(new)
         text = b"\n".join(new.values())
         position = 0
-        while found := self._plan.find(text, position, len(text)):
-            begin, end = text.rfind(b"\n", 0, found[0]) + 1, text.find(b"\n", found[0])
+        while place := self._plan.find(text, position, len(text)):
+            begin, end = text.rfind(b"\n", 0, place[0]) + 1, text.find(b"\n", place[0])
             position = end if end >= 0 else len(text)
-            held = [own for part in self._plan.texts_from(text, found, position) for own in self._originals[part]]
+            held = [own for part in self._plan.texts_from(text, place, position) for own in self._originals[part]]
             if held:
                 self._wanted[hash(text[begin:position])] = tuple(held)
 
@@ -211,8 +211,8 @@ class Shapes:
             return
         ends = itertools.accumulate(map(len, shapes), lambda end, size: end + 1 + size, initial=window.start - 1)
         for texts, end, size in zip(held, itertools.islice(ends, 1, None), map(len, shapes), strict=True):
-            if texts and (found := tuple(text for text in texts if data.find(text, end - size, end) >= 0)):
-                yield end - size, end, found
+            if texts and (own := tuple(text for text in texts if data.find(text, end - size, end) >= 0)):
+                yield end - size, end, own
 
 
 SHORTEST = 3
@@ -256,13 +256,13 @@ class Plan:
 
     def find(self, data: bytes, start: int, end: int) -> Found | None:
         """Return the first place in `data[start:end]` where the anchor of a text lies, and the texts that are there."""
-        while self._pattern and (found := self._pattern.search(data, start, end + self._longest)):
-            start = found.start() + 1
+        while self._pattern and (match := self._pattern.search(data, start, end + self._longest)):
+            start = match.start() + 1
             if start > end:
                 break
-            texts = tuple(text for text, k in self._candidates(found[0]) if data.startswith(text, found.start() - k))
+            texts = tuple(text for text, k in self._candidates(match[0]) if data.startswith(text, match.start() - k))
             if texts:
-                return found.start(), texts
+                return match.start(), texts
         return None
 
     def texts_from(self, data: bytes, found: Found | None, end: int) -> dict[bytes, None]:
