@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from stackproof.base import files
+from stackproof.base import files, processes
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import first_line
 from stackproof.device.devices import HOST, visible
@@ -223,13 +223,20 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
     )
 
 
+_ASK_STORE = """
+import os, datetime
+from torch.distributed import TCPStore
+where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+TCPStore(*where, is_master=False, timeout=datetime.timedelta(seconds=5), wait_for_workers=False).check(["init/"])
+"""
+
+
 def _store_answers() -> bool:
-    """Whether the program that has the port is a store of torch's, which only a rank 0 or its agent opens."""
-    with contextlib.suppress(Exception):
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        TCPStore(host, port, is_master=False, timeout=timedelta(seconds=5), wait_for_workers=False).check(["init/"])
-        return True
-    return False
+    """Whether the program that has the port is a store of torch's, which only a rank 0 or its agent opens.
+
+    Asked in a process of its own: torch waits for ever, whatever its time-out, for a program that accepts and says nothing.
+    """
+    return processes.run([sys.executable, "-c", _ASK_STORE], seconds=30).ok
 
 
 def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Decision:
