@@ -236,7 +236,7 @@ def _store_answers() -> bool:
 
     Asked in a process of its own: torch waits for ever, whatever its time-out, for a program that accepts and says nothing.
     """
-    return processes.run([sys.executable, "-c", _ASK_STORE], seconds=30).ok
+    return processes.run([sys.executable, "-c", _ASK_STORE], seconds=12).ok
 
 
 def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Decision:
