@@ -68,11 +68,12 @@ def of_name(name: str) -> Option:
 
 
 class Forked(nn.Module):
-    """Two layers, and one at the side that a forward may leave out; no size divides by two."""
+    """Two layers, one at the side that a forward may leave out, and one that none uses; no size divides by two."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle: bool) -> None:
         super().__init__()
         self.first, self.side, self.last = nn.Linear(7, 5), nn.Linear(7, 5), nn.Linear(5, 3)
+        self.idle = nn.Linear(3, 3) if idle else nn.Identity()
 
     def forward(self, given: torch.Tensor, both: bool) -> torch.Tensor:
         """Return what the last layer makes of one layer, or of both."""
@@ -81,10 +82,10 @@ class Forked(nn.Module):
         return output
 
 
-def network(seed: int, device: torch.device, dtype: torch.dtype) -> Forked:
+def network(seed: int, device: torch.device, dtype: torch.dtype, idle: bool) -> Forked:
     """Return the same network on every rank and in one process."""
     torch.manual_seed(seed)
-    return Forked().to(device, dtype)
+    return Forked(idle).to(device, dtype)
 
 
 def loss(runner: nn.Module, option: Option, place: tuple[int, int, int]) -> torch.Tensor:
@@ -99,7 +100,7 @@ def loss(runner: nn.Module, option: Option, place: tuple[int, int, int]) -> torc
 
 def one_process(option: Option, dtype: torch.dtype, seed: int, ranks: int) -> Tensors:
     """Return what the ranks must keep, from one process on the CPU that takes every rank's part in turn."""
-    model, found = network(seed, torch.device("cpu"), dtype), Tensors()
+    model, found = network(seed, torch.device("cpu"), dtype, option.some), Tensors()
     for step in range(STEPS):
         model.zero_grad()
         active = option.taking_part(step, ranks)
@@ -118,7 +119,7 @@ def run(rank: Rank) -> dict[str, Any]:
 
 def _case(rank: Rank, option: Option) -> dict[str, Any]:
     """Wrap, train, and keep every step's gradients (not of steps that some ranks have not), and the parameters after the last."""
-    model, found = network(rank.arguments["seed"], rank.device.torch, torch.float32), Tensors()
+    model, found = network(rank.arguments["seed"], rank.device.torch, torch.float32, option.some), Tensors()
     runner = _sharded(rank, option, model) if option.sharded else _wrapped(option, model)
     with runner.join(divide_by_initial_world_size=False) if option.ends else nullcontext():
         for step in range(STEPS):
@@ -153,7 +154,22 @@ def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
     runner.zero_grad()
     for micro in range(option.micro):
         with _exchanging(option, runner, micro == option.micro - 1):
-            loss(runner, option, (step, micro, rank.rank)).backward()
+            value = loss(runner, option, (step, micro, rank.rank))
+            if option.sharded:
+                _require_sharding(option, runner)
+            value.backward()
+    for name, parameter in runner.named_parameters():
+        if parameter.grad is not None:
+            sent = parameter.grad.to(option.exchanged).to(parameter.grad.dtype)
+            assert torch.equal(_whole(sent), _whole(parameter.grad)), (
+                f"'{name}': its gradient was not sent in {option.exchanged}"
+            )
+
+
+def _require_sharding(option: Option, runner: Forked) -> None:
+    """After a forward a layer is in one piece only where `reshard_after_forward` is False."""
+    whole, kept = not hasattr(runner.first.weight, "full_tensor"), option.shared.get("reshard_after_forward") is False
+    assert whole == kept, f"reshard_after_forward={not kept} leaves a layer {'whole' if whole else 'in shards'}"
 
 
 def _exchanging(option: Option, runner: Any, last: bool) -> AbstractContextManager[None]:
@@ -167,6 +183,9 @@ def _exchanging(option: Option, runner: Any, last: bool) -> AbstractContextManag
 def _note(found: Tensors, option: Option, step: int, model: nn.Module) -> None:
     """Keep the gradients of a step, take a plain step with them, and keep the parameters if it was the last."""
     for name, parameter in model.named_parameters():
+        if name.startswith("idle"):
+            assert parameter.grad is None, f"step {step + 1} left a gradient of '{name}', which nobody uses"
+            continue
         assert parameter.grad is not None, f"step {step + 1} left no gradient of '{name}'"
         if not option.ends:
             found[f"step {step + 1}, gradient of {name}"] = _whole(parameter.grad).clone()
