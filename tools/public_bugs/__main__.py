@@ -17,9 +17,10 @@ from stackproof import ROOT
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import read_toml
+from stackproof.stack import environments
 
 BUGS = Path(__file__).with_name("bugs.toml")
-VERSIONS = {"2.4.1": "3.10", "2.6.0": "3.11", "2.8.0": "3.11"}
+VERSIONS = {"2.4.1": "3.10", "2.6.0": "3.11", "2.8.0": "3.11", "2.15.0": "3.11"}
 _NEEDS = ("numpy<3", "expecttest", "pyyaml", "pytest", "packaging", "rich", "tomli", "setuptools<80")
 _CONFIRM = """
 import json, sys, warnings
@@ -83,9 +84,10 @@ def _ask(python: str, code: str, given: Any, folder: Path) -> Any:
 def made(version: str, folder: Path) -> str:
     """Return the Python of a plain environment of a version of torch."""
     place = folder / version
-    _run(["uv", "venv", "-q", "--python", VERSIONS.get(version, "3.11"), str(place)])
+    uv = str(environments.find_uv(print))
+    _run([uv, "venv", "-q", "--python", VERSIONS.get(version, "3.11"), str(place)])
     python = str(place / "bin" / "python")
-    _run(["uv", "pip", "install", "-q", "--python", python, f"torch=={version}", *_NEEDS])
+    _run([uv, "pip", "install", "-q", "--python", python, f"torch=={version}", *_NEEDS])
     return python
 
 
@@ -115,9 +117,7 @@ def scored(python: str, folder: Path) -> list[tuple[str, str]]:
 def main(words: list[str]) -> int:
     """Print one line for each bug, and the rate; 1 if less than 80 % of those that are there turn a check red."""
     parser = argparse.ArgumentParser(prog="public-bugs", description=__doc__)
-    parser.add_argument(
-        "torch", nargs="*", help="versions, or paths of a Python that has one", default=[*VERSIONS, sys.executable]
-    )
+    parser.add_argument("torch", nargs="*", help="versions, or paths of a Python that has one", default=[*VERSIONS])
     worst = 1.0
     with tempfile.TemporaryDirectory() as place:
         for one in parser.parse_args(words).torch:
