@@ -35,7 +35,9 @@ def test_a_replaced_function_fires_when_it_is_called(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_spoilt_operator_fires_where_its_condition_holds(tmp_path: Path) -> None:
-    plant = "import torch\ncorrupt_operator('mm.default', lambda result: result.mul_(2), single)\none = torch.ones(1, 1)\n"
+    plant = (
+        "import torch\ncorrupt_operator('mm.default', lambda result: result.mul_(2), single)\none = torch.ones(1, 1)\n"
+    )
     assert fired(tmp_path, plant + "print(float(one.double().mm(one.double())))") == (0, "1.0")
     assert fired(tmp_path, plant + "print(float(one.mm(one)))") == (1, "2.0")
 
