@@ -131,7 +131,7 @@ def _number(what: str, low: float, high: float, whole: bool = False) -> Callable
             value: float = int(text) if whole else float(text)
         except ValueError:
             value = math.nan
-        if not low <= value <= high:
+        if not low <= value <= high or (whole and not text.isdecimal()):
             raise argparse.ArgumentTypeError(f"{text!r} must be {what}")
         return value
 

@@ -86,12 +86,8 @@ def keep(
 
     `page` makes the Markdown. If the record cannot be written now, it still survives in the temporary folder.
     """
-    _leave_out_what_is_none(record)
-    records.seal(record, path.parent)
-    try:
-        records.write(record, path)
-    except Refusal as refusal:
-        raise Refusal(f"{refusal}{_rescued(record)}") from refusal
+    if why := _sealed_and_written(record, path):
+        raise Refusal(f"{why}{_rescued(record)}")
     try:
         write_asked(record, outputs or Outputs(), page)
     except Refusal as refusal:
@@ -99,11 +95,24 @@ def keep(
     return path
 
 
-def _leave_out_what_is_none(record: Record) -> None:
+def _sealed_and_written(record: Record, path: Path) -> str:
+    """Write the record, without what its schema refuses if that is why it could not be; return why it is not written, or nothing."""
+    for _ in range(2):
+        try:
+            records.seal(record, path.parent)
+            records.write(record, path)
+        except (Refusal, TypeError, ValueError) as error:
+            said = str(error)
+            if not (whole := _refused_by_schema(record)):
+                return said
+            _leave_out_what_is_none(record, whole)
+        else:
+            return ""
+    return said
+
+
+def _leave_out_what_is_none(record: Record, whole: str) -> None:
     """Take out of a record what its schema refuses, and say so in it: a slip in one check must not lose all the others."""
-    whole = _refused_by_schema(record)
-    if not whole:
-        return
     record.seconds = max(0.0, record.seconds)
     bare = replace(record, provenance={}, checks=[], measurements=[], digests={})
     for number, check in enumerate(record.checks):

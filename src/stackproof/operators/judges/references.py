@@ -22,7 +22,7 @@ def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) 
     return found if weight is None else found * weight
 
 
-def _attention(
+def attention(
     q: Any,
     k: Any,
     v: Any,
@@ -32,12 +32,17 @@ def _attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Any:
+    """As in https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html, without dropout.
+
+    Raises:
+        UnusableError: it would drop numbers at random.
+    """
     if dropout_p:
         raise UnusableError("is random")
     if enable_gqa:
         k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
     scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    mask = torch.ones_like(scores).tril() > 0 if is_causal else attn_mask
+    mask = torch.ones(scores.shape[-2:], device=q.device).tril() > 0 if is_causal else attn_mask
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else scores + mask
     return scores.softmax(-1) @ v
@@ -72,7 +77,7 @@ def _bag(
 _WRITTEN: Mapping[str, Callable[..., Any]] = {
     "nn.functional.linear": lambda x, weight, bias=None: x @ weight.mT + (0 if bias is None else bias),
     "nn.functional.rms_norm": _rms_norm,
-    "nn.functional.scaled_dot_product_attention": _attention,
+    "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.embedding_bag": _bag,
 }
 """Where torch has none."""

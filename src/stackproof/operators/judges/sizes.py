@@ -22,6 +22,7 @@ from stackproof.base.text import error_line
 from stackproof.base.toml import Table
 from stackproof.device.devices import HOST
 from stackproof.operators.judges.again import threads
+from stackproof.operators.judges.references import attention
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import Relation, UnusableError, apart, moved, numeric, widened
 
@@ -387,12 +388,6 @@ def _wide(device: torch.device) -> bool:
     return True
 
 
-def _attention(query: Any, key: Any, value: Any, mask: Any = None, is_causal: bool = False) -> Any:
-    scores = query @ key.mT / query.shape[-1] ** 0.5
-    seen = torch.ones(scores.shape[-2:], device=query.device).tril() > 0 if is_causal else mask
-    return (scores if seen is None else scores.masked_fill(~seen, -torch.inf)).softmax(-1) @ value
-
-
 def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *, momentum: float, eps: float, **_: Any) -> Any:
     if x[:, :1].numel() < 2:
         raise UnusableError("no variance")
@@ -427,7 +422,7 @@ def _sorted(x: Any, dim: int, descending: bool, **_: Any) -> Any:
 
 
 _DEFINED: Mapping[str, Callable[..., Any]] = {
-    "nn.functional.scaled_dot_product_attention": _attention,
+    "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.batch_norm": _batch_norm,
     "nn.functional.max_pool2d": _max_pool,
     "nn.functional.interpolate": _resized,
