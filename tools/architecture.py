@@ -112,7 +112,8 @@ def surface(package: Path = PACKAGE) -> list[str]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "typing"]
         names = sorted(
-            {f"`{alias.name}`" for node in found for alias in node.names}, key=lambda name: (name.lower(), name)
+            {f"`{alias.asname or alias.name}`" for node in found for alias in node.names},
+            key=lambda name: (name.lower(), name),
         )
         rows.append(f"| `{path.stem}` | {ast.get_docstring(tree)} | {', '.join(names)} |")
     return rows

@@ -3,6 +3,5 @@
 from stackproof.bench.engine import measure
 from stackproof.bench.rows import measurements
 from stackproof.device import devices, threads
-from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry

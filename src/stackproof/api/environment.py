@@ -2,5 +2,3 @@
 
 from stackproof.device.names import require_in, require_of
 from stackproof.stack import environment_proof, environments, lockfile
-from stackproof.stack.environments import Say
-from stackproof.stack.lockfile import Lock, Pin

@@ -1,8 +1,6 @@
-"""Verbs run as processes, and what suites, subjects and faults there are; imports no torch by itself."""
+"""Verbs run as processes, and what suites and subjects there are; imports no torch by itself."""
 
-from stackproof.bench.subjects import Budget, Subject, names_of_subjects, ours, profile, require_named, subjects
-from stackproof.drill import table
+from stackproof.bench import subjects as bench_subjects
 from stackproof.jobs.launch import split_command
 from stackproof.runner import suites, verbs
 from stackproof.runner.process import variables_of
-from stackproof.runner.verbs import StageOutcome

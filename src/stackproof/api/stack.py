@@ -2,6 +2,4 @@
 
 from stackproof.project import projects
 from stackproof.stack import hosts, provenance, stacks
-from stackproof.stack.provenance import host_name
-from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level

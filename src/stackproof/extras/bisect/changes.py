@@ -16,8 +16,8 @@ from typing import TypeVar
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from stackproof.api.base import plain
-from stackproof.api.environment import Lock, Pin, lockfile
+from stackproof.api.base import text
+from stackproof.api.environment import lockfile
 
 Value = TypeVar("Value")
 ABSENT = "none"
@@ -50,7 +50,7 @@ class OneChange:
             return f"commits {self.before[:10]}..{self.after[:10] or 'this checkout as it is'}"
         mark = "=" if self.kind is ChangeKind.VARIABLE else " "
         source = " from" if self.kind is ChangeKind.SOURCE else ""
-        return plain(f"{self.name}{source}{mark}{self.before} -> {self.after}", lines=False)
+        return text.plain(f"{self.name}{source}{mark}{self.before} -> {self.after}", lines=False)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Endpoint:
     """A side: the commit (empty for this checkout), the lock, variables, and packages from a checkout."""
 
     commit: str
-    lock: Lock
+    lock: lockfile.Lock
     environment: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ class Mixture:
     """A point between two ends: the good one with some of the changes."""
 
     commit: str
-    pins: tuple[Pin, ...]
+    pins: tuple[lockfile.Pin, ...]
     environment: Mapping[str, str]
     sources: Mapping[str, Path]
 
@@ -113,7 +113,7 @@ def mixed(good: Endpoint, bad: Endpoint, moved: Collection[OneChange]) -> Mixtur
     )
 
 
-def lock_text(like: Lock, pins: Collection[Pin]) -> str:
+def lock_text(like: lockfile.Lock, pins: Collection[lockfile.Pin]) -> str:
     """Return a lock of these pins with the header of another."""
     body = "".join(pin.text for pin in pins)
     header = {**like.header, "packages": str(len(pins)), "unhashed": str(sum(pin.unhashed for pin in pins))}
@@ -122,7 +122,7 @@ def lock_text(like: Lock, pins: Collection[Pin]) -> str:
     return "".join(f"# {line}\n" for line in lines) + body
 
 
-def _packages(good: Lock, bad: Lock, described: Mapping[str, str] | None) -> Iterator[OneChange]:
+def _packages(good: lockfile.Lock, bad: lockfile.Lock, described: Mapping[str, str] | None) -> Iterator[OneChange]:
     before, after = (
         _by_name(pin for pin in lock.pins if described is None or pin.applies(described)) for lock in (good, bad)
     )
@@ -136,8 +136,8 @@ def _packages(good: Lock, bad: Lock, described: Mapping[str, str] | None) -> Ite
             yield OneChange(ChangeKind.PACKAGE, name, old, new)
 
 
-def _by_name(pins: Iterable[Pin]) -> dict[str, list[Pin]]:
-    found: dict[str, list[Pin]] = {}
+def _by_name(pins: Iterable[lockfile.Pin]) -> dict[str, list[lockfile.Pin]]:
+    found: dict[str, list[lockfile.Pin]] = {}
     for pin in pins:
         found.setdefault(pin.name, []).append(pin)
     return found

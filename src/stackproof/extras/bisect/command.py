@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.api.base import Refusal, files, suggestion
-from stackproof.api.command import arguments
-from stackproof.api.sides import gate
+from stackproof.api.command import arguments, gate
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
@@ -85,7 +84,7 @@ def _bisect(options: argparse.Namespace) -> int:
 
 def _request(options: argparse.Namespace) -> BisectRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.api.runs import require_named, split_command
+    from stackproof.api.runs import bench_subjects, split_command
     from stackproof.extras.bisect import commits, endpoints
 
     both = gate.common(options)
@@ -111,7 +110,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         raise Refusal(f"--continue {options.go_on}: {why}; name the journal.jsonl of an earlier bisect")
     if options.stack:
         check_what(options.what) if options.what else None
-        require_named(options.only)
+        bench_subjects.require_named(options.only)
     return endpoints.BisectRequest(
         **both, good=good, bad=bad, unlike=options.unlike, what=options.what or "", command=command, deadline=options.deadline,
         journal=options.go_on, typed=tuple(options.given),
@@ -126,7 +125,7 @@ def _refuse_foreign(options: argparse.Namespace) -> None:
 def check_what(what: str) -> None:
     """Refuse what is no check, no counter and no subject of any profile."""
     from stackproof.api.gate import plan
-    from stackproof.api.runs import names_of_subjects, require_named
+    from stackproof.api.runs import bench_subjects
 
     if "/" in what:
         _check_check(what)
@@ -135,7 +134,7 @@ def check_what(what: str) -> None:
     found = plan.load()
     if not aspect and subject in found.counters:
         return
-    near = "" if aspect else suggestion(subject, {*found.counters, *names_of_subjects()})
+    near = "" if aspect else suggestion(subject, {*found.counters, *bench_subjects.names_of_subjects()})
     if any(f"'{name}'" in near for name in found.counters):
         raise Refusal(f"--what {what}: is no counter{near} and no subject; there are: {', '.join(found.counters)}")
     aspects = ("time", "runs", "computed", *found.counters, *found.quantities)
@@ -144,7 +143,7 @@ def check_what(what: str) -> None:
             f"--what {what}: '{aspect}' is nothing that is compared{suggestion(aspect, aspects)}; there are: {', '.join(aspects)}"
         )
     if subject != "process":
-        require_named([subject], "--what")
+        bench_subjects.require_named([subject], "--what")
 
 
 def _check_check(what: str) -> None:

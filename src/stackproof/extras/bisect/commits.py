@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.api.base import ROOT, Refusal, git, in_shell
+from stackproof.api.base import Refusal, git, places, text
 from stackproof.api.gate import commits as revisions
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.stack import projects
@@ -81,9 +81,9 @@ def repository(own_command: bool) -> Repository:
     if project := projects.current():
         return Repository(project.folder, (":/",) if own_command else (".",), ours=False)
     if not own_command:
-        return Repository(ROOT, gate_plan.load().compared.paths, ours=True)
+        return Repository(places.ROOT, gate_plan.load().compared.paths, ours=True)
     here = Path.cwd().resolve()
-    return Repository(here, (":/",), ours=here.is_relative_to(ROOT.resolve()))
+    return Repository(here, (":/",), ours=here.is_relative_to(places.ROOT.resolve()))
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Checkouts:
             return ""
         tree = str(self.laid[commit])
         words = ["git", "-C", str(self.repository.top), "worktree", "add", "--force", "--detach", tree, commit]
-        return f"{{ {in_shell(['test', '-d', tree])} || {in_shell(words)}; }} && "
+        return f"{{ {text.in_shell(['test', '-d', tree])} || {text.in_shell(words)}; }} && "
 
     @contextmanager
     def swept(self) -> Iterator[None]:

@@ -14,34 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stackproof.api.base import Refusal, counted
-from stackproof.api.comparison import (
-    BASE,
-    HEAD,
-    TIME,
-    Comparison,
-    Results,
-    counters_of,
-    launch_until_decided,
-    match_subjects,
-    paired,
-    percent,
-    require_alike,
-)
-from stackproof.api.environment import Say
-from stackproof.api.gate import (
-    PROCESS,
-    Launch,
-    LaunchTerms,
-    Lost,
-    Observed,
-    SideEndedError,
-    SideSpec,
-    changed,
-    handshake,
-    launch,
-)
-from stackproof.api.record import CellWord, Verdict, slug
+from stackproof.api.base import Refusal, statistics, text
+from stackproof.api.comparison import cells, gate_loop, paired
+from stackproof.api.environment import environments
+from stackproof.api.gate import SideEndedError, SideSpec, changed, interleave
+from stackproof.api.record import CellWord, Verdict, store
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Slowdown, Weigher
 from stackproof.extras.bisect.lineage import GOOD
@@ -110,74 +87,74 @@ class Symptom:
             return Slowdown.seen(self.ratios, self.centre)
         return Exact(repeated=self.kind is SymptomKind.ENDED)
 
-    def read(self, launch: Launch, lost: Sequence[Lost]) -> float | NoAnswer:
+    def read(self, launch: interleave.Launch, lost: Sequence[interleave.Lost]) -> float | NoAnswer:
         """Return what one launch says: of a time the log-ratio, else 1 where the symptom shows.
 
         Raises:
             GoodTurnedBadError: the good side of this launch is what fails.
         """
         mine = next((each for each in lost if each.subject == self.subject), None)
-        if mine is not None and mine.side != HEAD:
+        if mine is not None and mine.side != cells.HEAD:
             raise GoodTurnedBadError(mine.reason)
         if mine is not None:
             return 1.0 if mine.verdict is self.verdict else NoAnswer(mine.reason)
         if self.kind is SymptomKind.ENDED:
             return 0.0
         sides = launch.seen.get(self.subject, {})
-        if BASE not in sides or HEAD not in sides:
+        if cells.BASE not in sides or cells.HEAD not in sides:
             return NoAnswer(f"'{self.subject}' was not measured")
-        return self._compared(sides[BASE], sides[HEAD])
+        return self._compared(sides[cells.BASE], sides[cells.HEAD])
 
-    def _compared(self, good: Observed, head: Observed) -> float | NoAnswer:
+    def _compared(self, good: interleave.Observed, head: interleave.Observed) -> float | NoAnswer:
         if self.kind is SymptomKind.CHANGED:
             return float(changed.compare(good.computed, head.computed).changed)
         if self.kind is SymptomKind.COUNTED:
             return self._counted(good, head)
-        if self.what == TIME:
+        if self.what == cells.TIME:
             return paired(good.blocks, head.blocks)
         before, after = good.quantities.get(self.what, 0.0), head.quantities.get(self.what, 0.0)
         return math.log(after / before) if before > 0 and after > 0 else NoAnswer(f"no {self.what} was told")
 
-    def _counted(self, good: Observed, head: Observed) -> float | NoAnswer:
+    def _counted(self, good: interleave.Observed, head: interleave.Observed) -> float | NoAnswer:
         """A counter that moved as the bad end's did, by whatever part: two changes may share it."""
         if self.what not in good.counters or self.what not in head.counters:
             return NoAnswer(f"'{self.what}' was not counted")
         return float((head.counters[self.what] - good.counters[self.what]) * (self.after - self.before) > 0)
 
-    def level(self, seen: Observed) -> float:
+    def level(self, seen: interleave.Observed) -> float:
         """Return the logarithm of the time of one side of a launch."""
-        return math.log(median(seen.blocks) if self.what == TIME else seen.quantities[self.what])
+        return math.log(median(seen.blocks) if self.what == cells.TIME else seen.quantities[self.what])
 
 
-def symptoms(results: Results) -> list[Symptom]:
+def symptoms(results: cells.Results) -> list[Symptom]:
     """Return everything that is worse on the head's side, what is exact first, then the slowest."""
     slower = sorted(_slower(results), key=lambda symptom: -symptom.centre)
     return [*_ended(results), *_changed(results), *_counted(results), *slower]
 
 
-def _ended(results: Results) -> Iterator[Symptom]:
+def _ended(results: cells.Results) -> Iterator[Symptom]:
     for lost in results.lost.values():
-        if lost.side == HEAD and lost.verdict in _ENDINGS:
+        if lost.side == cells.HEAD and lost.verdict in _ENDINGS:
             yield Symptom(SymptomKind.ENDED, lost.subject, RUNS, lost.reason, verdict=lost.verdict)
 
 
-def _changed(results: Results) -> Iterator[Symptom]:
+def _changed(results: cells.Results) -> Iterator[Symptom]:
     for subject, found in results.computed.items():
         if found.changed:
             yield Symptom(SymptomKind.CHANGED, subject, COMPUTED, found.sentence())
 
 
-def _counted(results: Results) -> Iterator[Symptom]:
+def _counted(results: cells.Results) -> Iterator[Symptom]:
     """Yield the counters that moved in every launch alike; fewer of something is no harm, and is told as a difference all the same."""
     for subject, pairs in results.counted.items():
-        for name in counters_of(pairs, results.plan.counters):
+        for name in cells.counters_of(pairs, results.plan.counters):
             before, after = ({side[name] for side in sides} for sides in zip(*pairs, strict=True))
             if len(before) == len(after) == 1 and before != after:
                 (old,), (new,) = before, after
                 yield Symptom(SymptomKind.COUNTED, subject, name, f"{name}: {old} -> {new}", old, new)
 
 
-def _slower(results: Results) -> Iterator[Symptom]:
+def _slower(results: cells.Results) -> Iterator[Symptom]:
     for cell in results.cells.values():
         ruling = cell.ruling
         if ruling is not None and ruling.outcome is CellWord.SLOWER and cell.subject not in results.lost:
@@ -199,10 +176,10 @@ def chosen(found: Sequence[Symptom], what: str, counters: Mapping[str, str]) -> 
 class Duels:
     """Live sides of one bisection; `comparison` has both ends as its specs."""
 
-    comparison: Comparison
+    comparison: gate_loop.Comparison
     journal: Journal
     folder: Path
-    say: Say
+    say: environments.Say
     fresh: Callable[[SideSpec], SideSpec] = lambda side: side
     """Gives a side empty folders for what its compilers keep."""
     symptom: Symptom | None = None
@@ -228,7 +205,9 @@ class Duels:
         """
         hello = self.journal.once("handshake", lambda: self._up(self.comparison.specs[1]), dict)
         if "ended" in hello:
-            self.symptom = Symptom(SymptomKind.ENDED, PROCESS, START, str(hello["ended"]), verdict=Verdict.CRASHED)
+            self.symptom = Symptom(
+                SymptomKind.ENDED, interleave.PROCESS, START, str(hello["ended"]), verdict=Verdict.CRASHED
+            )
         else:
             results = self._ends(hello["told"], what)
             if not (found := self._symptoms(what, results)):
@@ -238,36 +217,36 @@ class Duels:
             self._repeat_ending()
         return self.symptom
 
-    def _symptoms(self, what: str, results: Results) -> list[Symptom]:
+    def _symptoms(self, what: str, results: cells.Results) -> list[Symptom]:
         return chosen(symptoms(results), what, self.comparison.plan.counters)
 
     def _up(self, head: SideSpec) -> Answer:
         base = self.comparison.specs[0]
         try:
-            return {"told": handshake((base, head), self._terms(), self.folder / "handshake")}
+            return {"told": interleave.handshake((base, head), self._terms(), self.folder / "handshake")}
         except (SideEndedError, Refusal) as ended:
-            if _side_of(ended) == BASE:
+            if _side_of(ended) == cells.BASE:
                 raise GoodTurnedBadError(f"the good side does not come up: {ended}") from ended
             return {"ended": str(ended)}
 
-    def _ends(self, hello: Mapping[str, Any], what: str) -> Results:
+    def _ends(self, hello: Mapping[str, Any], what: str) -> cells.Results:
         """Launch both ends; what is exact is known after the launches that count, a time at the looks that are declared."""
         comparison, subject = self.comparison, what.partition("::")[0]
-        require_alike(
+        gate_loop.require_alike(
             comparison, {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
         )
         only = (subject,) if subject and subject not in comparison.plan.counters else comparison.only
-        asked = replace(comparison.plan, asked=hello[HEAD]["subjects"])
+        asked = replace(comparison.plan, asked=hello[cells.HEAD]["subjects"])
         self.comparison = comparison = replace(comparison, only=only, plan=asked)
-        subjects, unmatched = match_subjects(comparison, hello)
-        results, rules = Results(comparison.plan, comparison.kind), plan.load().confirm
+        subjects, unmatched = gate_loop.match_subjects(comparison, hello)
+        results, rules = cells.Results(comparison.plan, comparison.kind), plan.load().confirm
         results.lost |= {each.subject: each for each in unmatched}
 
         def launch_again(number: int) -> bool:
             self.say(f"confirming both ends: launch {number + 1} of at most {rules.looks[-1]}")
             left = [name for name in subjects if name not in results.lost]
             seen, lost = self._journaled(f"ends {number}", comparison.specs, left, number)
-            if broken := next((each for each in lost if each.side != HEAD and each.verdict.exit_code), None):
+            if broken := next((each for each in lost if each.side != cells.HEAD and each.verdict.exit_code), None):
                 raise GoodTurnedBadError(f"the good side does not run '{broken.subject}': {broken.reason}")
             results.add(seen, lost)
             exact = any(not symptom.timed for symptom in self._symptoms(what, results))
@@ -276,30 +255,36 @@ class Duels:
 
         def look() -> bool:
             results.cells.look(rules)
-            aspect = what.partition("::")[2] or TIME
+            aspect = what.partition("::")[2] or cells.TIME
             asked = [cell for cell in results.cells.values() if cell.what == aspect]
             decided = bool(asked) and all(cell.decided for cell in asked)
             return not (decided or any(symptom.timed for symptom in self._symptoms(what, results)))
 
-        launch_until_decided(rules, self.until, launch_again, look)
+        gate_loop.launch_until_decided(rules, self.until, launch_again, look)
         return results
 
     def _journaled(
         self, key: str, specs: Sequence[SideSpec], subjects: Sequence[str], number: int
-    ) -> tuple[Launch, list[Lost]]:
+    ) -> tuple[interleave.Launch, list[interleave.Lost]]:
         def run() -> Answer:
             sides = tuple(map(self.fresh, specs))
-            found, lost = launch(sides, subjects, self._terms(), number, self.folder / slug(key), lambda _: None)
+            found, lost = interleave.launch(
+                sides, subjects, self._terms(), number, self.folder / store.slug(key), lambda _: None
+            )
             seen = {name: {side: asdict(each) for side, each in sides.items()} for name, sides in found.seen.items()}
             rows = [[each.subject, each.side, each.verdict.value, each.reason] for each in lost]
             return {"seen": seen, "counted": found.counted, "lost": rows}
 
-        def read(row: Answer) -> tuple[Launch, list[Lost]]:
+        def read(row: Answer) -> tuple[interleave.Launch, list[interleave.Lost]]:
             seen = {
-                name: {side: Observed(**each) for side, each in sides.items()} for name, sides in row["seen"].items()
+                name: {side: interleave.Observed(**each) for side, each in sides.items()}
+                for name, sides in row["seen"].items()
             }
-            lost = [Lost(subject, side, Verdict(verdict), reason) for subject, side, verdict, reason in row["lost"]]
-            return Launch(seen, counted=row["counted"]), lost
+            lost = [
+                interleave.Lost(subject, side, Verdict(verdict), reason)
+                for subject, side, verdict, reason in row["lost"]
+            ]
+            return interleave.Launch(seen, counted=row["counted"]), lost
 
         return self.journal.once(key, run, read)
 
@@ -309,7 +294,7 @@ class Duels:
         rules, failed, runs = plan.load().failure, 1, 1
         self.scale = self._shorter() if self.symptom.verdict is Verdict.HUNG else self.scale
         while not rules.enough(failed, runs, time.monotonic() > self.until):
-            self.say(f"does the bad side always end so? {failed} of {counted(runs, 'run')} until now")
+            self.say(f"does the bad side always end so? {failed} of {text.counted(runs, 'run')} until now")
             failed += self.duel(f"ending {runs}", lambda: self.comparison.specs[1], runs) == 1.0
             runs += 1
         self.rate = (failed, runs)
@@ -345,15 +330,15 @@ class Duels:
         candidate = build()
         if isinstance(candidate, NoAnswer):
             return {"none": candidate.reason}
-        if self.symptom.name == f"{PROCESS}::{START}" and not self.symptom.timed:
+        if self.symptom.name == f"{interleave.PROCESS}::{START}" and not self.symptom.timed:
             return {"seen": float("ended" in self._up(candidate))}
-        launched = self._side_by_side(key, {HEAD: candidate}, number)
+        launched = self._side_by_side(key, {cells.HEAD: candidate}, number)
         if isinstance(launched, NoAnswer):
             return {"none": launched.reason}
         seen = self.symptom.read(*launched)
         if isinstance(seen, NoAnswer):
             return {"none": seen.reason}
-        good = launched[0].seen.get(self.symptom.subject, {}).get(BASE)
+        good = launched[0].seen.get(self.symptom.subject, {}).get(cells.BASE)
         return {"seen": seen, "level": self.symptom.level(good)} if self.symptom.timed and good else {"seen": seen}
 
     def line_up(self, key: str, builds: Mapping[int, Build], number: int) -> dict[int, float | NoAnswer]:
@@ -364,7 +349,7 @@ class Duels:
             built = {at: build() for at, build in builds.items()}
             if lacking := {str(at): each.reason for at, each in built.items() if isinstance(each, NoAnswer)}:
                 return {"none": lacking}
-            names = {f"{HEAD}-{at}": side for at, side in built.items() if isinstance(side, SideSpec)}
+            names = {f"{cells.HEAD}-{at}": side for at, side in built.items() if isinstance(side, SideSpec)}
             launched = self._side_by_side(key, names, number)
             if isinstance(launched, NoAnswer):
                 return {"none": {_place(launched.reason.partition(":")[0]): launched.reason}}
@@ -372,7 +357,11 @@ class Duels:
             if lost:
                 return {"none": {_place(lost[0].side): lost[0].reason}}
             seen, level = found.seen[self.symptom.subject], self.symptom.level
-            return {"levels": {str(GOOD) if side == BASE else _place(side): level(each) for side, each in seen.items()}}
+            return {
+                "levels": {
+                    str(GOOD) if side == cells.BASE else _place(side): level(each) for side, each in seen.items()
+                }
+            }
 
         def read(row: Answer) -> dict[int, float | NoAnswer]:
             nothing = {int(at): NoAnswer(str(why)) for at, why in row.get("none", {}).items() if at.isdecimal()}
@@ -382,34 +371,36 @@ class Duels:
 
     def _side_by_side(
         self, key: str, candidates: Mapping[str, SideSpec], number: int
-    ) -> tuple[Launch, list[Lost]] | NoAnswer:
+    ) -> tuple[interleave.Launch, list[interleave.Lost]] | NoAnswer:
         """Launch the good side and candidates; one that does not come up is no answer."""
         assert self.symptom is not None
-        named = {BASE: self.comparison.specs[0], **candidates}
+        named = {cells.BASE: self.comparison.specs[0], **candidates}
         sides = tuple(self.fresh(replace(side, name=name)) for name, side in named.items())
         at = self.comparison.plan.count.launches + number if self.symptom.timed else 0
         terms = self._terms(short=not self.symptom.timed)
         try:
-            found, lost = launch(sides, self._subjects(), terms, at, self.folder / slug(key), lambda _: None)
+            found, lost = interleave.launch(
+                sides, self._subjects(), terms, at, self.folder / store.slug(key), lambda _: None
+            )
         except (SideEndedError, Refusal) as ended:
-            if _side_of(ended) == BASE:
+            if _side_of(ended) == cells.BASE:
                 raise GoodTurnedBadError(f"the good side does not come up any more: {ended}") from ended
             return NoAnswer(str(ended))
-        if broken := next((each for each in lost if each.side in (BASE, "both")), None):
+        if broken := next((each for each in lost if each.side in (cells.BASE, "both")), None):
             raise GoodTurnedBadError(broken.reason)
         return found, lost
 
     def _subjects(self) -> list[str]:
         """Return what is launched; the process itself is seen in every launch, and is not asked for."""
         assert self.symptom is not None
-        return [] if self.symptom.subject == PROCESS else [self.symptom.subject]
+        return [] if self.symptom.subject == interleave.PROCESS else [self.symptom.subject]
 
-    def _terms(self, short: bool = False) -> LaunchTerms:
+    def _terms(self, short: bool = False) -> interleave.LaunchTerms:
         """Return the terms of a launch; what is exact needs no blocks worth timing."""
         found = self.comparison.plan
         if short:
             found = replace(found, design=replace(found.design, rounds=1, block_seconds=_SHORT_BLOCK_S))
-        return LaunchTerms(self.comparison.preset, found, self.scale)
+        return interleave.LaunchTerms(self.comparison.preset, found, self.scale)
 
 
 def _place(side: str) -> str:
@@ -421,35 +412,35 @@ def _side_of(ended: SideEndedError | Refusal) -> str:
     return ended.side if isinstance(ended, SideEndedError) else str(ended).partition(":")[0]
 
 
-def _why_not(results: Results, what: str) -> NotReproducedError | CannotSayError:
+def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSayError:
     """Say how both ends compare where nothing that was asked for is worse: alike only where that was seen."""
     subject, _, aspect = what.partition("::")
     asked = [
         (cell, cell.ruling)
         for cell in results.cells.values()
-        if cell.ruling and cell.what == (aspect or TIME) and subject in ("", cell.subject)
+        if cell.ruling and cell.what == (aspect or cells.TIME) and subject in ("", cell.subject)
     ]
-    count = counted(len(results.launches), "run")
+    count = text.counted(len(results.launches), "run")
     shown = "; ".join(
         f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in asked[:3]
     )
     if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome is CellWord.FASTER]:
         cell, ruling = faster[0]
         return NotReproducedError(
-            f"the bad side is better: {cell.subject} {cell.what} {percent(ruling.estimate.centre)} in {count}; "
+            f"the bad side is better: {cell.subject} {cell.what} {statistics.percent(ruling.estimate.centre)} in {count}; "
             "were --good and --bad swapped?"
         )
     lost = [results.lost[subject]] if subject in results.lost else []
     if lost or not results.launches:
         why = next((one.reason for one in (*lost, *results.lost.values())), "nothing was launched")
         return CannotSayError(f"no run of '{what or 'any subject'}' could be judged: {why}")
-    if _open(results, subject, aspect or TIME):
+    if _open(results, subject, aspect or cells.TIME):
         why = shown or "that is too few to judge; give it more --minutes"
         return CannotSayError(f"the ends cannot be told apart in {count}, and nothing shows that they are alike: {why}")
     return NotReproducedError(f"the ends are alike in {count}: {shown or 'nothing that was asked for differs'}")
 
 
-def _open(results: Results, subject: str, aspect: str) -> bool:
+def _open(results: cells.Results, subject: str, aspect: str) -> bool:
     """Whether something that was asked for has no word yet, or noise hides it; what is exact takes the launches that count."""
     asked = [cell for cell in results.cells.values() if cell.what == aspect and subject in ("", cell.subject)]
     if any(cell.ruling is None or cell.ruling.outcome is CellWord.INCONCLUSIVE for cell in asked):

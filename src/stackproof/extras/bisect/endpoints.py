@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.api.base import ROOT, Refusal, files, git
+from stackproof.api.base import Refusal, files, git, places
 from stackproof.api.environment import environments, lockfile
-from stackproof.api.gate import CompareRequest, Variant, commits
+from stackproof.api.gate import CompareRequest, commits, variants
 from stackproof.api.record import Figure, reading, store
-from stackproof.api.stack import Stack, projects, provenance
+from stackproof.api.stack import projects, provenance, stacks
 from stackproof.extras.bisect.changes import Endpoint
 from stackproof.extras.bisect.commits import Repository, repository
 
@@ -35,8 +35,8 @@ class NamedEndpoint:
 class BisectRequest(CompareRequest):
     """A search between two sides, whose `commit` may be the name of a lock or of a record too."""
 
-    good: Variant = field(default_factory=lambda: Variant("good"))
-    bad: Variant = field(default_factory=lambda: Variant("bad"))
+    good: variants.Variant = field(default_factory=lambda: variants.Variant("good"))
+    bad: variants.Variant = field(default_factory=lambda: variants.Variant("bad"))
     what: str = ""
     """A subject, a cell, a counter or a check; empty for whatever is worse."""
     command: tuple[str, ...] = ()
@@ -48,7 +48,9 @@ class BisectRequest(CompareRequest):
     """The words of this call, to be repeated when it is interrupted."""
 
 
-def named(side: Variant, stack: Stack, unpinned: bool = False, of: Repository | None = None) -> NamedEndpoint:
+def named(
+    side: variants.Variant, stack: stacks.Stack, unpinned: bool = False, of: Repository | None = None
+) -> NamedEndpoint:
     """Return the end that the flags of a side name; `of`: whose commits they are, if not this checkout's or the project's.
 
     Raises:
@@ -101,7 +103,7 @@ def _variables(facts: Mapping[str, Figure]) -> dict[str, str]:
 
 
 def _lock(
-    lock: Path | None, revision: str, stack: Stack, facts: Mapping[str, Figure], name: str, unpinned: bool
+    lock: Path | None, revision: str, stack: stacks.Stack, facts: Mapping[str, Figure], name: str, unpinned: bool
 ) -> lockfile.Lock:
     """Return the lock of a side: the one that is named, else that of its commit; a record's must be the one it tells of."""
     if unpinned:
@@ -125,17 +127,17 @@ def _lock(
     return found
 
 
-def _of_commit(revision: str, stack: Stack) -> lockfile.Lock:
-    if not revision or not stack.lock.is_relative_to(ROOT):
+def _of_commit(revision: str, stack: stacks.Stack) -> lockfile.Lock:
+    if not revision or not stack.lock.is_relative_to(places.ROOT):
         return lockfile.read(stack.lock)
-    text = git.output_bytes(ROOT, "show", f"{revision}:{stack.lock.relative_to(ROOT)}")
+    text = git.output_bytes(places.ROOT, "show", f"{revision}:{stack.lock.relative_to(places.ROOT)}")
     with tempfile.TemporaryDirectory(prefix="stackproof-lock-") as folder:
         path = Path(folder) / stack.lock.name
         path.write_bytes(text)
         return lockfile.read(path)
 
 
-def immovable(good: NamedEndpoint, bad: NamedEndpoint, stack: Stack) -> list[str]:
+def immovable(good: NamedEndpoint, bad: NamedEndpoint, stack: stacks.Stack) -> list[str]:
     """Return what differs between the ends and cannot be moved here: driver, toolkit and host, as their records tell them."""
     if not (good.facts or bad.facts):
         return []

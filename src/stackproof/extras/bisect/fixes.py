@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from stackproof.api.base import in_shell
-from stackproof.api.record import write_atomically
+from stackproof.api.base import files, text
 from stackproof.extras.bisect.changes import ABSENT, ChangeKind, Endpoint, Mixture, OneChange, lock_text, mixed
 from stackproof.extras.bisect.commits import LOCAL, short
 from stackproof.extras.bisect.search import FirstBad
@@ -20,7 +19,7 @@ def remedy(
     packages = [change for change in culprit if change.kind is ChangeKind.PACKAGE]
     if packages:
         path = folder / "remedy.lock"
-        write_atomically(path, lock_text(bad.lock, mixed(good, bad, rest).pins))
+        files.write_atomically(path, lock_text(bad.lock, mixed(good, bad, rest).pins))
         names = ", ".join(f"{change.name} {change.before}" for change in packages[:4])
         more = f" and {len(packages) - 4} more" if len(packages) > 4 else ""
         steps.append(f"hold {names}{more}: {path} is the bad side's lock with that")
@@ -31,7 +30,7 @@ def _of(change: OneChange) -> str:
     if change.kind is ChangeKind.VARIABLE:
         if change.before == ABSENT:
             return f"unset {change.name}"
-        return f"export {in_shell([f'{change.name}={change.before}'])}"
+        return f"export {text.in_shell([f'{change.name}={change.before}'])}"
     if change.kind is ChangeKind.SOURCE:
         return f"take {change.name} from {change.before}"
     return f"look at {change.label}"
@@ -58,14 +57,14 @@ def command(
     words = list(begin)
     for side, mixture in ends.items():
         words += _side(side, mixture, good, folder if locks else None)
-    return in_shell([*words, *(["--only", subject] if subject else [])])
+    return text.in_shell([*words, *(["--only", subject] if subject else [])])
 
 
 def _side(side: str, mixture: Mixture, good: Endpoint, folder: Path | None) -> list[str]:
     words = [f"--{side}", mixture.commit] if mixture.commit else []
     if folder:
         path = folder / {"base": "good.lock", "head": "culprit.lock"}[side]
-        write_atomically(path, lock_text(good.lock, mixture.pins))
+        files.write_atomically(path, lock_text(good.lock, mixture.pins))
         words += [f"--{side}-lock", str(path)]
     for name, value in mixture.environment.items():
         words += [f"--{side}-env", f"{name}={value}"]

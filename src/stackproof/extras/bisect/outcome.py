@@ -9,9 +9,8 @@ from enum import Enum
 
 from rich.console import Console
 
-from stackproof.api.base import Z_95, counted
-from stackproof.api.comparison import percent
-from stackproof.api.record import Check, Figure, Fold, Heading, Record, Span, TextLine, Verdict, outline, overall
+from stackproof.api.base import statistics, text
+from stackproof.api.record import Check, Figure, Record, Verdict, outline, records
 from stackproof.extras.bisect.commits import LOCAL
 from stackproof.extras.bisect.evidence import SetWord, below
 from stackproof.extras.bisect.search import FirstBad, SetTest
@@ -111,18 +110,18 @@ class Culprit:
         if not runs:
             return ""
         shown = "" if failed else f"; a failure in {below(runs):.0%} of them or more would have shown, 95 % sure"
-        return f" (failed in {failed} of {counted(runs, 'run')}{shown})"
+        return f" (failed in {failed} of {text.counted(runs, 'run')}{shown})"
 
     def _interval(self) -> tuple[float, float, float] | None:
         if not self.noise or not self.ratios:
             return None
-        centre, reach = sum(self.ratios) / len(self.ratios), Z_95 * self.noise / math.sqrt(len(self.ratios))
+        centre, reach = sum(self.ratios) / len(self.ratios), statistics.Z_95 * self.noise / math.sqrt(len(self.ratios))
         return centre - reach, centre, centre + reach
 
     def _effect(self) -> str:
         if not (interval := self._interval()):
             return ""
-        low, centre, high = map(percent, interval)
+        low, centre, high = map(statistics.percent, interval)
         return f", {centre} [{low}, {high}]"
 
     def figures(self) -> dict[str, Figure]:
@@ -181,7 +180,7 @@ class BisectOutcome:
             record.checks.append(Check(f"{_UNRESOLVED}{number}", Verdict.SKIPPED, reason, test.seconds))
         record.provenance |= self._facts(len(unresolved))
         record.seconds = seconds
-        record.verdict = overall(check.verdict for check in record.checks)
+        record.verdict = records.overall(check.verdict for check in record.checks)
 
     def _facts(self, unresolved: int) -> dict[str, Figure]:
         inside = sum(culprit.guilty.launches for culprit in self.culprits if culprit.guilty)
@@ -224,25 +223,27 @@ def lines(record: Record) -> Iterator[tuple[str, str]]:
         if check.id.startswith(_UNRESOLVED):
             yield "unresolved", check.reason
     tests = f"{facts.get('tests', 0)} of sets, {facts.get('launches', 0)} launches after the confirmation"
-    for title, text in (
+    for title, sentence in (
         ("cannot be moved here", facts.get("held")), ("notes", facts.get("notes")),
         ("tests", f"{tests}, {record.seconds / 60:.1f} min"), ("what to do", facts.get("remedy")),
         ("to see it again", facts.get("repeat")), ("to go on", facts.get("go on")),
     ):  # fmt: skip
-        if text is not None:
-            yield title, str(text)
+        if sentence is not None:
+            yield title, str(sentence)
 
 
 def show(record: Record, console: Console) -> None:
     """Print it."""
     style = "bold green" if record.verdict is Verdict.PASSED else "bold yellow"
-    rows = [TextLine(f"{title}: {text}", 1) for title, text in lines(record)]
-    outline.show([TextLine(Span(headline(record), style)), *rows], console)
+    rows = [outline.TextLine(f"{title}: {sentence}", 1) for title, sentence in lines(record)]
+    outline.show([outline.TextLine(outline.Span(headline(record), style)), *rows], console)
 
 
 def markdown(record: Record) -> str:
     """Return it for a pull request."""
-    rows = [TextLine((Span(title, strong=True), f": {text}"), 1) for title, text in lines(record)]
-    changes = [TextLine(change, 1) for change in str(record.provenance.get("changes", "")).split("\n") if change]
-    folded = [Fold("all changes between the ends", changes)] if changes else []
-    return outline.markdown([Heading(f"stackproof bisect: {headline(record)}", 3), *rows, *folded])
+    rows = [outline.TextLine((outline.Span(title, strong=True), f": {text}"), 1) for title, text in lines(record)]
+    changes = [
+        outline.TextLine(change, 1) for change in str(record.provenance.get("changes", "")).split("\n") if change
+    ]
+    folded = [outline.Fold("all changes between the ends", changes)] if changes else []
+    return outline.markdown([outline.Heading(f"stackproof bisect: {headline(record)}", 3), *rows, *folded])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from stackproof.api.base import DATA, Table
-from stackproof.api.gate import Design
+from stackproof.api.base import places, toml
+from stackproof.api.gate import plan
 
-FILE = DATA / "bisect.toml"
+FILE = places.DATA / "bisect.toml"
 
 
 @dataclass(frozen=True)
-class ConfirmRules(Design):
+class ConfirmRules(plan.Design):
     """When the ends are judged, and the error of all looks together."""
 
     def __post_init__(self) -> None:
@@ -78,4 +78,4 @@ class BisectPlan:
 @cache
 def load() -> BisectPlan:
     """Return the plan of the file; a slip in it is refused by key."""
-    return Table.load(FILE).row(BisectPlan)
+    return toml.Table.load(FILE).row(BisectPlan)

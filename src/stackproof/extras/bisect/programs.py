@@ -17,10 +17,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from stackproof.api.base import Refusal, counted, files, in_shell, plain, processes
-from stackproof.api.environment import Say
+from stackproof.api.base import Refusal, files, processes, text
+from stackproof.api.environment import environments
 from stackproof.api.gate import SideSpec
-from stackproof.api.record import NOT_EXECUTED, Verdict, reading, slug
+from stackproof.api.record import NOT_EXECUTED, Verdict, reading, store
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher, below
@@ -127,7 +127,7 @@ class SuiteCheck:
 
 def _last_lines(folder: Path, count: int) -> str:
     lines = processes.last_lines(folder / "output.log", count)
-    return " / ".join(plain(line, _WIDTH, lines=False) for line in lines)
+    return " / ".join(text.plain(line, _WIDTH, lines=False) for line in lines)
 
 
 def _pythonpath(side: SideSpec) -> str:
@@ -164,9 +164,9 @@ def typed(words: Sequence[str], side: SideSpec) -> str:
     """Return what runs the same on a side again when it is pasted to a shell: its folder, its variables and its programs."""
     unset = [word for name in side.unset for word in ("-u", name)]
     variables = {**side.environment, "PYTHONPATH": _pythonpath(side)}
-    start = in_shell(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
-    path = f'PATH={in_shell([str(side.python.parent)])}:"$PATH"'
-    return f"{in_shell(['cd', str(side.folder or Path.cwd())])} && {start} {path} {in_shell(words)}"
+    start = text.in_shell(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
+    path = f'PATH={text.in_shell([str(side.python.parent)])}:"$PATH"'
+    return f"{text.in_shell(['cd', str(side.folder or Path.cwd())])} && {start} {path} {text.in_shell(words)}"
 
 
 @dataclass
@@ -179,7 +179,7 @@ class Programs:
     what: str
     journal: Journal
     folder: Path
-    say: Say
+    say: environments.Say
     fresh: Callable[[SideSpec], SideSpec] = lambda side: side
     minutes: float = 10.0
     word: EndWord | None = None
@@ -202,7 +202,7 @@ class Programs:
         self._still_good(1, until)
         failed = runs = 0
         while not runs or not rules.enough(failed, runs, time.monotonic() > until):
-            self.say(f"does the bad side always fail? it failed in {failed} of {counted(runs, 'run')} until now")
+            self.say(f"does the bad side always fail? it failed in {failed} of {text.counted(runs, 'run')} until now")
             ended = self._judged("bad", self.bad, runs, self.word)
             if self.word is None:
                 self.reason = ended.reason
@@ -211,8 +211,8 @@ class Programs:
             runs += 1
         if not failed:
             raise NotReproducedError(
-                f"'{self.what}' does not fail in {counted(runs, 'run')} of the bad side: a failure in {below(runs):.0%} of them or more "
-                f"would have shown (95 % sure); the last one {self.reason}"
+                f"'{self.what}' does not fail in {text.counted(runs, 'run')} of the bad side: a failure in {below(runs):.0%} of them or "
+                f"more would have shown (95 % sure); the last one {self.reason}"
             )
         self.rate = (failed, runs)
         self._still_good(rules.always if failed == runs else runs, until)
@@ -235,7 +235,7 @@ class Programs:
     def _still_good(self, runs: int, until: float) -> None:
         least = plan.load().failure.least
         while self.clean < runs and not (self.clean >= least and time.monotonic() > until):
-            self.say(f"is the good side good? it was in {counted(self.clean, 'run')} until now")
+            self.say(f"is the good side good? it was in {text.counted(self.clean, 'run')} until now")
             ended = self._judged("good", self.good, self.clean)
             if ended.word is not EndWord.GOOD:
                 raise GoodTurnedBadError(f"the good side {ended.word.value}: {ended.reason}")
@@ -265,7 +265,7 @@ class Programs:
             side = build()
             if isinstance(side, NoAnswer):
                 return {"word": EndWord.NOTHING.value, "reason": side.reason}
-            ended = self.attempt(self.fresh(side), self.folder / slug(key))
+            ended = self.attempt(self.fresh(side), self.folder / store.slug(key))
             return {"word": ended.word.value, "reason": ended.reason}
 
         return self.journal.once(key, run, lambda row: ProgramEnd(EndWord(row["word"]), str(row["reason"])))

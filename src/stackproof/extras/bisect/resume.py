@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stackproof.api.base import Refusal, files, git, places, plain
+from stackproof.api.base import Refusal, files, git, places, text
 from stackproof.extras.bisect.changes import Endpoint
 from stackproof.extras.bisect.commits import Repository
 
@@ -70,10 +70,10 @@ class Journal:
             raise self._foreign(key, self.known[key]) from error
 
     def _foreign(self, key: object, row: object) -> Refusal:
-        shown = plain(json.dumps(row), most=120, lines=False)
+        shown = text.plain(json.dumps(row), most=120, lines=False)
         return Refusal(
-            f"{self.path}: '{plain(str(key))}' is nothing that `bisect` writes ({shown}); the file was left as it is: mend or take out "
-            "that line, or begin anew without --continue"
+            f"{self.path}: '{text.plain(str(key))}' is nothing that `bisect` writes ({shown}); the file was left as it is: mend or take "
+            "out that line, or begin anew without --continue"
         )
 
     def _append(self, row: Answer) -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from rich.text import Text
 
-from stackproof.api.base import Refusal, counted, files, places, plain
-from stackproof.api.comparison import BASE, HEAD, Comparison, GateProgress, chosen_stack, opened
+from stackproof.api.base import Refusal, files, places, text
+from stackproof.api.comparison import GateProgress, cells, chosen_stack, gate_loop, opened
 from stackproof.api.environment import environments, lockfile
-from stackproof.api.gate import PROCESS, SideSpec, commits
+from stackproof.api.gate import SideSpec, commits, interleave
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import Record, writer
-from stackproof.api.runs import profile as profile_named
-from stackproof.api.stack import Stack, provenance
+from stackproof.api.runs import bench_subjects
+from stackproof.api.stack import provenance, stacks
 from stackproof.extras.bisect import endpoints, fixes, outcome, resume
 from stackproof.extras.bisect.changes import ChangeKind, Endpoint, OneChange, differences, mixed, requirements_of, units
 from stackproof.extras.bisect.commits import LOCAL, Checkouts, Repository, repository
@@ -41,7 +41,7 @@ class Searching:
     """One bisection: its ends, its changes, and where it keeps what it finds."""
 
     request: BisectRequest
-    stack: Stack
+    stack: stacks.Stack
     good: NamedEndpoint
     bad: NamedEndpoint
     changes: Sequence[OneChange]
@@ -56,7 +56,7 @@ class Searching:
 
     def run(self) -> None:
         """Confirm, search and prove, into `outcome`."""
-        sides = (self._side(self.good, BASE, ()), self._side(self.bad, HEAD, self.changes))
+        sides = (self._side(self.good, cells.BASE, ()), self._side(self.bad, cells.HEAD, self.changes))
         instrument, confirmed = self._confirmed(sides)
         pinned = not self.request.unpinned
         needed = [
@@ -65,7 +65,7 @@ class Searching:
         moving = units(self.changes, *needed)
         self.progress.say(f"confirmed: {self.outcome.symptom}")
         self.progress.say(
-            f"{counted(len(self.changes), 'change')} in {counted(len(moving), 'unit')} that move together"
+            f"{text.counted(len(self.changes), 'change')} in {text.counted(len(moving), 'unit')} that move together"
         )
         self.bisection = search = Bisection(self.workshop, instrument, moving, confirmed, self.progress.say)
         blames = search.blame()
@@ -94,12 +94,12 @@ class Searching:
             failed, runs = programs.rate
             self.outcome.subject = what
             self.outcome.symptom = (
-                f"{what} {programs.word.value if programs.word else ''} in {failed} of {counted(runs, 'run')} of the bad side, and in 0 "
-                f"of {programs.clean} of the good side: {programs.reason}"
+                f"{what} {programs.word.value if programs.word else ''} in {failed} of {text.counted(runs, 'run')} of the bad side, and in "
+                f"0 of {programs.clean} of the good side: {programs.reason}"
             )
             return programs, [1.0] * failed + [0.0] * (runs - failed)
-        comparison = Comparison(
-            specs=sides, preset=profile_named(request.profile).preset, kind=self.stack.device, plan=gate_plan.load(),
+        comparison = gate_loop.Comparison(
+            specs=sides, preset=bench_subjects.profile(request.profile).preset, kind=self.stack.device, plan=gate_plan.load(),
             minutes=request.minutes, only=request.only, unlike=request.unlike, scale=request.deadline_scale,
             host_facts=provenance.host_facts(self.stack),
         )  # fmt: skip
@@ -155,10 +155,12 @@ class Searching:
         good, bad = self.good.end, self.bad.end
         if isinstance(instrument, Duels):
             subject = instrument.symptom.subject if instrument.symptom else ""
-            return fixes.command(self._gate(), moved, good, bad, "" if subject == PROCESS else subject, self.folder)
+            return fixes.command(
+                self._gate(), moved, good, bad, "" if subject == interleave.PROCESS else subject, self.folder
+            )
         name = first.names[0] if first and len(first.names) == 1 else ""
         commit = "" if name == LOCAL else name
-        side = self.workshop.candidate(HEAD, moved, commit)
+        side = self.workshop.candidate(cells.HEAD, moved, commit)
         if isinstance(side, NoAnswer):
             return ""
         at = commit or mixed(good, bad, moved).commit
@@ -185,12 +187,12 @@ def run_bisect(request: BisectRequest) -> int:
     changes, held = differences(good.end, bad.end, described), endpoints.immovable(good, bad, stack)
     if not changes and not held:
         raise Refusal(
-            f"both ends are the same ({plain(good.words, lines=False)}): there is no change to search; name what differs, "
+            f"both ends are the same ({text.plain(good.words, lines=False)}): there is no change to search; name what differs, "
             "such as --bad-env NAME=VALUE, --bad-lock FILE or another commit"
         )
     line = of.between(good.end.commit, bad.end.commit) if good.end.commit != bad.end.commit else []
     record, folder, progress = opened(
-        "bisect", stack, request.outputs, f"{bad.words} against {good.words}, {counted(len(changes), 'change')}"
+        "bisect", stack, request.outputs, f"{bad.words} against {good.words}, {text.counted(len(changes), 'change')}"
     )
     journal = _journal(request, stack, (good.end, bad.end), of, folder)
     workshop = Workshop(
@@ -209,7 +211,7 @@ def run_bisect(request: BisectRequest) -> int:
     return _finish(record, searching)
 
 
-def _ends(request: BisectRequest, stack: Stack, of: Repository) -> tuple[NamedEndpoint, NamedEndpoint]:
+def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[NamedEndpoint, NamedEndpoint]:
     """Return both ends; a clean checkout beside a commit is its own commit, so that there is a line between them."""
     good, bad = (endpoints.named(side, stack, bool(request.unpinned), of) for side in (request.good, request.bad))
     if good.end.commit and not bad.end.commit and (head := commits.clean_head(of.folder, of.paths)):
@@ -259,7 +261,7 @@ def _attempt(request: BisectRequest) -> Attempt | None:
 
 
 def _journal(
-    request: BisectRequest, stack: Stack, ends: tuple[Endpoint, Endpoint], of: Repository, folder: Path
+    request: BisectRequest, stack: stacks.Stack, ends: tuple[Endpoint, Endpoint], of: Repository, folder: Path
 ) -> Journal:
     about = {
         "stack": stack.name, "good side": _fingerprint(ends[0]), "bad side": _fingerprint(ends[1]),
@@ -280,7 +282,7 @@ def _fingerprint(end: Endpoint) -> str:
     variables = sorted(end.environment.items())
     whole = (end.commit, end.lock.digest, variables, sorted(map(str, end.sources.values())))
     shown = ", ".join([end.commit[:10] or "the folder as it is", *(f"{name}={value}" for name, value in variables[:4])])
-    return f"{plain(shown, most=200, lines=False)} ({hashlib.sha256(repr(whole).encode()).hexdigest()[:16]})"
+    return f"{text.plain(shown, most=200, lines=False)} ({hashlib.sha256(repr(whole).encode()).hexdigest()[:16]})"
 
 
 def _drift(levels: Sequence[float]) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from stackproof.api.base import counted
-from stackproof.api.comparison import HEAD
-from stackproof.api.environment import Say
+from stackproof.api.base import text
+from stackproof.api.comparison import cells
+from stackproof.api.environment import environments
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.changes import ChangeKind, ChangeUnit, OneChange
 from stackproof.extras.bisect.commits import LOCAL, short
@@ -64,7 +64,7 @@ class Bisection:
     units: Sequence[ChangeUnit]
     confirmed: Sequence[float]
     """What the launches of the bad end said."""
-    say: Say
+    say: environments.Say
     tests: list[SetTest] = field(default_factory=list)
     splitting: Splitting = field(init=False)
     _began: float = 0.0
@@ -125,7 +125,7 @@ class Bisection:
         """Run a set once; whoever goes on asks under the same key."""
         moved = self.changes(names)
         return self.instrument.duel(
-            f"set {_digest(names)} {number}", lambda: self.workshop.candidate(HEAD, moved), number
+            f"set {_digest(names)} {number}", lambda: self.workshop.candidate(cells.HEAD, moved), number
         )
 
     def _asking(self, names: frozenset[str], suspects: Sequence[str]) -> None:
@@ -141,7 +141,7 @@ class Bisection:
         why = f": {settled.reason}" if settled.reason else ""
         bad = sum(one > 0 for one in seen)
         failed = f", of which {bad} failed" if bad and isinstance(self.instrument.weigher(), FailureRate) else ""
-        self.say(f"  {settled.word.value} after {counted(settled.runs, 'run')}{failed}{why}")
+        self.say(f"  {settled.word.value} after {text.counted(settled.runs, 'run')}{failed}{why}")
         self.workshop.sweep_caches()
 
     def _telling(self, names: frozenset[str]) -> str:
@@ -166,9 +166,9 @@ class Bisection:
         """Return the first bad commit of a line, with the other changes of a blame in place; the last one is known to be bad."""
         whole = self.changes(self.splitting.closed(blame.units))
         moved = [change for change in whole if change.kind is not ChangeKind.COMMITS]
-        builds = [partial(self.workshop.candidate, HEAD, moved, commit) for commit in line]
+        builds = [partial(self.workshop.candidate, cells.HEAD, moved, commit) for commit in line]
         if LOCAL in line:
-            builds[line.index(LOCAL)] = partial(self.workshop.candidate, HEAD, whole)
+            builds[line.index(LOCAL)] = partial(self.workshop.candidate, cells.HEAD, whole)
         duels = self.instrument if isinstance(self.instrument, Duels) else None
         timed = duels is not None and duels.symptom is not None and duels.symptom.timed
         tested = self.of(blame.units)

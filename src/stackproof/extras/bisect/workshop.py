@@ -12,11 +12,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stackproof.api.base import Refusal, places
-from stackproof.api.environment import Pin, environments, lockfile
-from stackproof.api.gate import SideSpec, Variant, variants
-from stackproof.api.record import write_atomically
-from stackproof.api.stack import Stack, projects
+from stackproof.api.base import Refusal, files, places
+from stackproof.api.environment import environments, lockfile
+from stackproof.api.gate import SideSpec, variants
+from stackproof.api.stack import projects, stacks
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.changes import Endpoint, Mixture, OneChange, lock_text, mixed
 from stackproof.extras.bisect.commits import Checkouts
@@ -33,7 +32,7 @@ _GIB = 1 << 30
 class Workshop:
     """Builds sides of one stack between two ends."""
 
-    stack: Stack
+    stack: stacks.Stack
     good: Endpoint
     bad: Endpoint
     profile: str
@@ -86,7 +85,7 @@ class Workshop:
     def _prepared(self, wanted: Mixture) -> SideSpec:
         folder = self.checkouts.folder(wanted.commit)
         known = self.checkouts.repository.ours or projects.current()
-        variant = Variant(TREE, wanted.commit if known else "", self._lock(wanted), wanted.sources)
+        variant = variants.Variant(TREE, wanted.commit if known else "", self._lock(wanted), wanted.sources)
         if self.unpinned:
             side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
             return replace(side, folder=folder)
@@ -102,7 +101,7 @@ class Workshop:
         path = LOCKS / _digest(wanted.pins)[:16] / self.stack.lock.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, lock_text(self.good.lock, wanted.pins))
+            files.write_atomically(path, lock_text(self.good.lock, wanted.pins))
         return path
 
     def with_caches(self, side: SideSpec) -> SideSpec:
@@ -120,11 +119,11 @@ class Workshop:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def _digest(pins: Collection[Pin]) -> str:
+def _digest(pins: Collection[lockfile.Pin]) -> str:
     return hashlib.sha256("".join(f"{_key(pin)}\n" for pin in pins).encode()).hexdigest()
 
 
-def _key(pin: Pin) -> tuple[str, str, str, tuple[str, ...]]:
+def _key(pin: lockfile.Pin) -> tuple[str, str, str, tuple[str, ...]]:
     return pin.name, pin.version, pin.marker, pin.hashes
 
 

@@ -15,9 +15,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from stackproof.api.base import Refusal, files, matches, plain
+from stackproof.api.base import Refusal, files, text
 from stackproof.api.record import Check, Figure, Measurement, Record, Verdict, reading, store
-from stackproof.api.runs import Subject, ours
+from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.plan import RECORDS, REPLAY, STEPS, HostTasks
@@ -110,13 +110,13 @@ def gather(folder: Path, tasks: HostTasks) -> FleetAnswers:
             raise Refusal(f"{folder}: holds more than {limits.records} records; judge the hosts in several folders")
         host = path.name.removesuffix(_ENDED)
         if not rules.is_host(host):
-            name = plain(path.name, 80, lines=False)
-            found.refused[plain(host, 80, lines=False)] = f"{name}: is named after no host; passed over"
+            name = text.plain(path.name, 80, lines=False)
+            found.refused[text.plain(host, 80, lines=False)] = f"{name}: is named after no host; passed over"
             continue
         try:
             found.hosts[host] = read(path, host, tasks)
         except Refusal as refusal:
-            found.refused[host] = plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
+            found.refused[host] = text.plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
     found.begun = {name for name in _begun(folder) if name not in found.hosts}
     return found
 
@@ -150,10 +150,10 @@ def read(path: Path, host: str, tasks: HostTasks) -> HostAnswer:
         raise Refusal(f"{path}: {why}; {again}")
     record = reading.read(path)
     if record.verb != rules.VERB:
-        raise Refusal(f"{path}: is a record of '{plain(record.verb, 40)}', not of a fleet's host; {again}")
+        raise Refusal(f"{path}: is a record of '{text.plain(record.verb, 40)}', not of a fleet's host; {again}")
     if (own := str(record.provenance.get("host", ""))) != host:
         raise Refusal(
-            f"{path}: says that it is of '{plain(own, 80, lines=False)}'; one host does not answer for another"
+            f"{path}: says that it is of '{text.plain(own, 80, lines=False)}'; one host does not answer for another"
         )
     if len(record.measurements) > limits.rows * limits.cards or len(record.checks) > limits.rows * limits.cards:
         raise Refusal(f"{path}: holds more rows than {limits.cards} cards have; {again}")
@@ -181,7 +181,7 @@ def _reason(record: Record) -> str:
         if bad
         else f"ended '{record.verdict.value}', and does not say why"
     )
-    return plain(said, 300, lines=False)
+    return text.plain(said, 300, lines=False)
 
 
 def state(facts: Mapping[str, Figure]) -> store.State:
@@ -193,9 +193,9 @@ def state(facts: Mapping[str, Figure]) -> store.State:
 def _fact(name: str) -> str:
     """Return as what a fact counts; an empty string where it does not count."""
     chosen = rules.load().state
-    if matches(name, chosen.ignored):
+    if text.matches(name, chosen.ignored):
         return ""
-    return f"driver.{name}" if matches(name, chosen.clocks) else name
+    return f"driver.{name}" if text.matches(name, chosen.clocks) else name
 
 
 def _compared(record: Record, host: str, tasks: HostTasks) -> tuple[list[CardAnswer], list[str]]:
@@ -234,7 +234,9 @@ def _of_host(record: Record, tasks: HostTasks, count: int) -> Iterator[str]:
         yield "was rehearsed, so nothing is known of its hardware"
     names = [*(check.id for check in record.checks)]
     names += [f"{row.workload} of card {row.figures.get('card')}" for row in record.measurements]
-    yield from (f"{plain(name, 80, lines=False)} is in it twice" for name, times in Counter(names).items() if times > 1)
+    yield from (
+        f"{text.plain(name, 80, lines=False)} is in it twice" for name, times in Counter(names).items() if times > 1
+    )
 
 
 def _cards(facts: Mapping[str, Figure]) -> int:
@@ -248,7 +250,7 @@ def _not(checks: Mapping[str, Check], name: str, asked: Verdict = Verdict.PASSED
     if (check := checks.get(name)) is None:
         yield f"no {name}"
     elif check.verdict is not asked:
-        why = f" ({plain(check.reason, 120, lines=False)})" if check.reason else ""
+        why = f" ({text.plain(check.reason, 120, lines=False)})" if check.reason else ""
         yield f"{name} is {check.verdict.value}, not {asked.value}{why}"
 
 
@@ -264,16 +266,18 @@ def _subject(
     why = [*_of_row(row, _subjects(tasks.stack)[name], tasks.profile)]
     yield from (f"{name} of card {card.number} {one}" for one in why)
     if not unverified and why in ([], [UNSETTLED]):
-        key = SubjectKey(*(plain(word, 80, lines=False) for word in (row.workload, row.preset, row.version, row.unit)))
+        key = SubjectKey(
+            *(text.plain(word, 80, lines=False) for word in (row.workload, row.preset, row.version, row.unit))
+        )
         card.seconds[key] = row.value
 
 
 @cache
-def _subjects(stack: str) -> Mapping[str, Subject]:
-    return ours(stacks.load(stack))
+def _subjects(stack: str) -> Mapping[str, bench_subjects.Subject]:
+    return bench_subjects.ours(stacks.load(stack))
 
 
-def _of_row(row: Measurement, subject: Subject, profile: str) -> Iterator[str]:
+def _of_row(row: Measurement, subject: bench_subjects.Subject, profile: str) -> Iterator[str]:
     """Say in what a measurement is none of the plan's: its version, its size, its samples."""
     ranks = int(subject.parameters[profile].get("ranks", 0))
     asked = {"preset": profile, "version": subject.version, "unit": subject.unit, "world_size": ranks or 1}
@@ -317,7 +321,7 @@ def _whole(value: object) -> TypeGuard[int]:
 
 
 def _shown(value: object) -> str:
-    return "nothing" if value is None else plain(f"{value!r}", 60, lines=False)
+    return "nothing" if value is None else text.plain(f"{value!r}", 60, lines=False)
 
 
 def subjects(cards: Sequence[CardAnswer]) -> list[SubjectKey]:

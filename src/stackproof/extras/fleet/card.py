@@ -17,8 +17,8 @@ from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavaila
 from stackproof.api.doctor import checkup, machine
 from stackproof.api.environment import environment_proof
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, writer
-from stackproof.api.runs import StageOutcome, variables_of, verbs
-from stackproof.api.stack import Level, Stack, hosts, provenance
+from stackproof.api.runs import variables_of, verbs
+from stackproof.api.stack import Level, hosts, provenance, stacks
 from stackproof.extras.fleet import answers, rules, shared
 from stackproof.extras.fleet.plan import HostTasks
 
@@ -30,7 +30,7 @@ _POLL_S = 0.1
 class CardOrder:
     """What one host is asked to do."""
 
-    stack: Stack
+    stack: stacks.Stack
     folder: Path
     host: str
     profile: str
@@ -151,7 +151,7 @@ class HostWork:
             self.record.provenance |= done.record.provenance
         self._add(done.check)
 
-    def _stage(self, name: str, stage: Callable[[], StageOutcome]) -> None:
+    def _stage(self, name: str, stage: Callable[[], verbs.StageOutcome]) -> None:
         self.say(f"{name} ...")
         began = time.monotonic()
         ended = stage()
@@ -161,14 +161,14 @@ class HostWork:
         self.record.checks.append(check)
         self.say(f"{check.id}: {check.verdict.value}: {check.reason[:200]}")
 
-    def _doctor(self) -> StageOutcome:
+    def _doctor(self) -> verbs.StageOutcome:
         found = checkup.examine(self.order.stack.name, machine.Machine())
         bad = [finding.sentence for finding in found.findings if finding.level is Level.PROBLEM]
         if bad or found.broken:
-            return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
-        return StageOutcome(Verdict.PASSED, f"{len(found.findings)} findings, none of them a problem")
+            return verbs.StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
+        return verbs.StageOutcome(Verdict.PASSED, f"{len(found.findings)} findings, none of them a problem")
 
-    def _smoke(self) -> StageOutcome:
+    def _smoke(self) -> verbs.StageOutcome:
         words = ["smoke", "--stack", self.order.stack.name, "--results", str(self._home)]
         words += ["--deadline-scale", str(self.order.scale)] if self.order.scale != 1 else []
         return verbs.call(words, self._home / "smoke.log", self._deadline)
@@ -194,7 +194,7 @@ class HostWork:
         return CardDone(Check(name, verdict, f"{how}; {verbs.last(log)}", took, figures))
 
 
-def defaults(stack: Stack) -> dict[str, str]:
+def defaults(stack: stacks.Stack) -> dict[str, str]:
     """Return what processes of the stack are started with, where the user has set nothing."""
     own = {name: value for name, value in rules.load().environment.items() if name not in os.environ}
     return {**own, **variables_of(stack)}

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.api.base import Refusal, advice, files, plain, suggestion
+from stackproof.api.base import Refusal, advice, files, suggestion, text
 from stackproof.api.command import arguments, locks
 from stackproof.api.stack import stacks
 
@@ -37,7 +37,7 @@ def _which(options: argparse.Namespace) -> int:  # noqa: ARG001
 
 
 def _say(sentence: str) -> None:
-    print(plain(sentence, lines=False), flush=True)  # noqa: T201
+    print(text.plain(sentence, lines=False), flush=True)  # noqa: T201
 
 
 def _add_plan(steps: Verbs) -> None:
@@ -147,7 +147,7 @@ def _add_card(steps: Verbs) -> None:
 
 
 def _card(options: argparse.Namespace) -> int:
-    from stackproof.api.stack import host_name
+    from stackproof.api.stack import provenance
     from stackproof.extras.fleet import card, plan, rules, shared
 
     folder = options.folder
@@ -158,7 +158,7 @@ def _card(options: argparse.Namespace) -> int:
         raise Refusal(f"{folder}: {why}")
     host = options.host
     if host is None:
-        host = next((os.environ[one] for one in _SCHEDULERS if os.environ.get(one)), "") or host_name()
+        host = next((os.environ[one] for one in _SCHEDULERS if os.environ.get(one)), "") or provenance.host_name()
     rules.host(host)
     if host not in chosen.hosts:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"

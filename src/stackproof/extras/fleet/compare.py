@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, median, quantiles
 
-from stackproof.api.base import robust_sigma
+from stackproof.api.base import statistics
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.answers import CardAnswer
 
@@ -45,7 +45,7 @@ def spread(seconds: Sequence[float], floor: float) -> RobustSpread:
     """
     logs = [math.log(one) for one in seconds]
     centre = median(logs)
-    return RobustSpread(centre, max(robust_sigma(logs), floor))
+    return RobustSpread(centre, max(statistics.robust_sigma(logs), floor))
 
 
 def limit(family: float, comparisons: int) -> float:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from statistics import median
 
-from stackproof.api.base import counted, plain, shown, write_atomically
+from stackproof.api.base import files, text
 from stackproof.api.record import Verdict, store
 from stackproof.extras.fleet import answers, compare, plan, rules
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
@@ -73,7 +73,7 @@ def judge(folder: Path) -> FleetJudgement:
         *_notes(found, chosen), *_unpinned(found.hosts.values()), *_software(judged), *(note for one in judged for note in one.notes()),
     )  # fmt: skip
     return FleetJudgement(
-        SCHEMA, plain(folder.absolute().name, 80, lines=False), datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        SCHEMA, text.plain(folder.absolute().name, 80, lines=False), datetime.now(timezone.utc).isoformat(timespec="seconds"),
         median(minutes) if minutes else 0.0, max(minutes, default=0.0), tuple(hosts[name] for name in sorted(hosts)),
         tuple(one.summary() for one in judged), notes, chosen.stack,
     )  # fmt: skip
@@ -85,7 +85,7 @@ def _foreign(answer: HostAnswer, chosen: FleetPlan) -> str:
         ("plan", answer.plan, chosen.id), ("stack", answer.stack, chosen.stack), ("profile", answer.profile, chosen.profile),
     ):  # fmt: skip
         if seen != asked:
-            named = plain(seen, 40, lines=False) or "none"
+            named = text.plain(seen, 40, lines=False) or "none"
             return f"its record is of another {what} ({named}, and the sweep's is {asked}); left out, let it run again"
     return ""
 
@@ -107,7 +107,7 @@ def _untimely(answer: HostAnswer, made: str) -> str:
         if early
         else f"and ended {answer.took:.3g} s later, in a time to come"
     )
-    return f"its record began {plain(answer.began[:16], lines=False)}, {when}; left out, set its clock and let it run again"
+    return f"its record began {text.plain(answer.began[:16], lines=False)}, {when}; left out, set its clock and let it run again"
 
 
 def _notes(found: FleetAnswers, chosen: FleetPlan) -> list[str]:
@@ -126,7 +126,7 @@ def keep(found: FleetJudgement, folder: Path) -> str:
     why = "it is a link, and what it names may be anybody's" if path.is_symlink() else ""
     try:
         if not why:
-            write_atomically(path, as_json(found))
+            files.write_atomically(path, as_json(found))
     except OSError as error:
         why = str(error.strerror)
     return f"{path}: the judgement cannot be kept ({why}); it is shown all the same" if why else ""
@@ -221,7 +221,7 @@ class _GroupJudge:
     def _slow(self, key: SubjectKey, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:
         seconds = card.seconds[key]
         ratio, z = measure.spread.ratio(seconds), measure.spread.z(seconds)
-        said = f"{100 * (ratio - 1):.1f} % slower than the median ({shown(seconds, key.unit)}), z {z:.1f}"
+        said = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, key.unit)}), z {z:.1f}"
         said += "; one of many, so there may be two populations" if split else ""
         word = HostVerdict.SLOW if z >= measure.limit else HostVerdict.SUSPECTED
         return FleetFinding(word, card.number, key.name, said, round(ratio, 5), round(z, 2))
@@ -287,7 +287,7 @@ def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
     """Say in what a few cards are much faster than all others, which are called proved, and might be the slow ones."""
     ratios = sorted(ratio for ratio in strip.ratios if ratio)
     gap, hosts = 1 / median(ratios[: len(fast)]) - 1, list(dict.fromkeys(card.host for card in fast))
-    are = f"{counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'}"
+    are = f"{text.counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'}"
     return (
         f"{are} {gap:.1%} faster than the other {len(ratios) - len(fast)} in {strip.subject} ({_first_few(hosts, ', ')}): "
         "which of them are as they should be no comparison within the group tells; hold them against earlier records"
@@ -309,7 +309,7 @@ def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
     if not names:
         return []
     what = "in an environment that is no lock of ours: only its flavour of torch is proved, not its packages"
-    return [f"unpinned: {counted(len(names), 'host')}, such as {min(names)}, {what}"]
+    return [f"unpinned: {text.counted(len(names), 'host')}, such as {min(names)}, {what}"]
 
 
 def _first_few(words: Sequence[str], between: str) -> str:

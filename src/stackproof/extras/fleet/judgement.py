@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from stackproof.api.base import Refusal, Table
+from stackproof.api.base import Refusal, toml
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.plan import read_object
 
@@ -169,4 +169,4 @@ def read(path: Path) -> FleetJudgement:
         for finding in host.get("findings") or () if isinstance(host, dict) else ():
             if isinstance(finding, dict):
                 finding.pop("duel", None)
-    return Table(path, found).row(FleetJudgement)
+    return toml.Table(path, found).row(FleetJudgement)

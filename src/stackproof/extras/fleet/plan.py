@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
-from stackproof.api.base import OneOf, Refusal, Table, Wrong, files, plain, suggestion
+from stackproof.api.base import Refusal, files, suggestion, text, toml
 from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules
 
@@ -81,12 +81,12 @@ def _ranks(name: str) -> int:
 class FleetPlan:
     """Hosts in the order in which they are asked, which is random: a sweep in the order of racks would take heat for slowness."""
 
-    schema: Annotated[str, OneOf((SCHEMA,))]
+    schema: Annotated[str, toml.OneOf((SCHEMA,))]
     fleet: str
     stack: str
-    profile: Annotated[str, OneOf(PROFILES)]
+    profile: Annotated[str, toml.OneOf(PROFILES)]
     hosts: tuple[str, ...]
-    without: tuple[Annotated[str, OneOf(parts)], ...] = ()
+    without: tuple[Annotated[str, toml.OneOf(parts)], ...] = ()
     """What no host does; the judgement says so."""
     cards: int = 0
     id: str = ""
@@ -95,15 +95,15 @@ class FleetPlan:
 
     def __post_init__(self) -> None:
         if (bad := next((name for name in self.hosts if not rules.is_host(name)), None)) is not None:
-            raise Wrong("hosts", f"holds {bad[:80]!r}, which is no name of a host")
+            raise toml.Wrong("hosts", f"holds {bad[:80]!r}, which is no name of a host")
         if len(set(self.hosts)) < len(self.hosts):
-            raise Wrong("hosts", "holds a host twice")
+            raise toml.Wrong("hosts", "holds a host twice")
         if self.cards < 0:
-            raise Wrong("cards", f"is {self.cards}; it must be 0, for as many as a host has, or more")
+            raise toml.Wrong("cards", f"is {self.cards}; it must be 0, for as many as a host has, or more")
         if self.id and not _ID.fullmatch(self.id):
-            raise Wrong("id", f"is {self.id[:40]!r}; it must be sixteen hexadecimal digits")
+            raise toml.Wrong("id", f"is {self.id[:40]!r}; it must be sixteen hexadecimal digits")
         if self.made and not _is_time(self.made):
-            raise Wrong("made", f"is {self.made[:40]!r}; it must be a time such as 2027-01-31T12:00:00+00:00")
+            raise toml.Wrong("made", f"is {self.made[:40]!r}; it must be a time such as 2027-01-31T12:00:00+00:00")
 
     @property
     def tasks(self) -> HostTasks:
@@ -149,11 +149,11 @@ def load(folder: Path) -> FleetPlan:
         Refusal: there is none, or it is damaged.
     """
     path, remedy = folder / NAME, "make one with `stackproof fleet plan`"
-    chosen = Table(path, read_object(path, _MOST_BYTES, remedy)).row(FleetPlan)
+    chosen = toml.Table(path, read_object(path, _MOST_BYTES, remedy)).row(FleetPlan)
     if lacks := next((name for name in ("hosts", "id", "made") if not getattr(chosen, name)), ""):
         raise Refusal(f"{path}: '{lacks}' is empty, so it says neither who is swept nor what is an answer; {remedy}")
     if chosen.stack not in stacks.names():
-        shown = plain(chosen.stack, 40, lines=False)
+        shown = text.plain(chosen.stack, 40, lines=False)
         raise Refusal(f"{path}: is of stack '{shown}', which is none{suggestion(shown, stacks.names())}; {remedy}")
     return chosen
 
@@ -185,7 +185,7 @@ def make(
         raise Refusal("no host is named; write --hosts 'node[01-16]'")
     if (bad := next((name for name in without if name not in parts()), None)) is not None:
         meant = f"{suggestion(bad, parts())}; name one of: {', '.join(parts())}"
-        raise Refusal(f"--without '{plain(bad, 60)}' is nothing that hosts do{meant}")
+        raise Refusal(f"--without '{text.plain(bad, 60)}' is nothing that hosts do{meant}")
     random.Random(seed).shuffle(named)
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8), now)

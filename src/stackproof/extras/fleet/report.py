@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stackproof.api.base import advice, shown
-from stackproof.api.record import Heading, Part, TextLine, outline
+from stackproof.api.base import advice, text
+from stackproof.api.record import outline
 from stackproof.extras.fleet.judgement import LIMITLESS, FleetJudgement, HostVerdict, JudgedGroup, JudgedHost
 
 _MOST = 60
@@ -23,9 +23,9 @@ def terminal(found: FleetJudgement, folder: str = "FOLDER") -> str:
     return outline.text(parts(found, folder))
 
 
-def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[Part]:
+def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Part]:
     """Yield what there is to say, the gravest first."""
-    yield Heading(found.headline)
+    yield outline.Heading(found.headline)
     cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
     yield from _section("the sweep", [[one] for one in (*([cost] if found.longest else []), *found.notes)])
     for word, title in _TITLES.items():
@@ -55,22 +55,22 @@ def _oddness(host: JudgedHost) -> tuple[bool, int, float, str]:
     return not wrong, -len(host.findings), -max((one.z for one in host.findings), default=0.0), host.host
 
 
-def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Part]:
+def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[outline.Part]:
     """Yield a title and its rows, of each the first line and what belongs to it one deeper."""
     if rows:
-        yield Heading(f"{title} ({len(rows)})" if len(rows) > 1 else title, 2)
+        yield outline.Heading(f"{title} ({len(rows)})" if len(rows) > 1 else title, 2)
     for first, *rest in rows[:_MOST]:
-        yield TextLine(first, 1)
-        yield from (TextLine(line, 2) for line in rest)
+        yield outline.TextLine(first, 1)
+        yield from (outline.TextLine(line, 2) for line in rest)
     if len(rows) > _MOST:
-        yield TextLine(f"and {len(rows) - _MOST} more, which judgement.fleet.json has", 1)
+        yield outline.TextLine(f"and {len(rows) - _MOST} more, which judgement.fleet.json has", 1)
 
 
 def _host(host: JudgedHost) -> list[str]:
     return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
 
 
-def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[Part]:
+def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[outline.Part]:
     """Yield hosts of which one thing is said in one line."""
     by_reason: dict[str, list[str]] = {}
     for host in hosts:
@@ -82,13 +82,13 @@ def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[Part]:
     yield from _section(title, lines)
 
 
-def _group(group: JudgedGroup) -> Iterator[Part]:
-    yield Heading(f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}", 2)
+def _group(group: JudgedGroup) -> Iterator[outline.Part]:
+    yield outline.Heading(f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}", 2)
     if group.differs:
-        yield TextLine(f"differs: {group.differs}", 1)
+        yield outline.TextLine(f"differs: {group.differs}", 1)
     limit = f"slow from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
-    yield TextLine(f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}", 1)
+    yield outline.TextLine(f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}", 1)
     for strip in group.strips:
         slowest, known = max(strip.ratios, default=1.0), [ratio for ratio in strip.ratios if ratio]
-        rate = f"{shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
-        yield TextLine(f"{strip.subject.ljust(_WIDE)} {rate}, {len(known)} cards", 1)
+        rate = f"{text.shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
+        yield outline.TextLine(f"{strip.subject.ljust(_WIDE)} {rate}, {len(known)} cards", 1)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from stackproof.api.base import DATA, Refusal, Table, Wrong, plain
+from stackproof.api.base import Refusal, places, text, toml
 
-FILE = DATA / "fleet.toml"
+FILE = places.DATA / "fleet.toml"
 VERB = "fleet"
 """The verb of a host's record."""
 FIRST, BLOCK = 3, 8
@@ -35,9 +35,9 @@ class Judging:
 
     def __post_init__(self) -> None:
         if not 0 < self.family < 1:
-            raise Wrong("family", f"is {self.family}; it must be between 0 and 1")
+            raise toml.Wrong("family", f"is {self.family}; it must be between 0 and 1")
         if self.least < 3:
-            raise Wrong(
+            raise toml.Wrong(
                 "least", f"is {self.least}; of two hosts nobody can say which one is odd, so it must be 3 or more"
             )
 
@@ -135,13 +135,13 @@ class FleetRules:
     def __post_init__(self) -> None:
         named = (name for one in self.profile for name in (*one.subjects, *one.together))
         if lacking := [name for name in named if name not in self.sizes]:
-            raise Wrong("sizes", f"has no row of '{lacking[0]}', which a profile has")
+            raise toml.Wrong("sizes", f"has no row of '{lacking[0]}', which a profile has")
 
 
 @cache
 def load() -> FleetRules:
     """Read the table."""
-    return Table.load(FILE).row(FleetRules)
+    return toml.Table.load(FILE).row(FleetRules)
 
 
 def small(cards: int) -> SmallGroup | None:
@@ -173,7 +173,7 @@ def host(name: str) -> str:
         Refusal: it cannot be one.
     """
     if not is_host(name):
-        shown = plain(name, 80, lines=False)
+        shown = text.plain(name, 80, lines=False)
         raise Refusal(
             f"'{shown}' is no name of a host; write letters, digits, dots and hyphens, beginning with a letter or a digit"
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.api.base import Refusal, first_line, places, plain, processes, tail
+from stackproof.api.base import Refusal, places, processes, text
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.plan import FleetPlan
 
@@ -84,7 +84,7 @@ def _pin(job: str, hosts: Sequence[str]) -> None:
     printed = call("scontrol", stdin="".join(tasks))
     if "error" in printed.casefold():
         raise Refusal(
-            f"Slurm does not give a task to its host: {first_line(printed)}; check the names in the plan with `sinfo`"
+            f"Slurm does not give a task to its host: {text.first_line(printed)}; check the names in the plan with `sinfo`"
         )
 
 
@@ -111,7 +111,7 @@ def _states(jobs: Sequence[str]) -> Iterator[str]:
         raise
     for line in filter(None, map(str.strip, printed.splitlines())):
         state, _, why = line.partition("|")
-        yield _WAITS if any(word in why for word in _DEAD) else plain(state.lower(), 40, lines=False)
+        yield _WAITS if any(word in why for word in _DEAD) else text.plain(state.lower(), 40, lines=False)
 
 
 def cancel(jobs: Sequence[str]) -> None:
@@ -133,6 +133,6 @@ def call(*command: str, environment: Mapping[str, str] | None = None, stdin: str
     if ended.timed_out:
         raise Refusal(f"{command[0]} did not answer in {_CALL_S:.0f} s; is the controller up? try `sinfo`")
     if not ended.ok:
-        why = plain(tail(ended.errors or ended.output), 300, lines=False)
+        why = text.plain(text.tail(ended.errors or ended.output), 300, lines=False)
         raise Refusal(f"{command[0]} failed: {why}; mend that and try again")
     return f"{ended.output}{ended.errors}".strip()

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.api.base import files
-from stackproof.api.device import Device, Telemetry, devices, measure, measurements, threads, torch_facts
+from stackproof.api.device import Device, Telemetry, devices, measure, measurements, threads
 from stackproof.api.record import Check, CheckEnded, Figure, Measurement, Record, Verdict, records, writer
-from stackproof.api.runs import Budget, Subject, subjects
-from stackproof.api.stack import Stack, stacks
+from stackproof.api.runs import bench_subjects
+from stackproof.api.stack import stacks
 from stackproof.extras.fleet import replay, rules
 from stackproof.extras.fleet.replay import ReplayedKind
 from stackproof.extras.fleet.rules import CardProfile
@@ -32,7 +32,7 @@ _LASTING = 3
 class CardWork:
     """One card of a host, and the record of what it did."""
 
-    stack: Stack
+    stack: stacks.Stack
     card: int
     profile: CardProfile
     record: Record
@@ -48,7 +48,7 @@ class CardWork:
         """Replay, measure, replay; `folder`: where the cards of this host meet."""
         turns = CardTurns(folder, self.card, devices.count(self.stack.device), _PATIENCE * 60 * self.profile.deadline)
         turns.announce()
-        self.record.provenance |= {"cards": devices.count(self.stack.device), **torch_facts(self.stack)}
+        self.record.provenance |= {"cards": devices.count(self.stack.device), **devices.torch_facts(self.stack)}
         device = self.device
         telemetry = Telemetry(device, self.stack)
         with device.current(), threads.chosen(self.profile.name):
@@ -63,7 +63,7 @@ class CardWork:
 
     def _measure(self, device: Device, turns: CardTurns) -> None:
         """Measure what shares the host in turns, then what takes all cards, then what is this card's own, side by side."""
-        known = {one.name: one for one in subjects(self.profile.benchmarks, self.stack)}
+        known = {one.name: one for one in bench_subjects.subjects(self.profile.benchmarks, self.stack)}
         own, profile = [name for name in self.profile.subjects if name not in self.profile.turns], self.profile
         turns.meet("replayed")
         for name in self._asked(profile.turns):
@@ -100,10 +100,10 @@ class CardWork:
         with replay.deterministic():
             telemetry.read(busy)
 
-    def _subject(self, subject: Subject, device: Device) -> None:
+    def _subject(self, subject: bench_subjects.Subject, device: Device) -> None:
         """Verify and time one subject; what a stack cannot run is skipped with its reason."""
         chosen, began = self.profile, time.monotonic()
-        budget = Budget(chosen.noise, chosen.seconds, chosen.least, chosen.most)
+        budget = bench_subjects.Budget(chosen.noise, chosen.seconds, chosen.least, chosen.most)
         try:
             sampled = measure(subject, device, chosen.name, budget)
             verdict, reason = (Verdict.PASSED if sampled.verified else Verdict.FAILED), sampled.reason

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-PAGES = ("index.html", "changes.html", "runs.html", "drill.html", "fleets.html")
+PAGES = ("index.html", "changes.html", "runs.html", "fleets.html")
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -104,10 +104,7 @@ def opened(browser: Browser, address: str, **context: object) -> tuple[Page, See
 
 def every_kind(site: Path) -> list[str]:
     """Return a page of each kind, the longest of its kind."""
-    folders = [
-        max((site / name).glob("*.html"), key=lambda path: path.stat().st_size)
-        for name in ("series", "record", "compare")
-    ]
+    folders = [max((site / name).glob("*.html"), key=lambda path: path.stat().st_size) for name in ("series", "record")]
     steps = next(path for path in (site / "series").glob("*.html") if "confirmed" in path.read_text(encoding="utf-8"))
     return [*PAGES, *(path.relative_to(site).as_posix() for path in {*folders, steps})]
 

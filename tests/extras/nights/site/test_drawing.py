@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,7 @@ def view(values: Sequence[float | None], marks: tuple[CurveMark, ...] = ()) -> S
     curve = Curve("What users get", "it/s", True, points, marks)
     times = tuple(BEGAN + timedelta(days=day) for day in range(len(points)))
     states = (StateMark(1, ("driver: 1 -> 2",)),) if len(points) > 1 else ()
-    rest = ((None,) * len(points), ("",) * len(points), (6,) * len(points), (curve,), states)
+    rest = ((Path(),) * len(points), ("",) * len(points), (6,) * len(points), (curve,), states)
     return SeriesView(place(FACTS), "gemm", "gemm", "tiny", "s/iteration", times, *rest)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stackproof.api.record import Loaded, Place, store
+from stackproof.api.record import store
 from stackproof.extras.nights.drift.nights import VERB, Night, by_place, nights
 from stackproof.extras.nights.drift.rules import rules
 from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term, trends
@@ -28,7 +28,7 @@ PASSED, SLOWER, TOO_FEW = 0, 1, 6
 class PlaceDrift:
     """What is known of one place; `settled` by gates, oldest first; `suspicions` as of the last night."""
 
-    place: Place
+    place: store.Place
     nights: tuple[Night, ...]
     trends: tuple[Trend, ...]
     suspicions: tuple[Suspicion, ...]
@@ -105,7 +105,7 @@ def look(tops: Iterable[Path], stack: str = "") -> Drift:
     return drift_of(store.dated(store.read(store.files(tops, (VERB, GATE)))), stack)
 
 
-def drift_of(loaded: Loaded, stack: str = "") -> Drift:
+def drift_of(loaded: store.Loaded, stack: str = "") -> Drift:
     """Return what records tell, place by place."""
     found, problems = nights(loaded)
     gates = gate_results(loaded.records)
@@ -115,7 +115,7 @@ def drift_of(loaded: Loaded, stack: str = "") -> Drift:
     return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*loaded.problems, *problems, *chains))
 
 
-def examine(place: Place, found: Sequence[Night], gates: Sequence[GateResult]) -> PlaceDrift:
+def examine(place: store.Place, found: Sequence[Night], gates: Sequence[GateResult]) -> PlaceDrift:
     """Return what the nights of one place tell, oldest first, with what gates saw of them."""
     drawn = trends(place, found)
     by_gates = [settle(one, gates) for one in drawn]

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stackproof.api.record import Loaded, Measurement, Place, Record, State, distinct, place, state
+from stackproof.api.record import Measurement, Record, store
 
 VERB = "night"
 ANCHOR, FORMER, DISTURBED = "anchor", "anchor.former", "disturbed"
@@ -53,8 +53,8 @@ class Night:
 
     path: Path
     started: datetime
-    place: Place
-    state: State
+    place: store.Place
+    state: store.State
     anchor: str
     former: str
     disturbed: str
@@ -103,21 +103,21 @@ def night(path: Path, record: Record) -> Night | str:
     if not any(Measured.TODAY in sides for sides in figures.values()):
         return f"{path}: holds no figure of today's side; it was skipped"
     return Night(
-        path, datetime.fromisoformat(record.started), place(facts), state(facts), anchor,
+        path, datetime.fromisoformat(record.started), store.place(facts), store.state(facts), anchor,
         str(facts.get(FORMER, "")), str(facts.get(DISTURBED, "")), figures,
     )  # fmt: skip
 
 
-def nights(loaded: Loaded) -> tuple[list[Night], list[str]]:
+def nights(loaded: store.Loaded) -> tuple[list[Night], list[str]]:
     """Return the nights of a store, oldest first and each once, and a sentence for each record that is none."""
-    told = [night(path, record) for path, record in distinct(loaded.records).items() if record.verb == VERB]
+    told = [night(path, record) for path, record in store.distinct(loaded.records).items() if record.verb == VERB]
     found = [one for one in told if isinstance(one, Night)]
     return sorted(found, key=lambda one: one.started), [one for one in told if isinstance(one, str)]
 
 
-def by_place(found: Iterable[Night]) -> dict[Place, list[Night]]:
+def by_place(found: Iterable[Night]) -> dict[store.Place, list[Night]]:
     """Return the nights of each place: another host, card or stack is another story."""
-    groups: dict[Place, list[Night]] = {}
+    groups: dict[store.Place, list[Night]] = {}
     for one in found:
         groups.setdefault(one.place, []).append(one)
     return groups

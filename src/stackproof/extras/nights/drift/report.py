@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stackproof.api.base import counted, percent
-from stackproof.api.record import Heading, Part, TextLine, changes, outline
+from stackproof.api.base import statistics, text
+from stackproof.api.record import outline, store
 from stackproof.extras.nights.drift.findings import Drift, PlaceDrift
 from stackproof.extras.nights.drift.suspicions import GateResult, Suspicion
 
@@ -15,14 +15,15 @@ def terminal(found: Drift) -> str:
     return outline.text(_parts(found))
 
 
-def _parts(found: Drift) -> Iterator[Part]:
-    yield Heading(found.headline)
+def _parts(found: Drift) -> Iterator[outline.Part]:
+    yield outline.Heading(found.headline)
     for one in found.places:
-        yield Heading(
-            f"{one.place.label}: {counted(len(one.nights), 'night')} of {counted(len(one.trends), 'figure')}", 2
+        yield outline.Heading(
+            f"{one.place.label}: {text.counted(len(one.nights), 'night')} of {text.counted(len(one.trends), 'figure')}",
+            2,
         )
         if one.lacking:
-            yield TextLine(f"{counted(one.lacking, 'more night')} needed before a step can be seen", 1)
+            yield outline.TextLine(f"{text.counted(one.lacking, 'more night')} needed before a step can be seen", 1)
         others = [gate for gate in one.confirmed if gate not in one.slowdowns]
         links = (f"{trend.figure.label}: {link.sentence}" for trend in one.trends for link in trend.links)
         yield from _section("confirmed slowdowns", map(_confirmed, one.slowdowns))
@@ -33,23 +34,23 @@ def _parts(found: Drift) -> Iterator[Part]:
         yield from _section("disturbed, and left out", ([f"{night.day}: {night.disturbed}"] for night in one.disturbed))
         yield from _section("anchors", ([line] for line in dict.fromkeys(links)))
     if found.problems:
-        yield Heading("problems", 2)
-        yield from (TextLine(line, 1) for line in found.problems)
+        yield outline.Heading("problems", 2)
+        yield from (outline.TextLine(line, 1) for line in found.problems)
 
 
 def _came(one: PlaceDrift) -> list[str]:
     """Return a line for each figure that has come far, and one for all others."""
     clear = [f"{far.figure.label}: for users {far.sentence}" for far in one.long_terms if far.clear]
     quiet = len(one.long_terms) - len(clear)
-    return [*clear, *([f"{counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
+    return [*clear, *([f"{text.counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
 
 
-def _section(title: str, rows: Iterable[list[str]]) -> Iterator[Part]:
+def _section(title: str, rows: Iterable[list[str]]) -> Iterator[outline.Part]:
     """Yield a title and its rows, of each the first line and what belongs to it one deeper."""
     for number, (first, *rest) in enumerate(rows):
-        yield from () if number else (TextLine(f"{title}:", 1),)
-        yield TextLine(first, 2)
-        yield from (TextLine(line, 3) for line in rest)
+        yield from () if number else (outline.TextLine(f"{title}:", 1),)
+        yield outline.TextLine(first, 2)
+        yield from (outline.TextLine(line, 3) for line in rest)
 
 
 def confirmed_line(step: Suspicion) -> str:
@@ -77,7 +78,7 @@ def _suspected(step: Suspicion) -> list[str]:
 def size(step: Suspicion) -> str:
     """Return how far a series seems to have stepped."""
     word = "slower" if step.slower else "faster"
-    return f"{percent(step.size)} [{percent(step.low)}, {percent(step.high)}] {word}"
+    return f"{statistics.percent(step.size)} [{statistics.percent(step.low)}, {statistics.percent(step.high)}] {word}"
 
 
 def size_seen(step: Suspicion) -> str:
@@ -87,7 +88,7 @@ def size_seen(step: Suspicion) -> str:
 
 def seen(gate: GateResult) -> str:
     """Return what a gate has measured of a step, and in which direction."""
-    return f"{percent(gate.ratio)} [{percent(gate.low)}, {percent(gate.high)}] {direction(gate)}"
+    return f"{statistics.percent(gate.ratio)} [{statistics.percent(gate.low)}, {statistics.percent(gate.high)}] {direction(gate)}"
 
 
 def direction(gate: GateResult) -> str:
@@ -104,10 +105,10 @@ def when(step: Suspicion) -> str:
     """Return since when a series has stepped, and what else moved."""
     first, last = step.between
     span = "" if first == last else f", or any night from {first} to {last}"
-    return f"since {step.after.day}, {counted(step.nights, 'night')}{span}; moved: {', '.join(kind.value for kind in step.moved)}"
+    return f"since {step.after.day}, {text.counted(step.nights, 'night')}{span}; moved: {', '.join(kind.value for kind in step.moved)}"
 
 
 def differences(step: Suspicion) -> list[str]:
     """Return what differs between the states before and after a step."""
-    found = changes(step.before.state, step.after.state)
+    found = store.changes(step.before.state, step.after.state)
     return [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]

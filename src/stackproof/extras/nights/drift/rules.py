@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from stackproof.api.base import DATA, Table
-from stackproof.api.record import State, changes
+from stackproof.api.base import places, toml
+from stackproof.api.record import store
 from stackproof.extras.nights.drift.scan import ScanRules
 
-FILE = DATA / "drift.toml"
+FILE = places.DATA / "drift.toml"
 
 
 class Cause(str, Enum):
@@ -64,9 +64,9 @@ class DriftRules:
     groups: Mapping[str, tuple[str, ...]]
     cause: tuple[CauseRow, ...]
 
-    def changed(self, before: State, after: State) -> frozenset[Cause]:
+    def changed(self, before: store.State, after: store.State) -> frozenset[Cause]:
         """Return which classes of causes differ between two states."""
-        groups = changes(before, after)
+        groups = store.changes(before, after)
         return frozenset(Cause(name) for name, members in self.groups.items() if any(one in groups for one in members))
 
     def blame(self, moved: Collection[SeriesKind], changed: Collection[Cause]) -> CauseRow:
@@ -78,4 +78,4 @@ class DriftRules:
 @cache
 def rules() -> DriftRules:
     """Load the table."""
-    return Table.load(FILE).row(DriftRules)
+    return toml.Table.load(FILE).row(DriftRules)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stackproof.api.base import MAD_SIGMA, MEDIAN_ERROR
+from stackproof.api.base import statistics
 
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -103,7 +103,7 @@ def _median(values: Values, count: Counts) -> Values:
 
 def _clipped(centred: Values, count: Counts, rules: ScanRules) -> Values:
     """Return the nights about their median, missing ones zero; one that is odd and whose neighbours are not is drawn in."""
-    limit = np.maximum(MAD_SIGMA * _median(np.abs(centred), count), rules.floor)[:, None] * rules.clip
+    limit = np.maximum(statistics.MAD_SIGMA * _median(np.abs(centred), count), rules.floor)[:, None] * rules.clip
     nights = np.nan_to_num(centred)
     beside = np.pad(nights, ((0, 0), (1, 1)))
     highest, lowest = np.maximum(beside[:, :-2], beside[:, 2:]), np.minimum(beside[:, :-2], beside[:, 2:])
@@ -180,8 +180,8 @@ class _Splits:
         suspected = (np.abs(score) >= self._limits[best]) & (np.abs(size) >= self._rules.effect)
         enough = self._allowed.any(axis=1)
         told: dict[str, Any] = {
-            "score": score, "size": size, "error": MEDIAN_ERROR * self.errors(correlation)[rows, best], "after": self.after[best],
-            "latest": self.after[near.argmax(axis=1)], "earliest": self.after[-1 - near[:, ::-1].argmax(axis=1)],
+            "score": score, "size": size, "error": statistics.MEDIAN_ERROR * self.errors(correlation)[rows, best],
+            "after": self.after[best], "latest": self.after[near.argmax(axis=1)], "earliest": self.after[-1 - near[:, ::-1].argmax(axis=1)],
         }  # fmt: skip
         return Steps(**{name: np.where(enough, value, 0) for name, value in told.items()}, suspected=suspected & enough)
 
@@ -192,7 +192,7 @@ def at_split(values: Values, after: Counts, rules: ScanRules) -> tuple[Values, V
     splits = _Splits(recent, count, rules)
     column = np.clip(after - 1, 0, len(splits.after) - 1)
     correlation, rows = splits.correlation(column), np.arange(len(count))
-    errors = MEDIAN_ERROR * splits.errors(correlation)[rows, column]
+    errors = statistics.MEDIAN_ERROR * splits.errors(correlation)[rows, column]
     return splits.scores(correlation)[rows, column], splits.sizes(column), errors
 
 

@@ -14,8 +14,8 @@ from statistics import fmean, median, stdev
 
 import numpy as np
 
-from stackproof.api.base import MEDIAN_ERROR, Z_95, percent, robust_sigma, student_quantile
-from stackproof.api.record import Place
+from stackproof.api.base import statistics
+from stackproof.api.record import store
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night
 from stackproof.extras.nights.drift.rules import SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Values
@@ -47,7 +47,7 @@ class AnchorLink:
 class Trend:
     """The three series of one figure at one place, a value a night; `links` chain its anchors, `problems` say where none did."""
 
-    place: Place
+    place: store.Place
     figure: FigureKey
     nights: tuple[Night, ...]
     values: Mapping[SeriesKind, Values]
@@ -60,7 +60,7 @@ class Trend:
         return int((~np.isnan(self.values[SeriesKind.RAW])).sum())
 
 
-def trends(place: Place, nights: Sequence[Night]) -> list[Trend]:
+def trends(place: store.Place, nights: Sequence[Night]) -> list[Trend]:
     """Return the series of every figure of one place in its latest version; `nights` are oldest first."""
     newest: dict[tuple[str, str, int, str], FigureKey] = {}
     for night in nights:
@@ -68,7 +68,7 @@ def trends(place: Place, nights: Sequence[Night]) -> list[Trend]:
     return [_trend(place, key, nights) for key in sorted(newest.values())]
 
 
-def _trend(place: Place, key: FigureKey, nights: Sequence[Night]) -> Trend:
+def _trend(place: store.Place, key: FigureKey, nights: Sequence[Night]) -> Trend:
     rows = np.array([_values(night, key) for night in nights])
     links, problems = list[AnchorLink](), list[str]()
     shift = 0.0
@@ -117,7 +117,7 @@ def _link(nights: Sequence[Night], key: FigureKey, former: str, anchor: str) -> 
     if len(found) < _FEWEST_PAIRS:
         return None
     shift, error = fmean(found), stdev(found) / math.sqrt(len(found))
-    reach = student_quantile(0.975, len(found) - 1) * error
+    reach = statistics.student_quantile(0.975, len(found) - 1) * error
     return AnchorLink(former, anchor, shift, error, shift - reach, shift + reach, len(found))
 
 
@@ -152,11 +152,11 @@ class LongTerm:
     @property
     def sentence(self) -> str:
         """Say it, with who moved: today over the anchor is code and wheels, the anchor alone driver and machine."""
-        size = f"{percent(self.size)} [{percent(self.low)}, {percent(self.high)}]"
+        size = f"{statistics.percent(self.size)} [{statistics.percent(self.low)}, {statistics.percent(self.high)}]"
         way = f"{'slower' if self.size > 0 else 'faster'} than the first anchor on {self.since}"
         if not self.clear:
             way = f"against the first anchor on {self.since}, within noise"
-        parts = ", ".join(f"{kind.value} {percent(part)}" for kind, part in self.parts.items())
+        parts = ", ".join(f"{kind.value} {statistics.percent(part)}" for kind, part in self.parts.items())
         return f"{size} {way}{f' ({parts})' if parts else ''}"
 
 
@@ -177,7 +177,9 @@ def long_term(trend: Trend) -> LongTerm | None:
         kind: part for kind in (SeriesKind.RATIO, SeriesKind.ANCHOR)
         if (part := _moved_by(trend.values[kind], there[0], fewest)) is not None
     }  # fmt: skip
-    return LongTerm(trend.figure, since.day, len(there), size, size - Z_95 * error, size + Z_95 * error, parts)
+    return LongTerm(
+        trend.figure, since.day, len(there), size, size - statistics.Z_95 * error, size + statistics.Z_95 * error, parts
+    )
 
 
 def _first_anchor(trend: Trend, fewest: int) -> list[float]:
@@ -193,7 +195,7 @@ def _anchor(night: Night, key: FigureKey) -> tuple[float, ...]:
 
 def _error(values: list[float]) -> float:
     """Return the standard error of the median of these nights, from how far they lie from it."""
-    return MEDIAN_ERROR * max(robust_sigma(values), rules().scan.floor) / math.sqrt(len(values))
+    return statistics.MEDIAN_ERROR * max(statistics.robust_sigma(values), rules().scan.floor) / math.sqrt(len(values))
 
 
 def _moved_by(values: Values, begin: int, fewest: int) -> float | None:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stackproof.api.base import Z_95, advice, git
-from stackproof.api.record import Check, Kind, Place, Record, distinct, place, run_of
+from stackproof.api.base import advice, git, statistics
+from stackproof.api.record import Check, Kind, Record, store
 from stackproof.extras.nights.drift.nights import FigureKey, Night
 from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan
@@ -68,7 +68,7 @@ class Suspicion:
     `asks`: what the gate is asked that confirms or refutes it; `interleaved`: whether both states run side by side in it.
     """
 
-    place: Place
+    place: store.Place
     figure: FigureKey
     kind: SeriesKind
     size: float
@@ -170,7 +170,7 @@ def _described(
     row = rules().blame(moved, changed)
     asks, interleaved = _confirming(trend, kind, row.causes, before, after)
     return Suspicion(
-        trend.place, trend.figure, kind, size, size - Z_95 * error, size + Z_95 * error, score, before, after,
+        trend.place, trend.figure, kind, size, size - statistics.Z_95 * error, size + statistics.Z_95 * error, score, before, after,
         (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
     )  # fmt: skip
 
@@ -219,7 +219,9 @@ def _confirming(
 
 def gate_results(records: Mapping[Path, Record]) -> list[GateResult]:
     """Return what gates saw of times, oldest first."""
-    found = [one for path, record in distinct(records).items() if record.verb == GATE for one in _of(path, record)]
+    found = [
+        one for path, record in store.distinct(records).items() if record.verb == GATE for one in _of(path, record)
+    ]
     return sorted(found, key=lambda one: one.started)
 
 
@@ -228,7 +230,7 @@ def _of(path: Path, record: Record) -> Iterator[GateResult]:
     for check in record.checks:
         if check.kind is Kind.CELL and check.aspect == TIME and (bounds := _bounds(check)):
             yield GateResult(
-                path, datetime.fromisoformat(record.started), record.stack, place(facts).host,
+                path, datetime.fromisoformat(record.started), record.stack, store.place(facts).host,
                 str(facts.get("base", "")), str(facts.get("head", "")), check.subject, *bounds,
             )  # fmt: skip
 
@@ -313,7 +315,7 @@ def _commit(label: str, night: Night) -> bool:
 
 def _same_file(one: Path, other: Path) -> bool:
     """Whether two names mean one record: records move between folders, with the name of their run."""
-    return run_of(one) == run_of(other)
+    return store.run_of(one) == store.run_of(other)
 
 
 def _recalled(

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from stackproof.api.base import ROOT, GitMissingError, Refusal, Table, git, write_atomically
+from stackproof.api.base import Refusal, files, git, places, toml
 from stackproof.api.gate import commits, plan
-from stackproof.api.stack import Stack, projects
+from stackproof.api.stack import projects, stacks
 from stackproof.extras.nights.drift import rules
 from stackproof.extras.nights.drift.nights import Night
 
@@ -61,21 +61,21 @@ class Anchors:
         return self.former if self.chained(nights) < rules.rules().chain.nights else None
 
 
-def file_of(stack: Stack) -> Path:
+def file_of(stack: stacks.Stack) -> Path:
     """Return where a stack's anchor stands."""
     return stack.lock.parent / NAME
 
 
-def require_ours(stack: Stack) -> None:
+def require_ours(stack: stacks.Stack) -> None:
     """Refuse where there is a project: what an anchor freezes is a commit of this repository, with its lock."""
-    if projects.current() or not stack.lock.is_relative_to(ROOT):
+    if projects.current() or not stack.lock.is_relative_to(places.ROOT):
         raise Refusal(
             f"`night` follows the stacks of stackproof's own repository, whose commits hold lock and workloads; of a project compare "
             f"commits with `gate --stack {stack.name} --base REF`, or leave --project out"
         )
 
 
-def load(stack: Stack) -> Anchors:
+def load(stack: stacks.Stack) -> Anchors:
     """Read the anchor of a stack and hold it against the repository: a frozen side that changed is none.
 
     Raises:
@@ -87,7 +87,7 @@ def load(stack: Stack) -> Anchors:
             f"{path}: there is no anchor yet, so nights of '{stack.name}' have nothing to be measured beside; make one with "
             f"`{NEW} --stack {stack.name}`, and commit it"
         )
-    found = Table.load(path).row(Anchors)
+    found = toml.Table.load(path).row(Anchors)
     for side in filter(None, (found.anchor, found.former)):
         _require_frozen(path, side, freeze(stack, side.commit, side.since))
     return found
@@ -102,17 +102,17 @@ def _require_frozen(path: Path, said: FrozenSide, found: FrozenSide) -> None:
             )
 
 
-def freeze(stack: Stack, commit: str, since: date, root: Path = ROOT) -> FrozenSide:
+def freeze(stack: stacks.Stack, commit: str, since: date, root: Path = places.ROOT) -> FrozenSide:
     """Return a commit as a frozen side.
 
     Raises:
         Refusal: it is no commit of this repository, or does not have the stack.
     """
     revision = commits.resolved(commit, root)
-    lock = str(stack.lock.relative_to(ROOT))
+    lock = str(stack.lock.relative_to(places.ROOT))
     try:
         data = git.output_bytes(root, "show", f"{revision}:{lock}")
-    except GitMissingError:
+    except git.GitMissingError:
         raise
     except Refusal:
         raise Refusal(f"commit {revision[:12]} has no {lock}; choose one that knows the stack") from None
@@ -121,7 +121,7 @@ def freeze(stack: Stack, commit: str, since: date, root: Path = ROOT) -> FrozenS
     return FrozenSide(since, revision, hashlib.sha256(data).hexdigest(), hashlib.sha256(listed).hexdigest())
 
 
-def renew(stack: Stack, nights: Iterable[Night], today: date) -> str:
+def renew(stack: stacks.Stack, nights: Iterable[Night], today: date) -> str:
     """Make this checkout's commit the anchor, keep the one before as the former, and return what is to be done now.
 
     Raises:
@@ -129,7 +129,7 @@ def renew(stack: Stack, nights: Iterable[Night], today: date) -> str:
     """
     path, fresh, before = file_of(stack), freeze(stack, "HEAD", today), None
     if path.is_file():
-        known = Table.load(path).row(Anchors)
+        known = toml.Table.load(path).row(Anchors)
         before, count = known.anchor, known.chained(nights)
         needed = rules.rules().chain.nights
         if before.commit == fresh.commit:
@@ -139,11 +139,11 @@ def renew(stack: Stack, nights: Iterable[Night], today: date) -> str:
                 f"{path}: the former anchor is still being chained ({count} of {needed} undisturbed nights have measured both); wait "
                 "for the others, or take the file back from git and choose again"
             )
-    write_atomically(path, _text(stack, fresh, before))
+    files.write_atomically(path, _text(stack, fresh, before))
     return _anchor_file(path, fresh, before)
 
 
-def _text(stack: Stack, fresh: FrozenSide, before: FrozenSide | None) -> str:
+def _text(stack: stacks.Stack, fresh: FrozenSide, before: FrozenSide | None) -> str:
     head = (
         f"# The frozen side that nights of {stack.name} are measured beside (docs/nights.md). Made by\n"
         f"# `nox -s {stack.name}-night -- --anchor new`, which keeps the one before it; nights prove it by its digests.\n"

@@ -12,7 +12,7 @@ from stackproof.api.stack import hosts, stacks
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
-    from stackproof.api.record import Outputs
+    from stackproof.api.record import writer
     from stackproof.extras.nights.night.request import Ledger, NightRequest
 
 _NEEDED = ("numpy", "scipy")
@@ -65,16 +65,16 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.api.gate import plan, require_interpreter
-    from stackproof.api.runs import profile, require_named
+    from stackproof.api.gate import plan, variants
+    from stackproof.api.runs import bench_subjects
 
     stack = stacks.load(options.stack)
     if options.resume:
         _recall(options)
-    options.profile = profile(options.profile or plan.load().profile(stack.device)).name
-    require_named(options.only)
+    options.profile = bench_subjects.profile(options.profile or plan.load().profile(stack.device)).name
+    bench_subjects.require_named(options.only)
     if options.unpinned:
-        require_interpreter(options.unpinned)
+        variants.require_interpreter(options.unpinned)
     for name in (*_NEEDED, *([] if "site" in options.without else ["jinja2"])):
         if importlib.util.find_spec(name) is None:
             missing = advice.missing(name, f"{stack.name}-night")
@@ -84,10 +84,10 @@ def _run(options: argparse.Namespace) -> int:
 
 def _recall(options: argparse.Namespace) -> None:
     """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
-    from stackproof.api.record import LOCAL, reading
+    from stackproof.api.record import reading, store
     from stackproof.extras.nights.night import request
 
-    if (found := request.last((options.results or LOCAL).absolute(), options.stack)) is None:
+    if (found := request.last((options.results or store.LOCAL).absolute(), options.stack)) is None:
         return  # the ledger says so
     facts = reading.read(found).provenance
     for name, known in request.asked(facts).items():
@@ -113,13 +113,13 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
 def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.api.pages import console
-    from stackproof.api.record import Outputs
+    from stackproof.api.record import writer
     from stackproof.extras.nights.night import night, request
 
     asked = _request(options, stack)
     if not (found := hosts.inspect(stack)).present:
         raise found.refusal()
-    outputs = Outputs(asked.results, options.json, None, options.markdown)
+    outputs = writer.Outputs(asked.results, options.json, None, options.markdown)
     outputs.prepare()
     _require_early(asked)
     ledger = _ledger(options, asked, outputs)
@@ -142,11 +142,11 @@ def _require_early(asked: NightRequest) -> None:
 
 
 def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
-    from stackproof.api.record import LOCAL
+    from stackproof.api.record import store
     from stackproof.extras.nights.night import anchors, plan, request
 
     anchors.require_ours(stack)
-    results = (options.results or LOCAL).absolute()
+    results = (options.results or store.LOCAL).absolute()
     unpinned = options.unpinned.absolute() if options.unpinned else None
     return request.NightRequest(
         stack, results, anchors.load(stack), plan.load(), options.profile, tuple(options.only), options.device,
@@ -154,11 +154,11 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
     )  # fmt: skip
 
 
-def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: Outputs) -> Ledger:
+def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: writer.Outputs) -> Ledger:
     """Begin a night or take the last one up, with all that is known of it before anything runs."""
     import time
 
-    from stackproof.api.base import plain
+    from stackproof.api.base import text
     from stackproof.api.environment import lockfile
     from stackproof.api.stack import provenance
     from stackproof.extras.nights.night import measure, request
@@ -168,8 +168,8 @@ def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: Outputs) 
     facts = {**provenance.host_facts(stack), **asked.facts(), **measure.anchor_facts(measure.frozen(asked))}
     facts |= {"lock": lock, "pinned": not asked.unpinned}
 
-    def say(text: str) -> None:
-        print(plain(f"[{time.monotonic() - began:5.0f} s] {text}", lines=False), flush=True)  # noqa: T201
+    def say(sentence: str) -> None:
+        print(text.plain(f"[{time.monotonic() - began:5.0f} s] {sentence}", lines=False), flush=True)  # noqa: T201
 
     begin = request.resumed if options.resume else request.opened
     return begin(stack.name, facts, outputs, say)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from stackproof.api.base import percent
+from stackproof.api.base import statistics, text
 from stackproof.api.record import Figure, Verdict, store
-from stackproof.api.runs import StageOutcome
+from stackproof.api.runs import verbs
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift
 from stackproof.extras.nights.drift.suspicions import Suspicion, SuspicionState
@@ -20,25 +20,25 @@ def look(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> Place
     return next((one for one in findings.look(tops, stack).places if one.place == here), None)
 
 
-def scanned(found: PlaceDrift | None) -> StageOutcome:
+def scanned(found: PlaceDrift | None) -> verbs.StageOutcome:
     """Say what is suspected as of tonight."""
     if found is None:
-        return StageOutcome(Verdict.SKIPPED, "no night of this place can be read, so there is nothing to look at")
+        return verbs.StageOutcome(Verdict.SKIPPED, "no night of this place can be read, so there is nothing to look at")
     if found.lacking:
-        return StageOutcome(
-            Verdict.SKIPPED, f"{report.counted(found.lacking, 'more night')} needed before a step can be seen"
+        return verbs.StageOutcome(
+            Verdict.SKIPPED, f"{text.counted(found.lacking, 'more night')} needed before a step can be seen"
         )
     told = "; ".join(_suspected(one) for one in found.suspicions) or "nothing is suspected"
     told += "".join(f"; {far.figure.label}: for users {far.sentence}" for far in found.long_terms if far.clear)
-    return StageOutcome(
+    return verbs.StageOutcome(
         Verdict.PASSED,
-        f"{report.counted(len(found.nights), 'night')} of {report.counted(len(found.trends), 'figure')}: {told}",
+        f"{text.counted(len(found.nights), 'night')} of {text.counted(len(found.trends), 'figure')}: {told}",
     )
 
 
 def _suspected(one: Suspicion) -> str:
     way = "slower" if one.slower else "faster"
-    return f"{one.figure.label} {one.kind.value} {percent(one.size)} {way} since {one.after.day} ({_causes(one)})"
+    return f"{one.figure.label} {one.kind.value} {statistics.percent(one.size)} {way} since {one.after.day} ({_causes(one)})"
 
 
 def surest(found: PlaceDrift | None, most: int) -> list[Suspicion]:
@@ -51,35 +51,35 @@ def name(one: Suspicion) -> str:
     return f"confirm::{one.figure.subject} {one.kind.value}"
 
 
-def became(one: Suspicion, ended: StageOutcome, after: PlaceDrift | None) -> StageOutcome:
+def became(one: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) -> verbs.StageOutcome:
     """Say what a gate made of a suspicion: confirmed is bad if it is slower, refuted is good, and open is neither."""
     if ended.verdict in (Verdict.HUNG, Verdict.CRASHED, Verdict.UNAVAILABLE, Verdict.MISMATCHED):
-        return StageOutcome(Verdict.INCONCLUSIVE, f"the gate gave no answer: {ended.reason}")
+        return verbs.StageOutcome(Verdict.INCONCLUSIVE, f"the gate gave no answer: {ended.reason}")
     how = "" if one.interleaved else ", not interleaved"
     by_gates = reversed(after.settled if after else ())
     settled = next((step for step in by_gates if _identity(step) == _identity(one)), None)
     if settled is None:
-        return StageOutcome(Verdict.SKIPPED, f"stays open{how}: {_suspected(one)}; the gate: {ended.reason}")
+        return verbs.StageOutcome(Verdict.SKIPPED, f"stays open{how}: {_suspected(one)}; the gate: {ended.reason}")
     seen = f"{report.size_seen(settled)}{how}"
     if settled.state is SuspicionState.REFUTED:
-        return StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
+        return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
     verdict = Verdict.FAILED if one.slower else Verdict.PASSED
-    return StageOutcome(verdict, f"confirmed: {seen}, {_causes(settled)} ({settled.why})")
+    return verbs.StageOutcome(verdict, f"confirmed: {seen}, {_causes(settled)} ({settled.why})")
 
 
 def _identity(one: Suspicion) -> tuple[object, ...]:
     return one.figure, one.kind, one.after.path
 
 
-def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> StageOutcome:
+def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> verbs.StageOutcome:
     """Say which slowdowns are confirmed: one of tonight fails the night, one of before is known; `tonight`: when the night began."""
     slower = found.slowdowns if found else []
     if not slower:
-        return StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
+        return verbs.StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
     words = "; ".join(report.confirmed_line(one) for one in slower)
     if fresh := [one for one in slower if one.gate and one.gate.started >= datetime.fromisoformat(tonight)]:
-        return StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
-    return StageOutcome(
+        return verbs.StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
+    return verbs.StageOutcome(
         Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"
     )
 

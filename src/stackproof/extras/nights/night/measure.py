@@ -9,24 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stackproof.api.base import EnvironmentMismatchError, HostLoad, Refusal, StackUnavailableError, counted
-from stackproof.api.gate import (
-    Conditions,
-    Launch,
-    LaunchTerms,
-    Lost,
-    Observed,
-    SideEndedError,
-    SideSpec,
-    Variant,
-    handshake,
-    launch,
-    of,
-    variants,
-)
+from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, processes, text
+from stackproof.api.gate import SideEndedError, SideSpec, interleave, variants
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import NOT_EXECUTED, Check, Figure, Measurement, Verdict, store
-from stackproof.api.runs import StageOutcome, profile
+from stackproof.api.runs import bench_subjects, verbs
 from stackproof.extras.nights.drift.nights import (
     ANCHOR,
     DISTURBED,
@@ -51,7 +38,7 @@ class Measuring:
     """What is measured: sides by what they are, for how many launches, on what terms; `only`: these subjects."""
 
     sides: Mapping[Measured, SideSpec]
-    terms: LaunchTerms
+    terms: interleave.LaunchTerms
     launches: int
     kind: str
     only: tuple[str, ...] = ()
@@ -62,10 +49,10 @@ class MeasuredNight:
     """What a night has seen, by subject and side; `lost` and `alone` are sentences by subject."""
 
     facts: dict[str, Figure]
-    conditions: Conditions
+    conditions: interleave.Conditions
     subjects: Mapping[str, Any]
-    seen: dict[str, dict[Measured, list[Observed]]] = field(default_factory=dict)
-    lost: dict[str, Lost] = field(default_factory=dict)
+    seen: dict[str, dict[Measured, list[interleave.Observed]]] = field(default_factory=dict)
+    lost: dict[str, interleave.Lost] = field(default_factory=dict)
     alone: dict[str, str] = field(default_factory=dict)
 
     def rows(self, preset: str) -> list[Measurement]:
@@ -85,13 +72,15 @@ def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
     Raises:
         SideEndedError: a side does not come up.
     """
-    told = handshake(tuple(asked.sides.values()), asked.terms, folder / "handshake")
+    told = interleave.handshake(tuple(asked.sides.values()), asked.terms, folder / "handshake")
     known = {side: _comparable(asked, told[spec.name]["subjects"]) for side, spec in asked.sides.items()}
     today = known[Measured.TODAY]
     plan = replace(asked.terms.plan, asked=today)
     asked = replace(asked, terms=replace(asked.terms, plan=plan))
     wanted = {name: _sides_with(name, one, known) for name, one in today.items()}
-    found = MeasuredNight(told[asked.sides[Measured.TODAY].name]["facts"], Conditions(plan.conditions), today)
+    found = MeasuredNight(
+        told[asked.sides[Measured.TODAY].name]["facts"], interleave.Conditions(plan.conditions), today
+    )
     found.alone = {
         name: "the frozen side has no such figure, or another version of it"
         for name, sides in wanted.items()
@@ -131,8 +120,8 @@ def _launch(
         left = [name for name in left if name not in now]
         specs = tuple(asked.sides[side] for side in sides)
         at = folder / f"launch-{number}"
-        load = HostLoad()
-        launched, lost = launch(
+        load = processes.HostLoad()
+        launched, lost = interleave.launch(
             specs,
             now,
             asked.terms,
@@ -146,14 +135,16 @@ def _launch(
             left += _lost(asked, one, wanted, found)
 
 
-def _take(asked: Measuring, launched: Launch, sides: Iterable[Measured], found: MeasuredNight) -> None:
+def _take(asked: Measuring, launched: interleave.Launch, sides: Iterable[Measured], found: MeasuredNight) -> None:
     for name, seen in launched.seen.items():
         for side in sides if name in found.subjects else ():
             if asked.sides[side].name in seen:
                 found.seen.setdefault(name, {}).setdefault(side, []).append(seen[asked.sides[side].name])
 
 
-def _lost(asked: Measuring, one: Lost, wanted: dict[str, list[Measured]], found: MeasuredNight) -> Iterator[str]:
+def _lost(
+    asked: Measuring, one: interleave.Lost, wanted: dict[str, list[Measured]], found: MeasuredNight
+) -> Iterator[str]:
     """Leave a frozen side out of a subject that it cannot run, and yield the subject again; one that today's cannot run is lost."""
     frozen = [side for side in wanted[one.subject] if side is not Measured.TODAY and asked.sides[side].name == one.side]
     if frozen and one.verdict is not Verdict.SKIPPED:
@@ -165,7 +156,9 @@ def _lost(asked: Measuring, one: Lost, wanted: dict[str, list[Measured]], found:
     del wanted[one.subject]
 
 
-def _row(name: str, side: Measured, seen: Sequence[Observed], told: Mapping[str, Any], preset: str) -> Measurement:
+def _row(
+    name: str, side: Measured, seen: Sequence[interleave.Observed], told: Mapping[str, Any], preset: str
+) -> Measurement:
     """Return the row of a side: a sample a round of A B B A, so that the n-th of one side ran beside the n-th of the other."""
     unit = told["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
@@ -210,9 +203,9 @@ def measured(run: NightRun) -> None:
         sides = _built(run)
         found, reasons = _admitted(run, sides)
     except SideEndedError as ended:
-        run.add("figures", began, StageOutcome(ended.verdict, str(ended)))
+        run.add("figures", began, verbs.StageOutcome(ended.verdict, str(ended)))
     except Refusal as refusal:
-        run.add("figures", began, StageOutcome(_VERDICTS.get(type(refusal), Verdict.FAILED), str(refusal)))
+        run.add("figures", began, verbs.StageOutcome(_VERDICTS.get(type(refusal), Verdict.FAILED), str(refusal)))
     else:
         _take_over(run, found, reasons, time.monotonic() - began)
 
@@ -220,16 +213,16 @@ def measured(run: NightRun) -> None:
 def _built(run: NightRun) -> dict[Measured, SideSpec]:
     """Build today's side, and the frozen ones that can still be built."""
     asked = run.asked
-    sides = {Measured.TODAY: _spec(run, Variant(_NAMES[Measured.TODAY]))}
+    sides = {Measured.TODAY: _spec(run, variants.Variant(_NAMES[Measured.TODAY]))}
     for side, one in frozen(asked).items():
         try:
-            sides[side] = _spec(run, Variant(_NAMES[side], one.commit))
+            sides[side] = _spec(run, variants.Variant(_NAMES[side], one.commit))
         except Refusal as refusal:
             _leave_out(run, side, str(refusal))
     return sides
 
 
-def _spec(run: NightRun, variant: Variant) -> SideSpec:
+def _spec(run: NightRun, variant: variants.Variant) -> SideSpec:
     asked = run.asked
     run.ledger.say(f"building: {variant.name}")
     if asked.unpinned:
@@ -261,8 +254,8 @@ def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredN
 def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> MeasuredNight:
     """Measure; a frozen side that does not come up is left out, and the others are measured."""
     asked = run.asked
-    terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale)
-    launches = int(of(asked.plan.measure.launches, asked.stack.device))
+    terms = interleave.LaunchTerms(bench_subjects.profile(asked.profile).preset, gate_plan.load(), asked.scale)
+    launches = int(gate_plan.of(asked.plan.measure.launches, asked.stack.device))
     run.ledger.say(f"measure: {' and '.join(_NAMES[side] for side in sides)} in turns; launches: {launches}")
     try:
         return launch_all(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)
@@ -280,11 +273,11 @@ def _take_over(run: NightRun, found: MeasuredNight, reasons: list[str], seconds:
     record = run.ledger.record
     record.provenance |= found.facts
     record.provenance |= {DISTURBED: "; ".join(reasons)} if reasons else {}
-    record.measurements = found.rows(profile(run.asked.profile).preset)
+    record.measurements = found.rows(bench_subjects.profile(run.asked.profile).preset)
     for one in found.lost.values():
         record.checks.append(Check(f"runs::{one.subject}", one.verdict, one.reason, 0.0))
     record.checks.append(_admission(found, reasons))
-    figures = StageOutcome(*_figures(found))
+    figures = verbs.StageOutcome(*_figures(found))
     record.checks.append(Check("figures", figures.verdict, figures.reason, seconds))
     for check in record.checks[-2:]:
         run.ledger.say(f"{check.verdict.value}: {check.id}: {check.reason}")
@@ -306,5 +299,5 @@ def _figures(found: MeasuredNight) -> tuple[Verdict, str]:
     if not found.seen:
         bad = [one for one in found.lost.values() if one.verdict not in NOT_EXECUTED]
         return Verdict.FAILED, "no figure was measured" + (f": {bad[0].reason}" if bad else "")
-    said = f"{counted(len(beside), 'figure')} beside the anchor; launches: {len(found.conditions.loads)}"
+    said = f"{text.counted(len(beside), 'figure')} beside the anchor; launches: {len(found.conditions.loads)}"
     return Verdict.PASSED, "; ".join([said, *alone])

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from stackproof.api.base import Refusal, counted
+from stackproof.api.base import Refusal, text
 from stackproof.api.doctor import checkup, machine
-from stackproof.api.gate import of
-from stackproof.api.record import Check, Verdict, overall, reading
-from stackproof.api.runs import StageOutcome, suites, verbs
+from stackproof.api.gate import plan
+from stackproof.api.record import Check, Verdict, reading, records
+from stackproof.api.runs import suites, verbs
 from stackproof.api.stack import Level
 from stackproof.extras.nights.night import confirm, measure
 from stackproof.extras.nights.night.request import NightRun, last
@@ -31,7 +31,7 @@ def run_stages(run: NightRun) -> Verdict:
                 stage()
     except KeyboardInterrupt:
         return Verdict.INTERRUPTED
-    return overall(check.verdict for check in run.ledger.record.checks)
+    return records.overall(check.verdict for check in run.ledger.record.checks)
 
 
 def _stages(run: NightRun) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -44,7 +44,7 @@ def _stages(run: NightRun) -> Iterator[tuple[str, Callable[[], None]]]:
     yield "site", lambda: _once(run, "site", lambda: _site(run))
 
 
-def _once(run: NightRun, name: str, stage: Callable[[], StageOutcome]) -> None:
+def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> None:
     """Run a stage of one check, unless it has ended before the night was stopped."""
     if not run.ledger.ended(name):
         run.ledger.say(f"{name} ...")
@@ -57,13 +57,13 @@ def _leave_out(run: NightRun, name: str) -> None:
         run.ledger.add(Check(name, Verdict.SKIPPED, "left out, as was asked", 0.0))
 
 
-def _doctor(stack: str) -> StageOutcome:
+def _doctor(stack: str) -> verbs.StageOutcome:
     found = checkup.examine(stack, machine.Machine())
     bad = [finding.sentence for finding in found.findings if finding.level is Level.PROBLEM]
     if bad or found.broken:
-        return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
+        return verbs.StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
     warned = [finding.sentence for finding in found.findings if finding.level is Level.WARNING]
-    return StageOutcome(
+    return verbs.StageOutcome(
         Verdict.PASSED,
         f"{len(found.findings)} findings, none of them a problem" + "".join(f"; {one}" for one in warned),
     )
@@ -73,11 +73,11 @@ def _scan(run: NightRun) -> None:
     _once(run, "scan", lambda: _uncounted(run) or confirm.scanned(_look(run)))
 
 
-def _uncounted(run: NightRun) -> StageOutcome | None:
+def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
     facts = run.ledger.record.provenance
     if run.ledger.record.measurements and not facts.get("disturbed"):
         return None
-    return StageOutcome(Verdict.SKIPPED, "tonight counts for nothing, so there is nothing new to look at")
+    return verbs.StageOutcome(Verdict.SKIPPED, "tonight counts for nothing, so there is nothing new to look at")
 
 
 def _look(run: NightRun) -> confirm.PlaceDrift | None:
@@ -99,7 +99,7 @@ def _confirm(run: NightRun) -> None:
     _once(run, "told", lambda: confirm.confirmed_slowdowns(_look(run), tonight))
 
 
-def _gate(run: NightRun, asks: Sequence[str], log: str) -> StageOutcome:
+def _gate(run: NightRun, asks: Sequence[str], log: str) -> verbs.StageOutcome:
     asked = run.asked
     words = ["gate", *asks, "--profile", asked.profile, "--minutes", str(asked.plan.confirm.minutes)]
     words += ["--unpinned", str(asked.unpinned)] if asked.unpinned else []
@@ -107,17 +107,17 @@ def _gate(run: NightRun, asks: Sequence[str], log: str) -> StageOutcome:
     return run.verb(*words, log=log)
 
 
-def _site(run: NightRun) -> StageOutcome:
+def _site(run: NightRun) -> verbs.StageOutcome:
     """Build the pages with tonight on them, as the night has gone until now."""
-    run.ledger.keep(overall(check.verdict for check in run.ledger.record.checks))
+    run.ledger.keep(records.overall(check.verdict for check in run.ledger.record.checks))
     log = run.ledger.folder / "site.log"
     words = [word for top in run.asked.tops if top.is_dir() for word in ("--results", str(top))]
     command = [sys.executable, "-m", "stackproof", "site", str(run.asked.site), *words]
     began = time.monotonic()
     code = verbs.run(command, log, 60 * run.asked.plan.verify.deadline)
     if code == 0:
-        return StageOutcome(Verdict.PASSED, f"{run.asked.site}, in {time.monotonic() - began:.0f} s")
-    return StageOutcome(Verdict.FAILED, f"`site` ended with {code}; {verbs.last(log)}")
+        return verbs.StageOutcome(Verdict.PASSED, f"{run.asked.site}, in {time.monotonic() - began:.0f} s")
+    return verbs.StageOutcome(Verdict.FAILED, f"`site` ended with {code}; {verbs.last(log)}")
 
 
 _STAGE = "verify::"
@@ -128,10 +128,10 @@ _LEFT_OUT = "left out for time"
 def verify(run: NightRun) -> None:
     """Run suites until the minutes are over, each a stage of its own; the others are said to be left out."""
     asked = run.asked
-    minutes = of(asked.plan.verify.minutes, asked.stack.device)
+    minutes = plan.of(asked.plan.verify.minutes, asked.stack.device)
     until = time.monotonic() + 60 * minutes
     chosen = order(asked.results, asked.stack.name, run.ledger.folder)
-    run.ledger.say(f"verify: {counted(len(chosen), 'suite')}, of which none is begun after {minutes:g} minutes")
+    run.ledger.say(f"verify: {text.counted(len(chosen), 'suite')}, of which none is begun after {minutes:g} minutes")
     for suite in chosen:
         name, began = f"{_STAGE}{suite}", time.monotonic()
         if run.ledger.ended(name):
@@ -140,7 +140,7 @@ def verify(run: NightRun) -> None:
             run.add(
                 name,
                 began,
-                StageOutcome(
+                verbs.StageOutcome(
                     Verdict.SKIPPED,
                     f"left out for time: {minutes:g} minutes were over; it comes first tomorrow",
                     {_LEFT_OUT: True},

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from stackproof.api.base import DATA, Table, matches
-from stackproof.api.gate import ByDevice, Conditions, of, require_other
+from stackproof.api.base import places, text, toml
+from stackproof.api.gate import interleave, plan
 
-FILE = DATA / "night.toml"
+FILE = places.DATA / "night.toml"
 
 
 @dataclass(frozen=True)
@@ -17,29 +17,29 @@ class _Measure:
     launches: Mapping[str, int]
 
     def __post_init__(self) -> None:
-        require_other("launches", self.launches)
+        plan.require_other("launches", self.launches)
 
 
 @dataclass(frozen=True)
 class _Verify:
-    minutes: ByDevice
+    minutes: plan.ByDevice
     deadline: float
 
     def __post_init__(self) -> None:
-        require_other("minutes", self.minutes)
+        plan.require_other("minutes", self.minutes)
 
 
 @dataclass(frozen=True)
 class AdmissionRules:
     """What makes a night disturbed."""
 
-    load: ByDevice
+    load: plan.ByDevice
     throttled: tuple[str, ...]
     others: bool
     pause: float
 
     def __post_init__(self) -> None:
-        require_other("load", self.load)
+        plan.require_other("load", self.load)
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class NightPlan:
 @cache
 def load() -> NightPlan:
     """Return the plan of the file; a slip in it is refused by key."""
-    return Table.load(FILE).row(NightPlan)
+    return toml.Table.load(FILE).row(NightPlan)
 
 
-def disturbances(seen: Conditions, rules: AdmissionRules, kind: str) -> list[str]:
+def disturbances(seen: interleave.Conditions, rules: AdmissionRules, kind: str) -> list[str]:
     """Return a sentence for each thing that disturbed a night on this type of device; none where it is admitted."""
-    return [*_load(seen, of(rules.load, kind)), *_card(seen, rules)]
+    return [*_load(seen, plan.of(rules.load, kind)), *_card(seen, rules)]
 
 
-def _load(seen: Conditions, limit: float) -> Iterator[str]:
+def _load(seen: interleave.Conditions, limit: float) -> Iterator[str]:
     busy = [load for load in seen.loads if load > limit]
     if busy:
         yield (
@@ -77,10 +77,10 @@ def _load(seen: Conditions, limit: float) -> Iterator[str]:
         )
 
 
-def _card(seen: Conditions, rules: AdmissionRules) -> Iterator[str]:
+def _card(seen: interleave.Conditions, rules: AdmissionRules) -> Iterator[str]:
     launches = len(seen.loads)
     for reason, count in seen.throttled.items():
-        if matches(reason, rules.throttled):
+        if text.matches(reason, rules.throttled):
             yield f"the card was slowed in {count} of {launches} launches: {reason}"
     if rules.others:
         yield from (f"{other} used the card in {count} of {launches} launches" for other, count in seen.others.items())

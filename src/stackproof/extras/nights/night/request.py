@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal
-from stackproof.api.record import Check, Figure, Outputs, Record, Verdict, reading, store, writer
-from stackproof.api.runs import StageOutcome, verbs
-from stackproof.api.stack import Stack
+from stackproof.api.record import Check, Figure, Record, Verdict, reading, store, writer
+from stackproof.api.runs import verbs
+from stackproof.api.stack import stacks
 from stackproof.extras.nights.drift.nights import VERB
 from stackproof.extras.nights.night.anchors import Anchors
 from stackproof.extras.nights.night.plan import NightPlan
@@ -64,20 +64,20 @@ class Ledger:
         self.record.seconds = self._before + time.monotonic() - self._began
         writer.checkpoint(replace(self.record, verdict=verdict, digests={}), self.path)
 
-    def close(self, verdict: Verdict, outputs: Outputs, page: Callable[[Record], str]) -> Path:
+    def close(self, verdict: Verdict, outputs: writer.Outputs, page: Callable[[Record], str]) -> Path:
         """Give the record its verdict and keep it with the digests of the logs."""
         self.record.seconds, self.record.verdict = self._before + time.monotonic() - self._began, verdict
         self.record.logs = sorted(os.path.relpath(log, self.folder) for log in self.folder.rglob("*.log"))
         return writer.keep(self.record, self.path, outputs, page)
 
 
-def opened(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Callable[[str], None]) -> Ledger:
+def opened(stack: str, facts: Mapping[str, Figure], outputs: writer.Outputs, say: Callable[[str], None]) -> Ledger:
     """Begin a night."""
     record = writer.begin(VERB, stack, facts)
     return Ledger(record, outputs.folder(record), say)
 
 
-def resumed(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Callable[[str], None]) -> Ledger:
+def resumed(stack: str, facts: Mapping[str, Figure], outputs: writer.Outputs, say: Callable[[str], None]) -> Ledger:
     """Go on with the last night, which was stopped.
 
     Raises:
@@ -118,7 +118,7 @@ def last(results: Path, stack: str, but: Path | None = None) -> Path | None:
 class NightRequest:
     """What is asked of a night; what is empty is as the gate has it."""
 
-    stack: Stack
+    stack: stacks.Stack
     results: Path
     anchors: Anchors
     plan: NightPlan
@@ -152,7 +152,7 @@ class NightRun:
     asked: NightRequest
     ledger: Ledger
 
-    def verb(self, *words: str, log: str, python: Path | None = None) -> StageOutcome:
+    def verb(self, *words: str, log: str, python: Path | None = None) -> verbs.StageOutcome:
         """Run a verb of this stack as a process of its own; its record goes where the night's does."""
         asked = self.asked
         scale = ["--deadline-scale", str(asked.scale)] if asked.scale != 1 else []
@@ -160,12 +160,12 @@ class NightRun:
         deadline = 60 * asked.plan.verify.deadline * asked.scale
         return verbs.call(command, self.ledger.folder / f"{log}.log", deadline, python or Path(sys.executable))
 
-    def suite(self, *words: str, log: str) -> StageOutcome:
+    def suite(self, *words: str, log: str) -> verbs.StageOutcome:
         """Run a verb in the stack's environment, which it builds; or in the one that was named."""
         asked = self.asked
         chosen = ["--device", asked.device] if asked.device else []
         return self.verb(*words, *chosen, *([] if asked.unpinned else ["--locked"]), log=log, python=asked.unpinned)
 
-    def add(self, name: str, began: float, ended: StageOutcome) -> None:
+    def add(self, name: str, began: float, ended: verbs.StageOutcome) -> None:
         """Take over how a stage ended that began then."""
         self.ledger.add(Check(name, ended.verdict, ended.reason, time.monotonic() - began, dict(ended.figures)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal, files
-from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Part, Record, TextLine, TextTable, outline, reading
+from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Record, outline, reading
 from stackproof.extras.fleet import judgement
 from stackproof.extras.fleet.judgement import BAD, FleetJudgement
 
@@ -179,11 +179,11 @@ def text(found: Gathered) -> str:
     return outline.text(_parts(found))
 
 
-def _parts(found: Gathered) -> Iterator[Part]:
+def _parts(found: Gathered) -> Iterator[outline.Part]:
     ill = [node for node in found.nodes.values() if not node.well]
-    yield TextLine(f"{len(found.nodes)} node{'' if len(found.nodes) == 1 else 's'}, {len(ill)} not well")
-    yield TextTable(_HEAD, [row for _, node in sorted(found.nodes.items()) for row in _rows(node)])
-    yield from (TextLine(line) for node in sorted(ill, key=lambda one: one.name) for line in _wrong(node))
+    yield outline.TextLine(f"{len(found.nodes)} node{'' if len(found.nodes) == 1 else 's'}, {len(ill)} not well")
+    yield outline.TextTable(_HEAD, [row for _, node in sorted(found.nodes.items()) for row in _rows(node)])
+    yield from (outline.TextLine(line) for node in sorted(ill, key=lambda one: one.name) for line in _wrong(node))
 
 
 def _rows(node: NodeSummary) -> Iterator[tuple[str, ...]]:

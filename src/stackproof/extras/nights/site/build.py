@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from stackproof.api.base import DATA, PACKAGE, Refusal, __version__, files, write_atomically
+from stackproof.api.base import Refusal, files, places
 from stackproof.extras.fleet import judgement
 from stackproof.extras.fleet.judgement import FleetJudgement
 from stackproof.extras.nights.site import pages, records_index
@@ -21,7 +21,7 @@ from stackproof.extras.nights.site.stack_status import DAYS
 
 MANIFEST = "site.manifest.json"
 """What the folder was made from, and the digest of each of its files."""
-_ASSETS = DATA / "site"
+_ASSETS = places.DATA / "site"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
         for name in gone:
             (out / name).unlink(missing_ok=True)
         manifest = {"inputs": inputs, "files": made, "problems": found.problems}
-        write_atomically(out / MANIFEST, json.dumps(manifest, indent=0, sort_keys=True) + "\n")
+        files.write_atomically(out / MANIFEST, json.dumps(manifest, indent=0, sort_keys=True) + "\n")
     except OSError as error:
         if (refused := files.disk_refusal(error)) is None:
             raise
@@ -107,9 +107,11 @@ def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
     """Return the digest of all that decides what is written, and the files of records."""
     paths = records_index.files(order.folders)
     code = sorted(
-        path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml", ".css", ".js", ".svg", ".html", ".xml")
+        path
+        for path in places.PACKAGE.rglob("*")
+        if path.suffix in (".py", ".toml", ".css", ".js", ".svg", ".html", ".xml")
     )
-    asked = [__version__, *(str(getattr(order, one.name)) for one in fields(order))]
+    asked = [str(getattr(order, one.name)) for one in fields(order)]
     marks = [records_index.fingerprint(those) for those in (code, paths, _judgement_files(order.folders))]
     return hashlib.sha256(json.dumps([asked, marks]).encode()).hexdigest(), paths
 

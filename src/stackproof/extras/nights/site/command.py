@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.api.base import Refusal, advice, files, plain
+from stackproof.api.base import Refusal, advice, files, text
 from stackproof.api.command import arguments
 from stackproof.api.stack import stacks
 
@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
     )
     done = build.build(options.out, order)
     for line in _summary(options.out, done):
-        print(plain(line, lines=False))  # noqa: T201
+        print(text.plain(line, lines=False))  # noqa: T201
     return 0
 
 

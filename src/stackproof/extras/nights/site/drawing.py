@@ -12,8 +12,8 @@ from datetime import datetime, timezone
 from itertools import pairwise
 from statistics import median
 
-from stackproof.api.base import Interval
-from stackproof.api.record import Markup, charts, el, ticks
+from stackproof.api.base import statistics
+from stackproof.api.record import charts
 from stackproof.extras.nights.site.series import Curve, SeriesView
 
 TALL = 400
@@ -58,27 +58,27 @@ def stamp(times: Sequence[datetime], at: int) -> str:
     return f"{times[at]:%Y-%m-%d}" if resolution(times) == _STEPS[0] else f"{times[at]:%Y-%m-%d %H:%M}"
 
 
-def plot(view: SeriesView, curve: Curve) -> Markup:
+def plot(view: SeriesView, curve: Curve) -> charts.Markup:
     """Return the plot of one curve; without a point, a sentence."""
     places = steps_of(view.times)
     points = [
         (x, one.median, one.low, one.high) for x, one in zip(places, curve.values, strict=True) if not math.isnan(one.median)
     ]  # fmt: skip
     if not points:
-        return el("p", "No night has a value here yet.", class_="dim")
+        return charts.el("p", "No night has a value here yet.", class_="dim")
     low, high = span(points)
     wide = max(1, places[-1])
     told = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
     box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
-    inner = el(
+    inner = charts.el(
         "svg", *_drawn(view, curve, places, _binned(points, wide), (low, high)), viewBox=box, preserveAspectRatio="none",
         width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
     )  # fmt: skip
-    field = el("svg", inner, *_labels(view, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
-    return el("div", _scale((low, high)), field, role="img", aria_label=told, class_="chart")
+    field = charts.el("svg", inner, *_labels(view, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
+    return charts.el("div", _scale((low, high)), field, role="img", aria_label=told, class_="chart")
 
 
-def value(one: Interval) -> str:
+def value(one: statistics.Interval) -> str:
     """Return a value between its bounds."""
     return "" if math.isnan(one.median) else f"{_number(one.median)} [{_number(one.low)}, {_number(one.high)}]"
 
@@ -116,29 +116,33 @@ def _binned(points: list[_Point], wide: int) -> list[_Point]:
 
 def _drawn(
     view: SeriesView, curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
-) -> Iterator[Markup]:  # fmt: skip
+) -> Iterator[charts.Markup]:  # fmt: skip
     left_out = [x for x, one in zip(places, curve.values, strict=True) if math.isnan(one.median)]
     step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
     runs = _unbroken(points, left_out, step)
     together = -(-len(points) // _MOST_BANDS)
-    across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in ticks(*ends))
-    yield el("path", class_="grid", d=Markup(across))
-    yield el("path", class_="band", d=Markup("".join(_band(_joined(run, together), ends) for run in runs)))
+    across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in charts.ticks(*ends))
+    yield charts.el("path", class_="grid", d=charts.Markup(across))
+    yield charts.el(
+        "path", class_="band", d=charts.Markup("".join(_band(_joined(run, together), ends) for run in runs))
+    )
     for mark in view.states:
-        yield el("path", class_="state", d=Markup(f"M{places[mark.at]} 0v{TALL}"))
-    yield el("path", class_="line", d=Markup("".join(_line(run, ends) for run in runs)))
+        yield charts.el("path", class_="state", d=charts.Markup(f"M{places[mark.at]} 0v{TALL}"))
+    yield charts.el("path", class_="line", d=charts.Markup("".join(_line(run, ends) for run in runs)))
     dots = points if len(points) <= _FEW else [run[0] for run in runs if len(run) == 1]
     if dots:
-        yield el("path", class_="dots", d=Markup("".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in dots)))
+        yield charts.el(
+            "path", class_="dots", d=charts.Markup("".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in dots))
+        )
     for step_ in curve.marks:
         point = curve.values[step_.at].median
         y = _y(point, ends) if not math.isnan(point) else TALL // 2
         kind = "better" if not step_.worse else "worse"
         shape = step_.word.split(" ", 1)[0]
-        spot = Markup(f"M{places[step_.at]} {y}h0")
-        yield el("path", el("title", step_.word), class_=f"mark {kind} {shape}", d=spot)
+        spot = charts.Markup(f"M{places[step_.at]} {y}h0")
+        yield charts.el("path", charts.el("title", step_.word), class_=f"mark {kind} {shape}", d=spot)
         if shape in _OPEN:
-            yield el("path", class_="hole", d=spot)
+            yield charts.el("path", class_="hole", d=spot)
 
 
 def _unbroken(points: Sequence[_Point], left_out: Sequence[int], step: float) -> list[list[_Point]]:
@@ -178,20 +182,20 @@ def _band(run: Sequence[_Point], ends: tuple[float, float]) -> str:
     return charts.band([(x, _y(high, ends)) for x, _, _, high in run], [(x, _y(low, ends)) for x, _, low, _ in run])
 
 
-def _scale(ends: tuple[float, float]) -> Markup:
+def _scale(ends: tuple[float, float]) -> charts.Markup:
     """Return the numbers of the lines that lie across a plot, beside it and not under its curve."""
     words = [
-        el("text", _number(tick), x="100%", y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4))
-        for tick in ticks(*ends)
+        charts.el("text", _number(tick), x="100%", y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4))
+        for tick in charts.ticks(*ends)
     ]
-    return el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")
+    return charts.el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")
 
 
-def _labels(view: SeriesView, places: Sequence[int]) -> Iterator[Markup]:
+def _labels(view: SeriesView, places: Sequence[int]) -> Iterator[charts.Markup]:
     wide = max(1, places[-1])
     for number, mark in enumerate(view.states, 1):
         share = 100 * places[mark.at] / wide
-        yield el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
-    yield el("text", stamp(view.times, 0), x=0, y=_HEIGHT + 16, class_="date")
+        yield charts.el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
+    yield charts.el("text", stamp(view.times, 0), x=0, y=_HEIGHT + 16, class_="date")
     if len(view.times) > 1:
-        yield el("text", stamp(view.times, -1), x="100%", y=_HEIGHT + 16, class_="date last")
+        yield charts.el("text", stamp(view.times, -1), x="100%", y=_HEIGHT + 16, class_="date last")

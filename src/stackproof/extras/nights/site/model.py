@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from stackproof.api.base import counted
-from stackproof.api.history import Change, entries, histories
-from stackproof.api.record import MEASURING, store
+from stackproof.api.base import text
+from stackproof.api.record import store
 from stackproof.extras.nights.drift.findings import Drift, drift_of
 from stackproof.extras.nights.site import records_index, series
 from stackproof.extras.nights.site.records_index import IndexedRun, RecordsIndex
@@ -23,16 +22,14 @@ _LOUD = (CellState.FAILED, CellState.STALE)
 
 @dataclass(frozen=True)
 class SiteModel:
-    """What a site is about. `kept`: the runs that have a page, newest first; `before`: of each the one before it of the same kind."""
+    """What a site is about. `kept`: the runs that have a page, newest first."""
 
     index: RecordsIndex
     folders: tuple[Path, ...]
     matrix: StackMatrix
     drift: Drift
-    flags: tuple[Change, ...]
     views: tuple[SeriesView, ...]
     kept: Mapping[Path, IndexedRun]
-    before: Mapping[Path, IndexedRun]
     doubles: tuple[str, ...] = ()
 
     def shown(self, text: object) -> str:
@@ -65,7 +62,7 @@ class SiteModel:
             return
         lacking = min(one.lacking for one in self.drift.places)
         if lacking:
-            yield f"{counted(lacking, 'more night')} needed before a slowdown can be seen"
+            yield f"{text.counted(lacking, 'more night')} needed before a slowdown can be seen"
         else:
             earlier = sum(step.slower for one in self.drift.places for step in one.confirmed) - slower
             yield f"{_count(slower, 'confirmed slowdown')}{f' (and {earlier} earlier)' if earlier > 0 else ''}"
@@ -94,13 +91,10 @@ def model(
     """Return what a site of these runs shows as of a day."""
     loaded = store.dated(found.loaded(), today)
     drift = drift_of(loaded)
-    measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
-    flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)
-    views = [*(view for one in drift.places for view in series.of_nights(one)), *series.of_histories(measured)]
+    views = [view for one in drift.places for view in series.of_nights(one)]
     cells = matrix(found.runs, stacks, suites, today, days, nightly)
     kept = _kept(found, cells, drift)
-    before = _before(found, kept)
-    return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, before, tuple(doubles))
+    return SiteModel(found, tuple(folders), cells, drift, tuple(views), kept, tuple(doubles))
 
 
 def _kept(found: RecordsIndex, cells: StackMatrix, drift: Drift) -> dict[Path, IndexedRun]:
@@ -125,16 +119,3 @@ def _named(drift: Drift) -> Iterator[Path]:
 def _kind(run: IndexedRun) -> tuple[str, str, str]:
     facts = run.record.provenance
     return run.record.verb, run.record.stack, f"{facts.get('host')} {facts.get('rehearsed')} {facts.get('devices')}"
-
-
-def _before(found: RecordsIndex, kept: Iterable[Path]) -> dict[Path, IndexedRun]:
-    """Return of each run that has a page the newest one before it, of the same verb at the same place, that has one too."""
-    last: dict[tuple[str, str, str], IndexedRun] = {}
-    before = {}
-    pages = set(kept)
-    for run in found.runs:
-        if run.path in pages:
-            if earlier := last.get(_kind(run)):
-                before[run.path] = earlier
-            last[_kind(run)] = run
-    return before

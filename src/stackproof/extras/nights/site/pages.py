@@ -15,39 +15,24 @@ from typing import Any
 import jinja2
 import markupsafe
 
-from stackproof.api.base import DATA, Interval, advice, counted, percent, shown
+from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
-from stackproof.api.record import (
-    CellWord,
-    Check,
-    Kind,
-    Markup,
-    Measurement,
-    Record,
-    Verdict,
-    charts,
-    el,
-    group_of,
-    joined,
-    outline,
-    reference,
-)  # fmt: skip
-from stackproof.api.runs import table as faults
+from stackproof.api.record import CellWord, Check, Kind, Measurement, Record, Verdict, charts, outline, store
 from stackproof.extras.fleet import report as fleet_report
 from stackproof.extras.fleet.judgement import FleetJudgement
 from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.drift.suspicions import Suspicion
-from stackproof.extras.nights.site import compare_records, drawing
+from stackproof.extras.nights.site import drawing
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.records_index import IndexedRun, repeated_by
 from stackproof.extras.nights.site.series import SeriesView
 from stackproof.extras.nights.site.stack_status import CellState, StackStatus, statuses
 
+TEMPLATES = places.DATA / "site" / "templates"
 SCHEMA = "stackproof.extras.nights.site/1"
-TEMPLATES = DATA / "site" / "templates"
 _MENU = (
     ("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"),
-    ("drill.html", "Drill"), ("fleets.html", "Fleets"),
+    ("fleets.html", "Fleets"),
 )  # fmt: skip
 _SHAPES = {
     "passed": "✓", "known issue": "◆", "rehearsed": "◐", "unverified": "○", "failed": "✕", "stale": "◌", "in part": "◔", "never run": "○",
@@ -72,7 +57,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, finalize=_escaped, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    made.filters |= {"counted": counted, "title_of": _title, "verdict": _verdict}
+    made.filters |= {"counted": text.counted, "title_of": _title, "verdict": _verdict}
     made.globals |= {"advice": advice, "menu": _MENU, "shapes": _SHAPES}
     return made
 
@@ -96,26 +81,23 @@ def pages(site: SiteModel, fleets: Sequence[FleetJudgement], problems: Sequence[
     yield _index(site)
     yield _changes(site)
     yield _listing(site)
-    yield _drill(site)
     yield _fleets(fleets, problems)
     yield "data.json", as_json(site)
     for view in site.views:
         yield _series(site, view)
     for run in site.kept.values():
-        yield _record(site, run)
-        if before := site.before.get(run.path):
-            yield _pair(run, before)
+        yield _record(run)
 
 
-def _word(text: str, kind: str, **attributes: object) -> Markup:
-    return el("span", text, class_=f"word {kind}".rstrip(), **attributes)
+def _word(text: str, kind: str, **attributes: object) -> charts.Markup:
+    return charts.el("span", text, class_=f"word {kind}".rstrip(), **attributes)
 
 
-def _link(run: IndexedRun | SeriesView, text: str) -> Markup:
-    return el("a", text, href=run.page)
+def _link(run: IndexedRun | SeriesView, text: str) -> charts.Markup:
+    return charts.el("a", text, href=run.page)
 
 
-def _verdict(verdict: Verdict) -> Markup:
+def _verdict(verdict: Verdict) -> charts.Markup:
     """Return a verdict's word in its colour."""
     kind = {Verdict.PASSED: "passed", Verdict.KNOWN_ISSUE: "known"}.get(
         verdict, "failed" if verdict.exit_code else "dim"
@@ -131,7 +113,7 @@ def _verdict(verdict: Verdict) -> Markup:
 def _index(site: SiteModel) -> tuple[str, str]:
     cells, found = site.matrix, statuses(site.matrix, site.doubles)
     by_place = groupby(
-        sorted(site.views, key=lambda view: (view.place.label, not view.nightly, view.name)), key=lambda view: view.place.label
+        sorted(site.views, key=lambda view: (view.place.label, view.name)), key=lambda view: view.place.label
     )  # fmt: skip
     return _page(
         "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=found,
@@ -142,29 +124,30 @@ def _index(site: SiteModel) -> tuple[str, str]:
     )  # fmt: skip
 
 
-def _bar(site: SiteModel, stack: str) -> Markup:
+def _bar(site: SiteModel, stack: str) -> charts.Markup:
     """Return a mark for each suite, the good ones first; the table below says the same in words."""
     order = sorted(site.matrix.of(stack), key=lambda cell: -list(CellState).index(cell.state))
     kinds = [(cell.state.value if cell.run else "never").replace(" ", "-") for cell in order]
-    marks = [el("rect", x=10 * at, width=9, height=8, class_=kind) for at, kind in enumerate(kinds)]
+    marks = [charts.el("rect", x=10 * at, width=9, height=8, class_=kind) for at, kind in enumerate(kinds)]
     box = f"0 0 {max(10 * len(order) - 1, 1)} 8"
-    return el("svg", *marks, viewBox=box, preserveAspectRatio="none", class_="bar", aria_hidden="true")
+    return charts.el("svg", *marks, viewBox=box, preserveAspectRatio="none", class_="bar", aria_hidden="true")
 
 
 def _figure(view: SeriesView) -> Sequence[object]:
     """Return the row of a figure: its value, how much more time it takes than the anchor and than the first anchor did."""
     against, far, newest = "", "", view.curves[0].newest.median
-    if view.nightly and not math.isnan(newest):
-        against = f"{percent(-math.log(newest))} {'slower' if newest < 1 else 'faster'}"
+    if not math.isnan(newest):
+        against = f"{statistics.percent(-math.log(newest))} {'slower' if newest < 1 else 'faster'}"
     if view.far:
-        far = f"{percent(view.far.size)} {'slower' if view.far.size > 0 else 'faster'}" if view.far.clear else "as then"
+        far = (
+            f"{statistics.percent(view.far.size)} {'slower' if view.far.size > 0 else 'faster'}"
+            if view.far.clear
+            else "as then"
+        )
     said: object = _word(view.word, "failed" if view.word == "confirmed slower" else "unverified") if view.word else ""
-    if not view.word and not view.nightly and view.curves[-1].marks:
-        said = f"flagged {len(view.curves[-1].marks)} times"
-    of = counted(len(view.times), "night" if view.nightly else "state")
     return (
         _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, said,
-        f"{view.times[-1]:%Y-%m-%d}", of,
+        f"{view.times[-1]:%Y-%m-%d}", text.counted(len(view.times), "night"),
     )  # fmt: skip
 
 
@@ -218,14 +201,8 @@ def _changes(site: SiteModel) -> tuple[str, str]:
         state: [_step(site, view, step) for view, step in _steps_of(site, state)]
         for state in ("confirmed", "suspected", "refuted")
     }
-    flags = [
-        [f"{one.key.subject} ({one.key.preset})", f"{one.after.when:%Y-%m-%d}",
-         _word(f"{percent(-math.log(one.ratio))} {'slower' if one.worse else 'faster'}", "failed" if one.worse else "passed"),
-         one.place.label, one.after.because]
-        for one in site.flags[:_MOST_CHANGES]
-    ]  # fmt: skip
     return _page(
-        "changes.html", "Changes", site=site, most=_MOST_CHANGES, flags=flags, confirmed=by_state["confirmed"],
+        "changes.html", "Changes", site=site, most=_MOST_CHANGES, confirmed=by_state["confirmed"],
         suspected=by_state["suspected"], refuted=by_state["refuted"],
     )  # fmt: skip
 
@@ -275,34 +252,18 @@ def _found_by(site: SiteModel, step: Suspicion) -> Iterator[tuple[dict[str, str]
 
 
 def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
-    what, points = (
-        "night" if view.nightly else "state",
-        sum(not math.isnan(one.median) for one in view.curves[-1].values),
-    )
+    points = sum(not math.isnan(one.median) for one in view.curves[-1].values)
     span = f"{drawing.stamp(view.times, 0)} to {drawing.stamp(view.times, -1)}"
-    now = (
-        f"{drawing.value(view.now)} {view.curves[-1].unit}; {points} of {counted(len(view.times), what)} count, {span}."
-    )
-    heads = [
-        "night" if view.nightly else "from",
-        *(curve.title.split(":", 1)[0] for curve in view.curves),
-        "n",
-        "what is said",
-    ]
+    unit, nights = view.curves[-1].unit, text.counted(len(view.times), "night")
+    now = f"{drawing.value(view.now)} {unit}; {points} of {nights} count, {span}."
+    heads = ["night", *(curve.title.split(":", 1)[0] for curve in view.curves), "n", "what is said"]
     return _page(
-        "series.html", view.name, view.page, ("site.js",), view=view, now=now, references=[*_references(view)],
+        "series.html", view.name, view.page, ("site.js",), view=view, now=now,
         start=f"{drawing.start_of(view.times):%Y-%m-%dT%H:%M:%SZ}", seconds=drawing.resolution(view.times),
         curves=[(curve, drawing.plot(view, curve)) for curve in view.curves],
         states=[(drawing.stamp(view.times, mark.at), "; ".join(mark.phrases)) for mark in view.states],
         steps=[_step(site, view, step) for step in view.steps], heads=heads, rows=[*reversed([*_points(site, view)])],
     )  # fmt: skip
-
-
-def _references(view: SeriesView) -> Iterator[str]:
-    """Yield what others measured of the same work: nobody verified it, so it is text beside the curves and no point of them."""
-    for row in reference.find(view.subject, view.preset, view.unit):
-        ranks = f" on {row.ranks} ranks" if row.ranks > 1 else ""
-        yield f"{shown(row.seconds, row.unit)}{ranks} on {row.device}, measured by others ({row.source})"
 
 
 def _points(site: SiteModel, view: SeriesView) -> Iterator[Sequence[object]]:
@@ -319,7 +280,7 @@ def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
     said = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
     said += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]
     night = _shown_run(site, view.paths[at], drawing.stamp(view.times, at))
-    first = el("a", night["text"], href=f"../{night['page']}") if night["page"] else night["text"]
+    first = charts.el("a", night["text"], href=f"../{night['page']}") if night["page"] else night["text"]
     values = (drawing.value(curve.values[at]) for curve in view.curves)
     return first, *values, view.counts[at] or "", "; ".join(filter(None, (*said, view.notes[at])))
 
@@ -329,13 +290,13 @@ def _month(view: SeriesView, those: Sequence[int]) -> Sequence[object]:
     cells = []
     for curve in view.curves:
         found = [curve.values[at].median for at in those if not math.isnan(curve.values[at].median)]
-        cells.append(drawing.value(Interval(median(found), min(found), max(found))) if found else "")
-    odd = sum(bool(view.notes[at]) for at in those) if view.nightly else 0
-    note = f"{counted(len(those), 'night' if view.nightly else 'state')}, median and range{f', {odd} left out' if odd else ''}"
+        cells.append(drawing.value(statistics.Interval(median(found), min(found), max(found))) if found else "")
+    odd = sum(bool(view.notes[at]) for at in those)
+    note = f"{text.counted(len(those), 'night')}, median and range{f', {odd} left out' if odd else ''}"
     return f"{view.times[those[0]]:%Y-%m}", *cells, "", note
 
 
-# Runs: all of them, each with its record, and with the one before it.
+# Runs: all of them, each with its record.
 
 
 def _listing(site: SiteModel) -> tuple[str, str]:
@@ -347,15 +308,17 @@ def _listing(site: SiteModel) -> tuple[str, str]:
     return _page("runs.html", "Runs", rows=rows, hidden=len(site.index.runs) - len(rows))
 
 
-def _record(site: SiteModel, run: IndexedRun) -> tuple[str, str]:
+def _record(run: IndexedRun) -> tuple[str, str]:
     record, own = run.record, run.page.rpartition("/")[2].removesuffix(".html")
     others = [check for check in record.checks if check.kind is not Kind.CELL]
-    facts = [[name, str(fact), group_of(name) or "not compared"] for name, fact in sorted(record.provenance.items())]
+    facts = [
+        [name, str(fact), store.group_of(name) or "not compared"] for name, fact in sorted(record.provenance.items())
+    ]
     facts += [[f"digest of {name}", digest, ""] for name, digest in sorted(record.digests.items())]
     suite_heads, suites = _suites(record)
     return _page(
         "record.html", f"{record.verb}: {console.label(record)}, {run.day}", run.page, run=run, record=record, own=own, most=_MOST,
-        line=console.verdict_line(record).partition("  ")[2], before=site.before.get(run.path), command=repeated_by(record),
+        line=console.verdict_line(record).partition("  ")[2], command=repeated_by(record),
         bad=[_check(check) for check in others if check.verdict.exit_code], compared=_compared(record),
         fine=[_check(check, repro=False) for check in others if not check.verdict.exit_code],
         suites=suites, suite_heads=suite_heads, figures=[_measured(row) for row in record.measurements], facts=facts,
@@ -365,8 +328,12 @@ def _record(site: SiteModel, run: IndexedRun) -> tuple[str, str]:
 def _check(check: Check, repro: bool = True) -> Sequence[object]:
     reason: object = check.reason
     if repro and (code := str(check.figures.get("repro", ""))):
-        inner = el("details", el("summary", "code that repeats it"), el("pre", el("code", code), tabindex=0))
-        reason = joined((check.reason, inner))
+        inner = charts.el(
+            "details",
+            charts.el("summary", "code that repeats it"),
+            charts.el("pre", charts.el("code", code), tabindex=0),
+        )
+        reason = charts.joined((check.reason, inner))
     return check.id, _verdict(check.verdict), f"{check.seconds:.1f}", reason
 
 
@@ -405,8 +372,8 @@ def _cell(check: Check) -> Sequence[object]:
         )
         launches = [_number(check, name) for name in check.figures if name.startswith("launch ")]
         drawn = charts.strip((low, ratio, high), launches, effect, 100, 12)
-        strip = el("svg", drawn, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
-        told = drawing.value(Interval(ratio, low, high)), strip, f"{visible:.1%}" if visible else ""
+        strip = charts.el("svg", drawn, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
+        told = drawing.value(statistics.Interval(ratio, low, high)), strip, f"{visible:.1%}" if visible else ""
     return f"{check.subject} {check.aspect}".strip() or check.id, _word(word, kind), *told, check.reason
 
 
@@ -416,72 +383,15 @@ def _number(check: Check, name: str) -> float:
 
 
 def _measured(row: Measurement) -> Sequence[object]:
-    wide = f"{compare_records.interval(row).relative:.1%}" if row.value > 0 else ""
+    noise = row.figures.get("noise")
+    wide = f"{noise:.1%}" if isinstance(noise, float) and math.isfinite(noise) else ""
     return (
-        f"{row.workload} {row.metric}", row.preset, row.dtype, row.world_size, shown(row.value, row.unit), wide, len(row.samples),
+        f"{row.workload} {row.metric}", row.preset, row.dtype, row.world_size, text.shown(row.value, row.unit), wide, len(row.samples),
         console.sparkline(row.samples), row.note,
     )  # fmt: skip
 
 
-def _pair(run: IndexedRun, before: IndexedRun) -> tuple[str, str]:
-    """Return the page of a run and the one before it: what differs, and figures that stand out."""
-    one, other = before.record, run.record
-    facts = [[name, group or "not compared", *both] for group, name, *both in compare_records.facts(one, other)]
-    rows = compare_records.ratios(one, other)
-    listed = rows[: max(min(sum(row.factor >= 1 for row in rows), _MOST), compare_records.FEWEST)]
-    ratios = [
-        [row.name, shown(row.before.seconds, row.before.unit), shown(row.after.seconds, row.after.unit),
-         f"{row.ratio:.4f} [{row.low:.4f}, {row.high:.4f}]", _factor(row)]
-        for row in listed
-    ]  # fmt: skip
-    known = {check.id: check for check in one.checks}
-    checks = [
-        [check.id, _verdict(known[check.id].verdict), _verdict(check.verdict), check.reason]
-        for check in other.checks
-        if check.id in known and known[check.id].verdict is not check.verdict
-    ]
-    return _page(
-        "pair.html", f"{other.verb} of {other.stack}: {before.day} and {run.day}", f"compare/{run.id}.html",
-        sides=(("Before:", before), ("After:", run)), caution=compare_records.CAUTION, facts=facts, ratios=ratios,
-        less=len(rows) - len(listed), checks=checks[:_MOST],
-    )  # fmt: skip
-
-
-def _factor(row: compare_records.FigureRatio) -> object:
-    if not row.factor:
-        return "within noise"
-    kind = ("failed" if row.ratio > 1 else "passed") if row.factor >= 1 else ""
-    return el(
-        "span", f"{row.factor:.1f} {'slower' if row.ratio > 1 else 'faster'}", class_=f"word {kind}" if kind else ""
-    )
-
-
-# The drill, and fleets.
-
-
-def _drill(site: SiteModel) -> tuple[str, str]:
-    """Return the page of every fault that is planted, and whether the newest record of a drill saw it caught."""
-    found = faults.load()
-    newest = next((run for run in reversed(site.index.runs) if run.record.verb == "drill"), None)
-    checks = {check.subject: check for check in newest.record.checks if check.kind is Kind.FAULT} if newest else {}
-    rows = [(row.area, [row.id, row.imitates, _catchers(row), _caught(checks.get(row.id))]) for row in found.rows]
-    areas = [(area, [row for own, row in rows if own == area]) for area in faults.AREAS]
-    caught = sum(check.verdict is Verdict.PASSED for check in checks.values())
-    return _page(
-        "drill.html", "Drill: every check is seen to fail", count=len(found.rows), newest=newest, checks=checks, caught=caught,
-        shown=newest is not None and newest.path in site.kept, areas=areas,
-    )  # fmt: skip
-
-
-def _catchers(row: faults.Fault) -> str:
-    return " ".join((*row.expected.red, *(f"note of {name}" for name in row.expected.noted)))
-
-
-def _caught(check: Check | None) -> Markup:
-    if check is None:
-        return el("span", "not in the record", class_="dim")
-    passed = check.verdict is Verdict.PASSED
-    return _word("caught" if passed else check.verdict.value, "passed" if passed else "failed", title=check.reason)
+# Fleets.
 
 
 def _fleets(found: Sequence[FleetJudgement], problems: Sequence[str]) -> tuple[str, str]:
@@ -489,6 +399,6 @@ def _fleets(found: Sequence[FleetJudgement], problems: Sequence[str]) -> tuple[s
     shows = []
     for one in found[:_MOST_FLEETS]:
         first, *rest = fleet_report.parts(one)
-        headline, told = (Markup(outline.html(parts, below=1)) for parts in ([first], rest))
+        headline, told = (charts.Markup(outline.html(parts, below=1)) for parts in ([first], rest))
         shows.append((one, headline, told))
     return _page("fleets.html", "Fleets: the odd one out" if found else "Fleets", fleets=shows, problems=problems)

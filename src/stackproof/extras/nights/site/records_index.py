@@ -11,11 +11,11 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from stackproof.api.base import RESULTS
+from stackproof.api.base import places
 from stackproof.api.gate import plan as gate_plan
-from stackproof.api.record import SUITE_VERBS, Check, Place, Record, repeat, store
+from stackproof.api.record import SUITE_VERBS, Check, Record, repeat, store
 
-VERIFIED = RESULTS / "records"
+VERIFIED = places.RESULTS / "records"
 """Records of cards that were verified as a whole; they are named by their day and verb."""
 _NAMED = re.compile(r"^\d{8}T\d{6}-[a-z-]+\.json$")
 
@@ -44,7 +44,7 @@ class IndexedRun:
         return self.record.started[:10]
 
     @cached_property
-    def place(self) -> Place:
+    def place(self) -> store.Place:
         """Where it ran."""
         return store.place(self.record.provenance)
 
@@ -121,9 +121,9 @@ def _dated(record: Record) -> bool:
 
 def shown(text: str, folders: Iterable[Path]) -> str:
     """Return text that names files without the folders of one machine: below the checkout, or below what was named."""
-    others = [folder for folder in folders if not folder.absolute().is_relative_to(RESULTS.parent)]
+    others = [folder for folder in folders if not folder.absolute().is_relative_to(places.RESULTS.parent)]
     for start in (
-        RESULTS.parent,
+        places.RESULTS.parent,
         *(folder.absolute().parent for folder in others),
         *(folder.parent for folder in others),
     ):

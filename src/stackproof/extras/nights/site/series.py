@@ -1,4 +1,4 @@
-"""The series that have a page: what nights tell of a figure in three curves, and what histories of single runs tell in one.
+"""The series that have a page: what nights tell of a figure, in three curves.
 
 Everything is here as it is shown: rates where there are any, a day a night, "up" faster.
 """
@@ -8,22 +8,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from stackproof.api.base import RATES, Interval, median_interval, rate
-from stackproof.api.history import History, Series
-from stackproof.api.record import CODE, Place, changes
+from stackproof.api.base import statistics, text
+from stackproof.api.record import store
 from stackproof.extras.nights.drift.findings import PlaceDrift
 from stackproof.extras.nights.drift.nights import Measured, Night
 from stackproof.extras.nights.drift.rules import SeriesKind
 from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term
 from stackproof.extras.nights.drift.suspicions import Suspicion
 
-_MISSING = Interval(math.nan, math.nan, math.nan)
+_MISSING = statistics.Interval(math.nan, math.nan, math.nan)
 _TITLES = {
     SeriesKind.RATIO: "Today against the anchor: code and wheels",
     SeriesKind.ANCHOR: "The anchor alone: machine and driver",
@@ -33,7 +32,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class CurveMark:
-    """Something that is said of one point: a step that was confirmed, suspected or refuted, or a flag."""
+    """Something that is said of one point: a step that was confirmed, suspected or refuted."""
 
     at: int
     word: str
@@ -47,11 +46,11 @@ class Curve:
     title: str
     unit: str
     up: bool
-    values: tuple[Interval, ...]
+    values: tuple[statistics.Interval, ...]
     marks: tuple[CurveMark, ...] = ()
 
     @property
-    def newest(self) -> Interval:
+    def newest(self) -> statistics.Interval:
         """The last point that there is."""
         return next((one for one in reversed(self.values) if not math.isnan(one.median)), _MISSING)
 
@@ -68,13 +67,13 @@ class StateMark:
 class SeriesView:
     """One figure at one place: `times` of the points, of each its record's file and a note, and its curves."""
 
-    place: Place
+    place: store.Place
     name: str
     subject: str
     preset: str
     unit: str
     times: tuple[datetime, ...]
-    paths: tuple[Path | None, ...]
+    paths: tuple[Path, ...]
     notes: tuple[str, ...]
     counts: tuple[int, ...]
     curves: tuple[Curve, ...]
@@ -82,12 +81,11 @@ class SeriesView:
     steps: tuple[Suspicion, ...] = ()
     sentences: tuple[str, ...] = ()
     far: LongTerm | None = None
-    nightly: bool = True
 
     @property
     def id(self) -> str:
         """The same for the same figure at the same place, so that links survive."""
-        key = [self.place.stack, self.place.host, self.place.digest, self.name, self.unit, self.nightly]
+        key = [self.place.stack, self.place.host, self.place.digest, self.name, self.unit, True]
         return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
 
     @property
@@ -96,7 +94,7 @@ class SeriesView:
         return f"series/{self.id}.html"
 
     @property
-    def now(self) -> Interval:
+    def now(self) -> statistics.Interval:
         """What users get now."""
         return self.curves[-1].newest
 
@@ -117,8 +115,8 @@ def of_nights(found: PlaceDrift) -> Iterator[SeriesView]:
 
 def _states(nights: Sequence[Night]) -> Iterator[StateMark]:
     for at, (before, after) in enumerate(pairwise(nights), 1):
-        told = changes(before.state, after.state)
-        phrases = [f"{group}: {phrase}" for group, those in told.items() if group != CODE for phrase in those]
+        told = store.changes(before.state, after.state)
+        phrases = [f"{group}: {phrase}" for group, those in told.items() if group != store.CODE for phrase in those]
         if before.anchor != after.anchor:
             phrases.append(f"anchor: {before.anchor[:12]} -> {after.anchor[:12]}")
         if phrases:
@@ -130,7 +128,7 @@ def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[Suspicio
     values = {kind: _intervals(trend, kind) for kind in SeriesKind}
     places = {night.path: at for at, night in enumerate(nights)}
     curves = [
-        Curve(_TITLES[kind], _unit(kind, key.unit), kind is SeriesKind.RATIO or key.unit in RATES, values[kind], tuple(
+        Curve(_TITLES[kind], _unit(kind, key.unit), kind is SeriesKind.RATIO or key.unit in text.RATES, values[kind], tuple(
             CurveMark(places[step.after.path], step.word, step.slower) for step in steps if step.kind is kind
         ))
         for kind in SeriesKind
@@ -148,19 +146,21 @@ def _note(night: Night) -> str:
 
 
 def _unit(kind: SeriesKind, unit: str) -> str:
-    return "times as fast as the anchor" if kind is SeriesKind.RATIO else RATES.get(unit, unit)
+    return "times as fast as the anchor" if kind is SeriesKind.RATIO else text.RATES.get(unit, unit)
 
 
-def _intervals(trend: Trend, kind: SeriesKind) -> tuple[Interval, ...]:
+def _intervals(trend: Trend, kind: SeriesKind) -> tuple[statistics.Interval, ...]:
     """Return each night's value, chained as the trend is, between the bounds of the median of its launches."""
     found = []
     for night, value in zip(trend.nights, trend.values[kind].tolist(), strict=True):
         if math.isnan(value):
             found.append(_MISSING)
             continue
-        own = median_interval(_samples(night.figures[trend.figure], kind))
+        own = statistics.median_interval(_samples(night.figures[trend.figure], kind))
         scale = math.exp(value) / own.median
-        found.append(_shown(Interval(math.exp(value), own.low * scale, own.high * scale), kind, trend.figure.unit))
+        found.append(
+            _shown(statistics.Interval(math.exp(value), own.low * scale, own.high * scale), kind, trend.figure.unit)
+        )
     return tuple(found)
 
 
@@ -172,37 +172,9 @@ def _samples(sides: Mapping[Measured, tuple[float, ...]], kind: SeriesKind) -> S
     return anchor if kind is SeriesKind.ANCHOR else today
 
 
-def _shown(seconds: Interval, kind: SeriesKind, unit: str) -> Interval:
+def _shown(seconds: statistics.Interval, kind: SeriesKind, unit: str) -> statistics.Interval:
     """Return a rate, or the speed against the anchor, where seconds or a ratio of them stand; what has no rate stays seconds."""
     if kind is SeriesKind.RATIO:
-        return Interval(1 / seconds.median, 1 / seconds.high, 1 / seconds.low)
-    values = [rate(one, unit)[0] for one in (seconds.median, seconds.low, seconds.high)]
-    return Interval(values[0], min(values[1:]), max(values[1:]))
-
-
-def of_histories(found: Iterable[History]) -> Iterator[SeriesView]:
-    """Yield the figures that single runs of `bench` and `asv` have measured."""
-    for history in found:
-        for series in history.series:
-            yield _of_series(history.place, series)
-
-
-def _of_series(place: Place, series: Series) -> SeriesView:
-    points, unit = series.points, series.key.unit
-    values = tuple(_shown(point.seconds, SeriesKind.RAW, unit) for point in points)
-    index = {id(point): at for at, point in enumerate(points)}
-    marks = [CurveMark(index[id(step.after)], "flagged", step.worse) for step in series.changes]
-    states = [
-        StateMark(at, (point.because,)) for at, point in enumerate(points)
-        if at and point.because and not (point.because.startswith(f"{CODE}: ") and "; " not in point.because)
-    ]  # fmt: skip
-    curve = Curve("Runs of bench and asv: what users get", RATES.get(unit, unit), unit in RATES, values, tuple(marks))
-    return SeriesView(
-        place, f"{series.key.subject} ({series.key.preset})", series.key.subject, series.key.preset, unit,
-        tuple(point.when for point in points), (None,) * len(points), tuple(_commit_label(point.commit, point.busy) for point in points),
-        (0,) * len(points), (curve,), tuple(states), nightly=False,
-    )  # fmt: skip
-
-
-def _commit_label(commit: str, busy: bool) -> str:
-    return f"commit {commit[:12]}{', busy host' if busy else ''}"
+        return statistics.Interval(1 / seconds.median, 1 / seconds.high, 1 / seconds.low)
+    values = [text.rate(one, unit)[0] for one in (seconds.median, seconds.low, seconds.high)]
+    return statistics.Interval(values[0], min(values[1:]), max(values[1:]))

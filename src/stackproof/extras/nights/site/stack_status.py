@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
 
-from stackproof.api.base import counted, first_line
+from stackproof.api.base import text
 from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict, store
 from stackproof.extras.nights.site.records_index import IndexedRun
 
@@ -132,7 +132,7 @@ def _proof(run: IndexedRun, checks: Sequence[Check]) -> _Proof:
     state = _state(run, bad, ran)
     worst = next(iter([check for check in bad if check.verdict is not Verdict.INCONCLUSIVE] or bad), None)
     if worst:
-        why = f"{worst.verdict.value}: {worst.id}: {first_line(worst.reason)}"
+        why = f"{worst.verdict.value}: {worst.id}: {text.first_line(worst.reason)}"
     else:
         excused = sum(check.verdict is Verdict.KNOWN_ISSUE for check in ran)
         why = f"{len(ran) - excused} of {len(checks)} checks passed{f', {excused} known issues' if excused else ''}"
@@ -267,10 +267,10 @@ def _word_and_cells(
 def _scope(
     word: StackWord, those: Sequence[MatrixCell], proved: Sequence[MatrixCell], wanted: Sequence[MatrixCell], day: str
 ) -> str:  # fmt: skip
-    of = f"of {counted(len(wanted), 'suite')}"
+    of = f"of {text.counted(len(wanted), 'suite')}"
     if word is StackWord.FAILED:
         more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
-        return f"{counted(len(those), 'suite')} failed: {', '.join(cell.suite for cell in those[:_NAMED])}{more}"
+        return f"{text.counted(len(those), 'suite')} failed: {', '.join(cell.suite for cell in those[:_NAMED])}{more}"
     if word is StackWord.KNOWN_ISSUE:
         known = sum(cell.state is CellState.KNOWN_ISSUE for cell in those)
         return f"{len(proved)} {of} passed, {known} with known issues"
