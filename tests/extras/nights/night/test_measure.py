@@ -23,8 +23,8 @@ def measured(
     fake: FakeSides, monkeypatch: pytest.MonkeyPatch, sides: tuple[Measured, ...] = BOTH, **changes: Any
 ) -> MeasuredNight:
     """Measure the stand-ins."""
-    monkeypatch.setattr(measure, "launch", fake.launch)
-    monkeypatch.setattr(measure, "handshake", fake.handshake)
+    monkeypatch.setattr(measure.interleave, "launch", fake.launch)
+    monkeypatch.setattr(measure.interleave, "handshake", fake.handshake)
     asked = Measuring(specs(*sides), LaunchTerms("tiny", plan.load()), 2, "cpu", **changes)
     return measure.launch_all(asked, Path(), lambda text: None)
 

@@ -37,9 +37,9 @@ def held(
 
     monkeypatch.setattr(measure, "_spec", spec)
     monkeypatch.setattr(measure.time, "sleep", waits.append)
-    monkeypatch.setattr(measure, "launch", fake.launch)
-    monkeypatch.setattr(measure, "handshake", fake.handshake)
-    monkeypatch.setattr(measure, "HostLoad", lambda: type("Quiet", (), {"share": lambda self: 0.0})())
+    monkeypatch.setattr(measure.interleave, "launch", fake.launch)
+    monkeypatch.setattr(measure.interleave, "handshake", fake.handshake)
+    monkeypatch.setattr(measure.processes, "HostLoad", lambda: type("Quiet", (), {"share": lambda self: 0.0})())
     run = NightRun(request(folder, launches=2, pause=pause), ledger_in(folder))
     measure.measured(run)
     return run

@@ -29,7 +29,7 @@ def test_without_a_folder_it_shows_what_the_checkout_has(tmp_path: Path, capsys:
     assert main(["site", str(tmp_path / "out")]) == 0
     front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "verify" in (tmp_path / "out" / "runs.html").read_text(encoding="utf-8")
-    assert "NVIDIA H200" in front and "unpinned" in front
+    assert "host vm" in front and "unpinned" in front
 
 
 def test_a_folder_of_somebodys_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
