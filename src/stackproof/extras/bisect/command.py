@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.api.base import Refusal, files, suggestion
-from stackproof.api.command import arguments, gate
+from stackproof.api.command import arguments
+from stackproof.api.sides import gate
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
