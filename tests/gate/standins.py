@@ -103,7 +103,7 @@ def specs(*names: str) -> tuple[SideSpec, ...]:
     return tuple(SideSpec(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
 
 
-def judged(sides: Sides, monkeypatch: Any, folder: Path, accepted: bool = False, **changes: Any) -> Record:
+def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Record:
     """Run a gate over the stand-ins and return its record."""
     monkeypatch.setattr(gate, "launch", sides.launch)
     monkeypatch.setattr(gate, "handshake", sides.handshake)
@@ -117,7 +117,7 @@ def judged(sides: Sides, monkeypatch: Any, folder: Path, accepted: bool = False,
     outcome = gate.compare(gate.Comparison(**{**wanted, **changes}), folder, Silent())
     told = {"base": "main", "head": "x", "method": "m"}
     record = Record("gate", "cpu", "2026-01-01T00:00:00.000+00:00", provenance=dict(told))
-    conclude(outcome, record, "tiny", accepted)
+    conclude(outcome, record)
     record.provenance |= told
     return record
 

@@ -106,7 +106,7 @@ def attempt(comparison: Comparison, dose: Dose, number: int, folder: Path) -> Tr
     began = time.monotonic()
     outcome = compare(replace(comparison, specs=(base, replace(head, drill=dose.drill))), folder, _Silent())
     record = Record("gate", head.stack, "2000-01-01T00:00:00.000+00:00")
-    conclude(outcome, record, comparison.preset)
+    conclude(outcome, record)
     cells = {f"{check.subject}::{check.aspect}": check for check in cells_of(record) if "ratio" in check.figures}
     return Trial(
         dose=dose.name, number=number, verdict=record.verdict.value, seconds=time.monotonic() - began,

@@ -62,6 +62,8 @@ def _add_gate(verbs: Verbs) -> None:
     verb.add_argument("--unlike", action="store_true", help="compare although the devices or drivers differ")
     help_ = "the sides may compute different things from equal seeds, because the change is meant; the page says so"
     verb.add_argument("--accept-changed", action="store_true", help=help_)
+    help_ = "do not end at once where something exact is worse, such as a loss; ask how fast both are too"
+    verb.add_argument("--go-on", action="store_true", help=help_)
     verb.add_argument("--allow-inconclusive", action="store_true", help="an inconclusive gate passes")
     _add_command(verb)
 
@@ -100,7 +102,7 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
         reading.read_verified(options.base_record)
     return GateRequest(
         **both, base=replace(base, record=options.base_record), head=replace(head, drill=options.head_drill), unlike=options.unlike,
-        same=options.same, accept_changed=options.accept_changed, allow_inconclusive=options.allow_inconclusive,
+        same=options.same, accept_changed=options.accept_changed, go_on=options.go_on, allow_inconclusive=options.allow_inconclusive,
     )  # fmt: skip
 
 
@@ -289,5 +291,5 @@ def add_common(verb: argparse.ArgumentParser) -> None:
     help_ = "which subjects: fast, regular or full (default: fast on a CPU, full on an accelerator)"
     once: Any = {"action": arguments.Once, "names": "a profile", "default": ""}
     verb.add_argument("--profile", metavar="NAME", help=help_, **once)
-    help_ = "start no more launches after so long; of a sweep, all settings together"
+    help_ = "what was seen until then is concluded; of a sweep, all settings together"
     arguments.add_shared(verb, "--minutes", help=help_)

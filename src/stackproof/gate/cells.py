@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
-from stackproof.gate.interleave import Launch, Lost, Observed
+from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.statistics import Estimate, Ruling, estimate, paired, percent, rule, underpowered, unpaired
-from stackproof.record.records import CellWord, Figure
+from stackproof.record.records import CellWord, Figure, Verdict
 
 TIME = "time"
 BASE, HEAD = "base", "head"
@@ -88,9 +88,16 @@ class ComparedCells(dict[str, Cell]):
                 cell.ruling = ruling
                 cell.underpowered = ruling.blind and underpowered(cell.ratios, cell.effect, design)
 
-    def open(self) -> list[Cell]:
-        """Return the cells that still ask for launches."""
-        return [cell for cell in self.values() if not (cell.decided or cell.aside or cell.underpowered)]
+    def open(self, alike: Collection[str] = ()) -> list[Cell]:
+        """Return the cells that still ask for launches.
+
+        `alike`: subjects that launched the same on equal software. Once half of the times are judged, one of these that noise hides
+        asks for no more, unless it looks as if it had moved.
+        """
+        times = [cell.decided for cell in self.values() if cell.what == TIME]
+        spared = set(alike) if times and 2 * sum(times) >= len(times) else set()
+        asking = [cell for cell in self.values() if not (cell.decided or cell.aside or cell.underpowered)]
+        return [cell for cell in asking if not (cell.subject in spared and cell.ruling and cell.ruling.calm)]
 
 
 @dataclass
@@ -114,10 +121,15 @@ class Results:
     units: dict[str, str] = field(default_factory=dict)
     """By subject, in what the work that was done in the timed blocks differs; empty where it is the same to the unit."""
     same_torch: bool = True
+    same_software: bool = False
+    """Whether the sides have the same wheels, drivers and variables, so that equal counts mean equal work."""
+    late: str = ""
+    """In what the time was over; empty where it was not."""
 
     def add(self, launch: Launch, lost: Iterable[Lost]) -> None:
         """Take over what one launch saw."""
         self.launches.append(launch)
+        self.late = launch.late
         self.lost |= {one.subject: one for one in lost}
         for subject, sides in launch.seen.items():
             base = self.stored.get(subject) if self.stored else sides.get(BASE)
@@ -174,10 +186,35 @@ class Results:
         """Return the subjects whose time was measured and that are not lost."""
         return {cell.subject for cell in self.cells.values() if cell.what == TIME} - set(self.lost)
 
+    def alike(self) -> set[str]:
+        """Return the subjects that did the same on both sides, as far as it can be counted, on the same software."""
+        if not self.same_software:
+            return set()
+        return {PROCESS, *(name for name, pairs in self.counted.items() if all(one == other for one, other in pairs))}
+
     def undecided(self) -> list[str]:
         """Return the subjects that still have a cell to decide, in order; a lost one is decided."""
-        asking = dict.fromkeys(cell.subject for cell in self.cells.open())
+        asking = dict.fromkeys(cell.subject for cell in self.cells.open(self.alike()))
         return [subject for subject in asking if subject not in self.lost]
+
+    def against(self, accepted: bool) -> str:
+        """Return what is exact and worse already, whatever the times will say; nothing if there is none.
+
+        `accepted`: the sides may compute different things. A counter is asked twice before it is believed.
+        """
+        changed = [name for name, each in self.computed.items() if each.changed]
+        changed += [name for name, words in self.units.items() if words]
+        worse = [
+            name for name, pairs in self.counted.items() for counter in counters_of(pairs, self.plan.counters)
+            if self.same_torch and len(pairs) > 1 and counter_change(pairs, counter)[0] is CellWord.SLOWER
+        ]  # fmt: skip
+        ended = [
+            lost.subject
+            for lost in self.lost.values()
+            if lost.verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
+        ]
+        missing = [subject for subject, _, _ in self.missing.values()]
+        return ", ".join(dict.fromkeys([*ended, *missing, *([] if accepted else changed), *worse]))
 
 
 def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], counter: str) -> tuple[CellWord, str]:

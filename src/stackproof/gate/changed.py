@@ -106,6 +106,12 @@ def compare(base: Message, head: Message) -> Sameness:
     return Sameness(compared, unequal, worst, tuple(found))
 
 
+def timed_alike(one: Message, other: Message, dtype: str) -> bool:
+    """Whether two sketches of timed work are equal within what its precision rounds."""
+    bare = [{"settings": {}, "worth": {}, "dtype": dtype, "groups": {TIMED: each}} for each in (one, other)]
+    return not compare(*bare).changed
+
+
 def _exact(group: str, base: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[Difference]:
     """Settings that only one version of a library knows are no difference: what they do shows in the updates."""
     for name in base.keys() & head.keys():

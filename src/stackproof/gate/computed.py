@@ -44,7 +44,7 @@ def fingerprint(work: Work) -> Message:
     job, workload = getattr(work, "job", None), getattr(work, "workload", None)
     groups = in_float64(workload.build(HOST.torch, "tiny", _SEED, torch.float64)) if workload is not None else {}
     found = settings(job) if job is not None else {}
-    return {"settings": found, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **_timed(work)}}
+    return {"settings": found, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **timed(work)}}
 
 
 def settings(job: Job) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
     return groups
 
 
-def _timed(work: Work) -> dict[str, dict[str, Message]]:
+def timed(work: Work) -> dict[str, dict[str, Message]]:
     """Run the work itself and sketch what it gives back and what it changes as a whole; in its own precision, on its device."""
     owner = getattr(work, "job", None)
     parameters = [one for one in owner.model.parameters() if one.requires_grad] if owner is not None else []
@@ -206,11 +206,7 @@ def _numbers(nested: Any) -> int:
 
 def counts(run: Callable[[], object], device: Device) -> dict[str, int]:
     """Return the counters of one run of warm work by name (`data/gate.toml`); one that nobody can tell here is absent."""
-    found = {
-        "operators": operators(run),
-        "allocations": _allocations(run, device),
-        "kernels": device.kernels(run),
-    }
+    found = {"operators": operators(run), "allocations": _allocations(run, device), "kernels": device.kernels(run)}
     device.synchronize()
     return {name: count for name, count in found.items() if count is not None}
 

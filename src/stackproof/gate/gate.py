@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from stackproof.base.errors import Refusal, suggestion
@@ -17,6 +19,7 @@ from stackproof.gate.interleave import PROCESS, Conditions, Launch, LaunchTerms,
 from stackproof.gate.live import Answer, SideSpec
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.stored import Stored
+from stackproof.project import projects
 from stackproof.record import store
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
@@ -69,6 +72,9 @@ class Comparison:
     scale: float = 1.0
     host_facts: Mapping[str, Figure] = field(default_factory=dict)
     """What is known of the host without torch, so that a record of another host can be compared with it."""
+    accept_changed: bool = False
+    go_on: bool = False
+    """Whether times are asked on where something exact is worse already."""
 
 
 class Watcher(Protocol):
@@ -85,23 +91,28 @@ class Watcher(Protocol):
 class GateRun:
     """A gate in progress, and all that it found out."""
 
+    comparison: Comparison
     results: Results
     conditions: Conditions
     subjects: dict[str, Any]
     """What the sides say of their subjects: kind, unit, version."""
     facts: dict[str, dict[str, Figure]]
     """Facts of each side."""
+    worse: str = ""
+    """The subjects of which something exact is worse; it ends a gate at once."""
     interrupted: bool = False
     """Whether it was stopped from outside; what was seen until then counts."""
 
-    def run(self, comparison: Comparison, folder: Path, watcher: Watcher) -> None:
-        """Launch until all is decided, the last look is spent, or the minutes are."""
-        results, design = self.results, comparison.plan.design
-        terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
-        left = [name for name in self.subjects if name not in results.lost]
+    def run(self, terms: LaunchTerms, folder: Path, watcher: Watcher) -> None:
+        """Launch until all is decided, something exact is worse, the last look is spent, or the minutes are."""
+        comparison, results, design = self.comparison, self.results, self.comparison.plan.design
+        looked, left = 0, [name for name in self.subjects if name not in results.lost]
 
         def launch_again(number: int) -> bool:
             nonlocal left
+            if number and not any(terms.fits([PROCESS, *one]) for one in ([[name] for name in left] or [[]])):
+                results.late = f"launch {number + 1}, which would not fit"
+                return False
             load = HostLoad()
             seen, lost = launch(
                 comparison.specs, left, terms, number, folder / f"launch-{number}",
@@ -113,10 +124,13 @@ class GateRun:
                 lost += self._recall(comparison.stored, seen)
             results.add(seen, lost)
             left = [subject for subject in left if subject not in results.lost]
-            return bool(left or results.seen())
+            self.worse = results.against(comparison.accept_changed)
+            ended = seen.late or (self.worse and not comparison.go_on)
+            return bool(left or results.seen()) and not ended
 
         def look() -> bool:
-            nonlocal left
+            nonlocal left, looked
+            looked = len(results.launches)
             results.cells.look(design)
             watcher.looked(results)
             left = [subject for subject in results.undecided() if subject != PROCESS]
@@ -124,10 +138,11 @@ class GateRun:
 
         try:
             if left:
-                launch_until_decided(design, time.monotonic() + 60 * comparison.minutes, launch_again, look)
+                launch_until_decided(design, terms.until, launch_again, look)
         except KeyboardInterrupt:
             self.interrupted = True
-            results.cells.look(design)
+        if looked < len(results.launches):
+            look()
 
     def _recall(self, base: Stored, seen: Launch) -> list[Lost]:
         """Put what the record knows beside the first launch; a figure of another version is none."""
@@ -145,8 +160,13 @@ class GateRun:
 
 
 def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
-    """Let the sides say what they have, then launch until all is decided."""
-    terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
+    """Let the sides say what they have, then launch until all is decided; after the minutes no side is asked any more.
+
+    Raises:
+        OutOfTimeError: they are over before both sides are up.
+    """
+    until = time.monotonic() + 60 * comparison.minutes
+    terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale, until)
     hello = handshake(comparison.specs, terms, folder / "handshake")
     comparison = replace(comparison, plan=replace(comparison.plan, asked=hello[HEAD]["subjects"]))
     facts = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
@@ -155,11 +175,20 @@ def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
     require_alike(comparison, facts)
     results = Results(comparison.plan, comparison.kind)
     results.same_torch = facts[BASE].get("torch") == facts[HEAD].get("torch")
+    results.same_software = same_software(comparison, facts)
     subjects, lost = match_subjects(comparison, hello)
     results.lost |= {each.subject: each for each in lost}
-    outcome = GateRun(results, Conditions(comparison.plan.conditions), subjects, facts)
-    outcome.run(comparison, folder, watcher)
+    outcome = GateRun(comparison, results, Conditions(comparison.plan.conditions), subjects, facts)
+    outcome.run(replace(terms, plan=comparison.plan), folder, watcher)
     return outcome
+
+
+def same_software(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> bool:
+    """Whether both live sides have the same wheels, driver and variables; the files of a project may differ."""
+    if len(comparison.specs) < 2 or store.state(facts[BASE]) != store.state(facts[HEAD]):
+        return False
+    own = [({**spec.environment, projects.VARIABLE: ""}, spec.proof, spec.backend) for spec in comparison.specs]
+    return own[0] == own[1]
 
 
 def _skipped_by_head(lost: Lost) -> Lost:
@@ -220,9 +249,9 @@ def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple
     return {name: every[name] for name in chosen}, lost
 
 
-def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = False) -> None:
-    """Add checks, measurements and facts to the record, and give it its verdict; `accepted`: sides may compute different things."""
-    results = outcome.results
+def conclude(outcome: GateRun, record: Record) -> None:
+    """Add checks, measurements and facts to the record, and give it its verdict."""
+    results, accepted = outcome.results, outcome.comparison.accept_changed
     record.checks += [compared(lost.subject, "runs", lost.verdict, lost.reason) for lost in results.lost.values()]
     for subject, figure, reason in results.missing.values():
         record.checks.append(compared(subject, figure, Verdict.FAILED, f"is missing: {reason}"))
@@ -234,10 +263,10 @@ def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = Fal
     record.checks += _same_work(results, accepted)
     if outcome.interrupted:
         record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
-    record.checks += _unjudged(results, record)
+    record.checks += _speed(outcome, record)
     record.verdict = overall(check.verdict for check in record.checks)
-    record.checks.append(conditions_check(outcome.conditions))
-    stored.store(record, results.launches, outcome.subjects, preset)
+    record.checks.append(conditions_check(outcome.conditions, _phases(results)))
+    stored.store(record, results.launches, outcome.subjects, outcome.comparison.preset)
     base, head = outcome.facts[BASE], outcome.facts[HEAD]
     record.provenance |= head  # under their own names, so that this record can be a base
     record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}
@@ -279,19 +308,26 @@ def check_of(cell: Cell) -> Check:
 
 def _verdict_of(cell: Cell) -> tuple[Verdict, CellWord, str]:
     ruling = cell.ruling
-    if ruling is None and cell.aside:
-        return Verdict.SKIPPED, CellWord.NOT_JUDGED, f"does not gate: only {len(cell.ratios)} launches"
     if ruling is None:
-        reason = f"only {len(cell.ratios)} launches, too few to say anything; allow more --minutes"
-        return Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE, reason
+        return (
+            Verdict.SKIPPED,
+            CellWord.NOT_JUDGED,
+            f"does not gate: only {len(cell.ratios)} launches, too few to say anything",
+        )
     if cell.aside and not ruling.decided:
         reason = f"does not gate: {ruling.reason}, after the launches that other cells needed"
         return Verdict.SKIPPED, CellWord.BLIND, reason
     if ruling.blind:
         reason = f"does not gate: {ruling.reason}, and the minimum effect is {cell.effect:.0%}"
         return Verdict.SKIPPED, CellWord.BLIND, reason
-    outcome = ruling.outcome
-    return _VERDICTS[ruling.outcome], outcome, f"{outcome.value} {ruling.reason}"
+    outcome, reason = ruling.outcome, ruling.reason
+    if outcome is CellWord.INCONCLUSIVE and ruling.estimate.centre < ruling.effect:
+        return (
+            Verdict.SKIPPED,
+            outcome,
+            f"{outcome.value} {reason}; does not gate, since it does not look worse by that much",
+        )
+    return _VERDICTS[outcome], outcome, f"{outcome.value} {reason}"
 
 
 def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool) -> Check:
@@ -305,22 +341,69 @@ def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[
     return compared(subject, counter, verdict, f"{outcome.value} {reason}", word, figures)
 
 
-def _unjudged(results: Results, record: Record) -> list[Check]:
-    """Return the check that a gate owes which has nothing against it and nothing for it: no time was judged, or nothing ran."""
-    red = any(check.verdict.exit_code for check in record.checks)
-    exact = any(check.outcome is CellWord.SAME and "ratio" not in check.figures for check in record.checks)
-    if red or any(cell.what == TIME and cell.decided for cell in results.cells.values()):
+def _speed(outcome: GateRun, record: Record) -> list[Check]:
+    """Put into the record how many times were judged; return the check that a gate owes which judged fewer than half of them.
+
+    So does one that was asked for a subject by name and did not judge it.
+    """
+    results = outcome.results
+    due = [name for name in outcome.subjects if name not in results.lost]
+    times = {cell.subject: cell for cell in results.cells.values() if cell.what == TIME}
+    record.provenance["times"] = said = times_judged([times.get(name) for name in due], results.alike())
+    if results.late:
+        record.provenance["times"] = said = f"{said}; the minutes were over in {results.late}"
+    if outcome.worse and not outcome.comparison.go_on:
+        record.provenance["times"] = (
+            f"{said}; ended at once, since {outcome.worse} is worse to the digit (--go-on goes on)"
+        )
+    if any(check.verdict.exit_code for check in record.checks):
         return []
-    if not results.seen():
+    judged = {name for name in due if name in times and times[name].decided}
+    if not results.seen() and not results.late:
         return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
-    if exact and len(results.launches) >= results.plan.design.looks[0]:
-        return []  # blind cells do not gate, and what is exact was judged; the first line says so
-    return [compared("run", "judged", Verdict.INCONCLUSIVE, "no time could be judged; allow more --minutes")]
+    if 2 * len(judged) < len(due) or not judged or set(due) & set(outcome.comparison.only) - judged:
+        return [compared("run", "judged", Verdict.INCONCLUSIVE, said)]
+    return []
 
 
-def conditions_check(conditions: Conditions) -> Check:
+def times_judged(times: Sequence[Cell | None], alike: Collection[str] = (), what: str = "time") -> str:
+    """Return in words how many times were judged and from which effect on, and from which on the others would have shown.
+
+    Args:
+        times: a cell for each time that was to be judged, None where it was not measured.
+        alike: subjects that launched the same on equal software.
+        what: what they are called.
+    """
+    judged = [cell for cell in times if cell and cell.decided]
+    words = f"{len(judged)} of {len(times)} {what}{'s' * (len(times) != 1)} judged"
+    if judged:
+        words += f", from {_shares(cell.effect for cell in judged)} on"
+    others = [cell for cell in times if cell and not cell.decided]
+    seen = [math.expm1(min(cell.ruling.estimate.visible, math.log(10))) for cell in others if cell.ruling]
+    words += f"; {'the others' if judged else 'they'} are seen from {_shares(seen)}" if seen else ""
+    alike_all = others and all(cell.subject in alike for cell in others)
+    return f"{words}; in these the same operators and kernels were launched" if alike_all else words
+
+
+def _shares(values: Iterable[float]) -> str:
+    shown = [f"{100 * value:.3g} %" for value in sorted(values)]
+    return shown[0] if shown[0] == shown[-1] else f"{shown[0].removesuffix(' %')} to {shown[-1]}"
+
+
+def _phases(results: Results) -> dict[str, Figure]:
+    """Return where the time of all launches went, in seconds."""
+    found: dict[str, Figure] = {}
+    for subject, phases in ((name, each) for one in results.launches for name, each in one.phases.items()):
+        for phase, seconds in phases.items():
+            name = f"{subject}: {phase}, s"
+            found[name] = round(float(found.get(name, 0.0)) + seconds, 3)
+    return found
+
+
+def conditions_check(conditions: Conditions, phases: Mapping[str, Figure] = MappingProxyType({})) -> Check:
     """Return what disturbed the run, which is no verdict."""
     nothing = "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
     reason, loads = "; ".join(conditions.sentences()) or nothing, enumerate(conditions.loads)
     figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
+    figures |= phases
     return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS)

@@ -5,15 +5,17 @@ With a stored record in place of the base there is one live side, and its blocks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
 from stackproof.base import processes
-from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec, gravest
+from stackproof.gate.live import Answer, LiveSide, OutOfTimeError, SideEndedError, SideSpec, gravest
 from stackproof.gate.plan import RANKED, Condition, GatePlan
 from stackproof.record.records import Verdict
 
@@ -38,7 +40,19 @@ class LaunchTerms:
     plan: GatePlan
     scale: float = 1.0
     """What deadlines are multiplied by."""
+    until: float = math.inf
+    """When no side may take longer (`time.monotonic`)."""
     run: str = field(default_factory=processes.new_mark)
+    proofs: dict[tuple[str, str], Answer] = field(default_factory=dict)
+    """By side and subject, what was proved in an earlier launch, and what the proved work computed; it is paid once."""
+    equal_counts: set[str] = field(default_factory=set)
+    """Subjects that both sides counted alike: they are not counted again."""
+    took: dict[str, float] = field(default_factory=dict)
+    """By subject, the seconds that its last launch took on both sides."""
+
+    def fits(self, subjects: Iterable[str]) -> bool:
+        """Whether there is time for these, as far as their last launch tells."""
+        return time.monotonic() + sum(self.took.get(one, 0.0) for one in subjects) <= self.until
 
 
 @dataclass
@@ -67,6 +81,10 @@ class Launch:
     hello: dict[str, Answer] = field(default_factory=dict)
     counted: bool = True
     """Whether the exact counters were asked for; where they were not, none is missing."""
+    phases: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By subject, where the time went: seconds by what both sides were asked for."""
+    late: str = ""
+    """The request in which the time was over, and the subject; empty where it was not."""
     conditions: list[Answer] = field(default_factory=list)
 
 
@@ -143,35 +161,54 @@ def launch(
     """Start the sides for the launch of this number, duel over every subject, and end them.
 
     A subject that one side cannot run, or computes wrong, is lost and the others go on; a side that dies is
-    started again, because one crash must not hide what the other subjects show.
+    started again, because one crash must not hide what the other subjects show. One that will not fit into the time is not begun.
     """
     found, lost, left = Launch(counted=number < terms.plan.count.launches), list[Lost](), list(subjects)
-    while left or not found.hello:
-        with ExitStack() as stack:
-            sides = _start(specs, terms, folder, stack)
-            _take_up(sides, found)
-            while left:
-                subject = left.pop(0)
-                try:
-                    found.seen[subject] = _interleaved(sides, subject, terms, found, number)
-                except SideEndedError as ended:
-                    lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
-                    if ended.gone or not _closed(sides):
-                        break
-                finally:
-                    say(subject)
+    try:
+        while left or not found.hello:
+            with ExitStack() as stack:
+                sides = _start(specs, terms, folder, stack)
+                _take_up(sides, found, terms)
+                while left:
+                    subject = left.pop(0)
+                    if not terms.fits([subject]):
+                        continue
+                    try:
+                        _interleaved(sides, subject, terms, found, number)
+                    except SideEndedError as ended:
+                        found.seen.pop(subject, None)
+                        lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
+                        if ended.gone or not _closed(sides):
+                            break
+                    finally:
+                        say(f"{subject}, {spent(found.phases.get(subject, {}))}")
+    except OutOfTimeError as ended:
+        found.late = str(ended)
     return found, lost
+
+
+def spent(phases: Mapping[str, float]) -> str:
+    """Return how long a subject took, and what took most of it."""
+    if not phases:
+        return "not begun"
+    most = max(phases, key=phases.__getitem__)
+    return f"{sum(phases.values()):.1f} s, of which {phases[most]:.1f} s in '{most}'"
 
 
 def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: ExitStack) -> list[LiveSide]:
     folder.mkdir(parents=True, exist_ok=True)
-    return [stack.enter_context(LiveSide(spec, folder / f"{spec.name}.log", terms.run, terms.scale)) for spec in specs]
+    return [
+        stack.enter_context(LiveSide(spec, folder / f"{spec.name}.log", terms.run, terms.scale, terms.until))
+        for spec in specs
+    ]
 
 
-def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
+def _take_up(sides: Sequence[LiveSide], found: Launch, terms: LaunchTerms) -> None:
     """Wait until all are up; what the first start of a launch took is its start-up."""
-    hello = {side.spec.name: side.hello() for side in sides}
+    with _timed(found, PROCESS, "start-up"):
+        hello = {side.spec.name: side.hello() for side in sides}
     if not found.hello:
+        terms.took[PROCESS] = found.phases[PROCESS]["start-up"]
         found.hello = hello
         found.seen[PROCESS] = {
             name: Observed(
@@ -181,50 +218,79 @@ def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
         }
 
 
-def _interleaved(
-    sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, found: Launch, number: int
-) -> dict[str, Observed]:
+@contextmanager
+def _timed(found: Launch, subject: str, phase: str) -> Iterator[None]:
+    """Add to what a phase of a subject took."""
+    phases, began = found.phases.setdefault(subject, {}), time.monotonic()
+    try:
+        yield
+    finally:
+        phases[phase] = phases.get(phase, 0.0) + time.monotonic() - began
+
+
+def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, found: Launch, number: int) -> None:
     """Prove and warm, then alternate blocks; both are open all the time, so that only one thing differs: the turn.
 
     Every second launch is the mirror image: a card that meets its power limit at a certain block would slow the same side each time.
-    Equal products in bfloat16 on an H200 were 1 % apart by that, in four gates of four.
+    Equal products in bfloat16 on an H200 were 1 % apart by that, in four gates of four. What is seen is put into the launch as soon as
+    it is known: what is exact counts also where the time is over before the blocks are.
     """
-    order = turns(sides, number)
-    plan = terms.plan
-    opened = ask_all(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
-    nothing: Answer = {"counters": {}}
-    computed = ask_all(sides, "compute", _OPEN_S) if number == 0 and len(sides) > 1 else dict.fromkeys(sides, nothing)
-    warm = _warm(order, plan.asked.get(subject, {}).get("kind") in RANKED)
-    took = max(one["seconds"] for one in warm.values())
-    deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
-    found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    few = max(1, round(plan.design.block_seconds / took))  # the device alone; no samples, some follow a pause
-    took = max(float(side.ask("block", deadline, runs=few, core=number)["seconds"]) for side in order)
-    runs = max(1, round(plan.design.block_seconds / took))
-    rounds = max(_FEWEST_ROUNDS, min(plan.design.rounds, int(plan.design.subject_seconds / (4 * runs * took))))
-    blocks = _blocks(order, rounds, runs, deadline, number)
-    done = {side: side.ask("done", deadline) for side in sides}
-    found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    counted = ask_all(sides, "count", _OPEN_S) if found.counted else dict.fromkeys(sides, nothing)
-    ask_all(sides, "conclude", deadline)
-    return {
-        side.spec.name: Observed(
-            blocks=[float(one["seconds"]) for one in blocks[side]],
-            worth=opened[side]["worth"],
-            each=(each := [float(seconds) for one in blocks[side] for seconds in one.get("each", ())]),
-            quantities={
-                name: float(answer[name])
-                for answer in (warm[side], done[side], counted[side], unevenness(each))
-                for name in plan.quantities
-                if name in answer
-            },
-            units=done[side].get("units", {}),
-            computed=computed[side] if "groups" in computed[side] else {},
-            counters=counted[side]["counters"],
-            proved=str(opened[side]["proved"]),
-        )
-        for side in sides
-    }
+    order, plan = turns(sides, number), terms.plan
+    with _timed(found, subject, "proof"):
+        for side in sides:
+            earlier = terms.proofs.get((side.spec.name, subject))
+            side.send("open", _OPEN_S, subject=subject, preset=terms.preset, earlier=earlier)
+        opened = receive_all(sides)
+    seen = {side: Observed(worth=opened[side]["worth"], proved=str(opened[side]["proved"])) for side in sides}
+    if number == 0 and len(sides) > 1:
+        with _timed(found, subject, "comparison"):
+            _compute(sides, subject, terms, seen)
+    found.seen[subject] = {side.spec.name: seen[side] for side in sides}
+    with _timed(found, subject, "warm-up"):
+        warm = _warm(order, plan.asked.get(subject, {}).get("kind") in RANKED)
+        took = max(one["seconds"] for one in warm.values())
+        deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
+        found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    with _timed(found, subject, "blocks"):
+        few = max(1, round(plan.design.block_seconds / took))  # the device alone; no samples, some follow a pause
+        took = max(float(side.ask("block", deadline, runs=few, core=number)["seconds"]) for side in order)
+        runs = max(1, round(plan.design.block_seconds / took))
+        rounds = max(_FEWEST_ROUNDS, min(plan.design.rounds, int(plan.design.subject_seconds / (4 * runs * took))))
+        blocks = _blocks(order, rounds, runs, deadline, number)
+        done = {side: side.ask("done", deadline) for side in sides}
+        found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    counters: dict[LiveSide, dict[str, int]] = {side: {} for side in sides}
+    if found.counted and subject not in terms.equal_counts:
+        with _timed(found, subject, "counters"):
+            counters = {side: answer["counters"] for side, answer in ask_all(sides, "count", _OPEN_S).items()}
+        if len(sides) > 1 and all(one == counters[sides[0]] for one in counters.values()):
+            terms.equal_counts.add(subject)
+    for side, one in seen.items():
+        one.blocks = [float(block["seconds"]) for block in blocks[side]]
+        one.each = [float(seconds) for block in blocks[side] for seconds in block.get("each", ())]
+        told: Answer = {**warm[side], **done[side], **unevenness(one.each)}
+        one.quantities = {name: float(told[name]) for name in plan.quantities if name in told}
+        one.units, one.counters = done[side].get("units", {}), counters[side]
+    with _timed(found, subject, "proof after"):
+        ask_all(sides, "conclude", deadline)
+    phases = found.phases[subject]
+    once = (
+        "comparison",
+        "counters",
+        *(("proof",) if number == 0 and (sides[0].spec.name, subject) in terms.proofs else ()),
+    )
+    terms.took[subject] = sum(seconds for phase, seconds in phases.items() if phase not in once)
+
+
+def _compute(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, seen: Mapping[LiveSide, Observed]) -> None:
+    """Ask what both compute from equal seeds; what the proved work itself gave is the proof of later launches."""
+    for side, told in ask_all(sides, "compute", _OPEN_S).items():
+        if "groups" not in told:  # of ranks
+            continue
+        seen[side].computed = told
+        if timed := told["groups"].get("timed"):
+            proof = {"proved": seen[side].proved, "dtype": told["dtype"], "timed": timed}
+            terms.proofs[side.spec.name, subject] = proof
 
 
 def unevenness(each: Sequence[float]) -> Answer:
@@ -263,12 +329,14 @@ def _blocks(
 
 
 def ask_all(sides: Sequence[LiveSide], request: str, deadline: float, **arguments: object) -> dict[LiveSide, Answer]:
-    """Let all sides work on one request at once, which nobody times, or both under the same load.
-
-    All answers are taken before one that is bad is raised, or it would be the answer to the next request.
-    """
+    """Let all sides work on one request at once, which nobody times, or both under the same load."""
     for side in sides:
         side.send(request, deadline, **arguments)
+    return receive_all(sides)
+
+
+def receive_all(sides: Sequence[LiveSide]) -> dict[LiveSide, Answer]:
+    """Take all answers before one that is bad is raised, or it would be the answer to the next request."""
     answers: dict[LiveSide, Answer] = {}
     bad: list[SideEndedError] = []
     for side in sides:

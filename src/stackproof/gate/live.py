@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import time
@@ -33,6 +34,10 @@ class SideEndedError(Exception):
     def gone(self) -> bool:
         """Whether the process itself is no more."""
         return self.verdict in (Verdict.HUNG, Verdict.CRASHED)
+
+
+class OutOfTimeError(Exception):
+    """The time of the whole comparison was over before a side answered; the message says in what."""
 
 
 def gravest(ended: Sequence[SideEndedError]) -> SideEndedError:
@@ -75,7 +80,7 @@ class SideSpec:
 class LiveSide:
     """A process that stays up between blocks; use it in a `with` block, so that it always ends."""
 
-    def __init__(self, spec: SideSpec, log: Path, run: str, scale: float = 1.0) -> None:
+    def __init__(self, spec: SideSpec, log: Path, run: str, scale: float = 1.0, until: float = math.inf) -> None:
         """Start it.
 
         Args:
@@ -83,8 +88,9 @@ class LiveSide:
             log: a file for whatever it prints.
             run: the mark of the gate, which both sides carry so that neither takes the other for a stranger.
             scale: what deadlines are multiplied by, for slow hosts.
+            until: when it may take no longer, whatever the deadline (`time.monotonic`).
         """
-        self.spec, self._log, self._scale = spec, log, scale
+        self.spec, self._log, self._scale, self._until = spec, log, scale, until
         self._mark, self._run = processes.new_mark(), run
         self._waits: tuple[str, float] = ("start-up", _START_S * scale)
         reading, writing = os.pipe()
@@ -124,6 +130,7 @@ class LiveSide:
         Raises:
             SideEndedError: it computes wrong, crashed, or did not answer in time; the process is gone then, except after a
                 wrong result or a missing capability, which only end the subject.
+            OutOfTimeError: the whole comparison's time is over.
         """
         self.send(request, deadline_s, **arguments)
         return self.receive()
@@ -146,10 +153,13 @@ class LiveSide:
 
     def _receive(self) -> Answer:
         request, deadline_s = self._waits
+        left = self._until - time.monotonic()
         try:
-            return self._channel.receive(deadline_s + _GRACE_S)
+            return self._channel.receive(min(deadline_s + _GRACE_S, max(0.0, left)))
         except rpc.SilentError:
             self.end()
+            if left < deadline_s + _GRACE_S:
+                raise OutOfTimeError(f"'{request}' of the {self.spec.name}") from None
             reason = f"{self.spec.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
             raise SideEndedError(self.spec.name, Verdict.HUNG, reason) from None
         except rpc.ClosedError:

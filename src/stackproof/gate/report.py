@@ -82,15 +82,17 @@ def _table(checks: Sequence[Check]) -> TextTable:
 def headline(record: Record) -> Span:
     """Return the one line that decides: the verdict, how many cells say what, between what."""
     words, style = _WORDS.get(record.verdict, (record.verdict.value, "bold red"))
-    if record.verdict is Verdict.PASSED and unseen(record):
-        words, style = "OK TO MERGE: nothing exact is worse, but NO TIME COULD BE JUDGED", "bold yellow"
+    exact = any(word(check) == "SAME" and "ratio" not in check.figures for check in cells(record))
+    if record.verdict is Verdict.INCONCLUSIVE and exact:
+        words = "CANNOT SAY of speed; what is exact is the same"
     if changed := [check for check in cells(record) if word(check) == "CHANGED"]:
         words, style = _with_changes(record, changed, words, style)
     between = f"{record.provenance.get('head', 'head')} against {record.provenance.get('base', 'base')}"
     how = record.provenance.get("method", "")
     if str(record.provenance.get("verified", "")).startswith(UNVERIFIED):
         how = f"{how}; {UNVERIFIED.upper()}"
-    return Span(f"{words} ({tally(cells(record))}) - {record.stack}: {between} ({how})", style)
+    times = f"; {record.provenance['times']}" if "times" in record.provenance else ""
+    return Span(f"{words} ({tally(cells(record))}){times} - {record.stack}: {between} ({how})", style)
 
 
 def _with_changes(record: Record, changed: list[Check], words: str, style: str) -> tuple[str, str]:
@@ -114,17 +116,8 @@ def footer(record: Record, equal: Sequence[Check]) -> Iterator[TextLine]:
     remedy = (_OF_COMMANDS if "command" in record.provenance else _REMEDIES).get(record.verdict, "")
     if any(word(check) == "CHANGED" and check.verdict.exit_code for check in cells(record)):
         remedy = f"if the change is meant, {FLAG} lets it pass and the page says so; else find it"
-    elif record.verdict is Verdict.PASSED and unseen(record):
-        remedy = "to have the times judged too, run it again on a quieter machine"
     if remedy:
         yield TextLine(Span(f"what to do: {remedy}", "yellow"))
-
-
-def unseen(record: Record) -> bool:
-    """Whether noise hides every time, or every metric of a command, so that only what is exact has decided."""
-    noisy = [check for check in cells(record) if "ratio" in check.figures and "memory" not in check.aspect]
-    times = [check for check in noisy if check.aspect == "time"] or noisy
-    return bool(times) and all(word(check) in ("blind", "not judged") for check in times)
 
 
 def cells(record: Record) -> list[Check]:

@@ -36,6 +36,8 @@ class GateRequest(CompareRequest):
     head: Variant = field(default_factory=lambda: Variant("head"))
     same: bool = False
     accept_changed: bool = False
+    go_on: bool = False
+    """Whether times are asked on where something exact is worse already."""
     allow_inconclusive: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +19,7 @@ from stackproof.gate import plan, report, stored
 from stackproof.gate.cells import BASE, HEAD, Results
 from stackproof.gate.gate import Comparison, compare, compared, conclude
 from stackproof.gate.interleave import PROCESS
-from stackproof.gate.live import SideEndedError
+from stackproof.gate.live import OutOfTimeError, SideEndedError
 from stackproof.gate.request import CompareRequest, GateRequest
 from stackproof.gate.variants import Variant, commit_of, prepared, unpinned
 from stackproof.record import writer
@@ -65,7 +65,8 @@ def run_gate(request: GateRequest) -> int:
     record, folder, progress = opened("gate", stack, request.outputs, f"{head.label} against {base.label}")
     comparison = make_comparison(request, stack, base, head, progress)
     record.provenance |= _vetted(comparison, () if base.record else request.only)
-    _compare(comparison, record, folder, progress, request.accept_changed)
+    comparison = replace(comparison, accept_changed=request.accept_changed, go_on=request.go_on)
+    _compare(comparison, record, folder, progress)
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(comparison)}
     record.provenance |= {f"{spec.name}.environment": spec.proof for spec in comparison.specs}
     return finish(record, folder, request, progress.console)
@@ -132,7 +133,7 @@ def make_comparison(
     )  # fmt: skip
 
 
-def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress, accepted: bool) -> None:
+def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress) -> None:
     began = time.monotonic()
     try:
         outcome = compare(comparison, folder, progress)
@@ -142,8 +143,12 @@ def _compare(comparison: Comparison, record: Record, folder: Path, progress: Gat
     except KeyboardInterrupt:
         record.checks.append(compared(PROCESS, "start-up", Verdict.INTERRUPTED, "interrupted from outside"))
         record.verdict = Verdict.INTERRUPTED
+    except OutOfTimeError as late:
+        why = f"the minutes were over in {late}, before anything was compared; allow more --minutes"
+        record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
+        record.verdict = Verdict.INCONCLUSIVE
     else:
-        conclude(outcome, record, comparison.preset, accepted)
+        conclude(outcome, record)
     record.seconds = time.monotonic() - began
 
 

@@ -30,14 +30,14 @@ from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, others_on_card
-from stackproof.gate import computed, planted
+from stackproof.gate import changed, computed, planted
 from stackproof.gate.group import RankGroup, arranged, in_effect
 from stackproof.gate.plan import RANKED
 from stackproof.gate.planted import PlantedFault
 from stackproof.record.checks import CapabilityMissing, CheckEnded
 from stackproof.stack import stacks
 from stackproof.workloads.catalogue import kinds
-from stackproof.workloads.work import Setting
+from stackproof.workloads.work import Setting, Work
 
 Answer = rpc.Message
 _MOST_TIMED = 64
@@ -50,16 +50,30 @@ class InProcess:
     `worth`: what one run is worth; of a group, of all ranks together.
     """
 
-    def __init__(self, subject: Subject, preset: str, device: Device, drill: PlantedFault) -> None:
+    def __init__(
+        self, subject: Subject, preset: str, device: Device, drill: PlantedFault, earlier: Answer | None = None
+    ) -> None:
         threads.choose(preset)
         self._device, self._drill = device, drill
-        device.reset_peak()
-        self._work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
-        planted.plant_before_proof(self._work, drill)
-        self.proved = self._work.prove()
+        self._work = self._built(subject, preset)
+        self._proved_here = earlier is None or not self._computes(earlier)
+        if earlier is not None and self._proved_here:
+            self._work.close()
+            self._work = self._built(subject, preset)
+        self.proved = self._work.prove() if earlier is None or self._proved_here else str(earlier["proved"])
         self.worth = {"iteration": 1.0, **self._work.worth}
         self._run = self._work.run
         self._units: computed.UnitsDone | None = None
+
+    def _built(self, subject: Subject, preset: str) -> Work:
+        self._device.reset_peak()
+        work: Work = kinds()[subject.kind](Setting(self._device, preset, subject.table(preset)))
+        planted.plant_before_proof(work, self._drill)
+        return work
+
+    def _computes(self, earlier: Answer) -> bool:
+        """Whether this process computes from equal seeds what it did in the launch that proved it: then it is proved."""
+        return changed.timed_alike(earlier["timed"], computed.timed(self._work)["timed"], earlier["dtype"])
 
     def compute(self) -> Answer:
         """Return what it computes from equal seeds."""
@@ -108,8 +122,8 @@ class InProcess:
         return {"counters": computed.counts(self._run, self._device)}
 
     def conclude(self) -> dict[str, Any]:
-        """Ask the work."""
-        return dict(self._work.conclude())
+        """Ask the work, which compares the timed runs with what was proved in this process."""
+        return dict(self._work.conclude()) if self._proved_here else {}
 
     def close(self) -> None:
         """Let go of the work, of what counts it, and of what the device keeps for it."""
@@ -156,8 +170,11 @@ class Side:
         facts = {"torch": torch.__version__, **torch_facts(self.stack)}
         return {"memory": devices.HOST.memory().peak + card, "facts": facts, "subjects": rows}
 
-    def open(self, subject: str, preset: str) -> Answer:
-        """Build a subject and prove it; return what was proved, and what one run is worth."""
+    def open(self, subject: str, preset: str, earlier: Answer | None = None) -> Answer:
+        """Build a subject and prove it; return what was proved, and what one run is worth.
+
+        `earlier`: what an earlier launch proved; where the work computes the same, that is its proof.
+        """
         self.close()
         if subject not in self.subjects:
             raise CapabilityMissing(f"this side has no subject '{subject}'")
@@ -169,7 +186,7 @@ class Side:
         self.subject = (
             RankGroup(chosen, preset, self.device, self.backend)
             if ranked
-            else InProcess(chosen, preset, self.device, self.drill)
+            else InProcess(chosen, preset, self.device, self.drill, earlier)
         )
         return {"proved": self.subject.proved, "worth": self.subject.worth}
 

@@ -67,6 +67,11 @@ class Ruling:
         """Whether the noise hides the minimum effect itself: such a cell is reported and does not gate."""
         return self.outcome is CellWord.INCONCLUSIVE and self.estimate.visible > self.effect
 
+    @property
+    def calm(self) -> bool:
+        """Whether it is blind, and its estimate nearer to no change than to the minimum effect."""
+        return self.blind and abs(self.estimate.centre) < self.effect / 2
+
 
 def paired(base: Sequence[float], head: Sequence[float]) -> float:
     """Return a launch's estimate of log(head / base) from its rounds A B B A, over whose median drift and neighbours cancel.

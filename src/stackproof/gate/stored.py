@@ -80,8 +80,8 @@ def store(record: Record, launches: list[Launch], subjects: Mapping[str, Mapping
     names = dict.fromkeys(name for launch in launches for name in launch.seen if name in subjects)
     for name in names:
         for side in ("base", "head"):
-            seen = [launch.seen[name][side] for launch in launches if side in launch.seen.get(name, {})]
-            if seen and seen[0].blocks:
+            every = [launch.seen[name][side] for launch in launches if side in launch.seen.get(name, {})]
+            if seen := [one for one in every if one.blocks]:
                 record.measurements.append(_row(name, side, seen, subjects[name], preset))
 
 
