@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,6 @@ from suites.ranks import Launches
 
 
 @pytest.fixture(scope="module")
-def launches(stack: Stack, run_request: Request) -> Launches:
+def launches(stack: Stack, run_request: Request, progress: Callable[[str], None]) -> Launches:
     """Groups of ranks, launched once per module however many checks ask for them."""
-    return Launches(stack, Path(run_request.folder), run_request.deadline_scale, run_request.preflight)
+    return Launches(stack, Path(run_request.folder), run_request.deadline_scale, run_request.preflight, progress)

@@ -74,6 +74,10 @@ class Silent:
         """Remember what began."""
         self.begun.append(identifier)
 
+    def progress(self, identifier: str, said: str) -> None:
+        """Remember how far a check came."""
+        self.begun.append(f"{identifier}: {said}")
+
     def finished(self, check: Check) -> None:
         """Remember what ended."""
         self.ended.append(check)

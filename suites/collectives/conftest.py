@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.collectives.report import PROGRAM, RowRunner, worlds
+from stackproof.collectives.report import PROGRAM, World, worlds
 from stackproof.collectives.table import FLOATS, rows
 from stackproof.device import devices
+from stackproof.ranks.rows import RowRunner
 from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 from suites.ranks import Launches
 
-Trials = Callable[[str], list[RowRunner]]
+Trials = Callable[[str], list[tuple[World, RowRunner]]]
 
-_DEADLINE_S = 600.0
+_DEADLINE_S = 170.0
 _ROW_S = 20.0
 
 
@@ -37,15 +38,16 @@ def trials(request: pytest.FixtureRequest, stack: Stack, run_request: Request, l
     chosen = {item.name for item in request.session.items}
 
     @cache
-    def of(backend: str) -> list[RowRunner]:
+    def of(backend: str) -> list[tuple[World, RowRunner]]:
         offered = [row for row in rows() if row.dtype not in FLOATS or row.dtype in stack.precisions]
         asked = [row for row in offered if f"test_agrees[{backend}-{row.name}]" in chosen]
         found = []
         for world in worlds(stack, backend, devices.visible(stack.device)):
             start = partial(launches, PROGRAM, world.arrangement, deadline_s=_DEADLINE_S)
             folder = Path(run_request.folder) / f"outcomes-{backend}-{world.size}"
-            tried = [row for row in asked if world.tries(row)] or offered[:1]
-            found.append(RowRunner(start, tried, world, folder, _ROW_S * run_request.deadline_scale))
+            tried = [row.name for row in asked if world.tries(row)] or [offered[0].name]
+            row_s, arguments = _ROW_S * run_request.deadline_scale, {"counts": world.counts}
+            found.append((world, RowRunner(start, tried, world.size, folder, row_s, arguments)))
         return found
 
     return of

@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.collectives.report import RowRunner, judge, repeatable, repro
+from stackproof.collectives.report import World, judge, repeatable, repro
 from stackproof.collectives.table import FLOATS, Row, applicable
+from stackproof.ranks.rows import RowRunner
 from stackproof.record.checks import CapabilityMissing, CheckFailed, require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
@@ -25,47 +26,45 @@ def test_agrees(backend: str, row: Row, stack: Stack, trials: Trials, figures: d
     """Each rank holds exactly what the known data of all ranks make, and nothing beside it was written."""
     if row.dtype in FLOATS:
         supported(stack, getattr(torch, row.dtype))
-    suited = [trial for trial in trials(backend) if applicable(row, trial.world.size)]
+    suited = [(world, runner) for world, runner in trials(backend) if applicable(row, world.size)]
     if not suited:
         capabilities.withhold("a-card-each", f"{row.collective} needs two ranks, and {backend} has one card")
-    said = {trial.world.size: _verdict(row, trial, stack, figures) for trial in suited}
+    said = {world.size: _verdict(row, world, runner, stack, figures) for world, runner in suited}
     if not any(said.values()):
-        lack = suited[0].world.lack(row)
+        lack = suited[0][0].lack(row)
         assert lack is not None
         raise CapabilityMissing(lack.sentence)
     require_group(stack, max(world for world, sentence in said.items() if sentence), backend, figures)
     figures["summary"] = "; ".join(filter(None, said.values()))
 
 
-def _verdict(row: Row, trial: RowRunner, stack: Stack, figures: dict[str, Figure]) -> str:
+def _verdict(row: Row, world: World, runner: RowRunner, stack: Stack, figures: dict[str, Figure]) -> str:
     """Judge one world size, unless a row of data keeps it from being tried; the figures hold the code that repeats a wrong case."""
-    if not trial.world.tries(row):
+    if not world.tries(row):
         return ""
-    ranks = trial.outcome(row)
+    ranks = runner.outcome(row.name)
     for key in ("right", "refused", "wrong"):
-        figures[f"{key}, {trial.world.label}"] = sum(outcome[key] for outcome in ranks)
+        figures[f"{key}, {world.label}"] = sum(outcome[key] for outcome in ranks)
     try:
-        return judge(row, trial.world, ranks, trial.world.lack(row))
+        return judge(row, world, ranks, world.lack(row))
     except CheckFailed as failure:
         if repeatable(row, ranks):
-            figures["repro"] = repro(str(failure), trial.world, stack.imports, ranks, subgroup=row.form == "subgroup")
+            figures["repro"] = repro(str(failure), world, stack.imports, ranks, subgroup=row.form == "subgroup")
         raise
 
 
 @pytest.mark.deadline(900)
 def test_backend(backend: str, stack: Stack, trials: Trials, figures: dict[str, Figure]) -> None:
     """Every rank's group is of the backend that was asked for, and of the class that bears its name."""
-    for trial in trials(backend):
-        trial.outcome(trial.rows[0])
-        for rank, one in enumerate(trial.ranks):
+    for world, runner in trials(backend):
+        runner.outcome(runner.rows[0])
+        for rank, one in enumerate(runner.ranks):
             name, implementation = one["backend"], one["implementation"]
-            require(name == backend, f"{trial.world.label}: rank {rank} has backend {name}, {backend} was asked for")
+            require(name == backend, f"{world.label}: rank {rank} has backend {name}, {backend} was asked for")
             served = implementation.casefold().endswith(backend)
-            require(served, f"{trial.world.label}: {backend} is served by {implementation} on rank {rank}")
-            figures[f"rank {rank}, {trial.world.label}"] = implementation
-        require(
-            len(trial.ranks) == trial.world.size, f"{trial.world.label}: {len(trial.ranks)} ranks told of themselves"
-        )
+            require(served, f"{world.label}: {backend} is served by {implementation} on rank {rank}")
+            figures[f"rank {rank}, {world.label}"] = implementation
+        require(len(runner.ranks) == world.size, f"{world.label}: {len(runner.ranks)} ranks told of themselves")
     summary = ", ".join(f"{what}: {who}" for what, who in figures.items())
-    require_group(stack, max(trial.world.size for trial in trials(backend)), backend, figures)
+    require_group(stack, max(world.size for world, _ in trials(backend)), backend, figures)
     figures["summary"] = summary

@@ -14,7 +14,7 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
-from suites.ranks import Group, Launches
+from suites.ranks import Cases, Launches
 
 DEADLINE_S = 170.0
 MOST_RANKS = 8
@@ -29,14 +29,14 @@ def arrangement(stack: Stack) -> Arrangement:
     return arrange(stack, cards, world)
 
 
-def launched(launches: Launches, stack: Stack, program: str, arguments: dict[str, Any]) -> Group:
-    """Run a program of the ranks, or return what it gave when another check asked."""
-    return launches(program, arrangement(stack), arguments, DEADLINE_S)
+def launched(launches: Launches, stack: Stack, program: str, arguments: dict[str, Any]) -> Cases:
+    """Return the cases of a program of the ranks, which are run once, when the first is asked for."""
+    return launches.cases(program, arrangement(stack), arguments, DEADLINE_S)
 
 
-def world(group: Group) -> int:
+def world(group: Cases) -> int:
     """Return the number of ranks."""
-    return len(group.ranks)
+    return len(group.arrangement.cards)
 
 
 def installed(names: list[str]) -> list[str]:
@@ -44,14 +44,14 @@ def installed(names: list[str]) -> list[str]:
     return [name for name in names if get(name).missing() is None]
 
 
-def evidence(group: Group, case: str) -> list[dict[str, Any]]:
+def evidence(group: Cases, case: str) -> list[dict[str, Any]]:
     """Return what each rank says of a case; fail with what all of them raised."""
-    found: list[dict[str, Any]] = [rank[case] for rank in group.ranks]
+    found = group.runner.outcome(case)
     require("error" not in found[0], f"every rank raised: {found[0].get('error')}")
     return found
 
 
-def tensors(group: Group, case: str, rank: int) -> dict[str, torch.Tensor]:
+def tensors(group: Cases, case: str, rank: int) -> dict[str, torch.Tensor]:
     """Return the tensors that a rank kept of a case."""
     found: dict[str, torch.Tensor] = torch.load(group.folder / f"{case}.rank{rank}.pt", weights_only=True)
     return found
@@ -64,7 +64,7 @@ def require_equal_bits(found: list[dict[str, Any]], what: str) -> None:
 
 
 def agree(
-    group: Group,
+    group: Cases,
     case: str,
     exact: Mapping[str, torch.Tensor],
     anchor: Mapping[str, torch.Tensor],

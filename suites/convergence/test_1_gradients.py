@@ -14,7 +14,7 @@ from stackproof.stack.stacks import Stack
 from stackproof.workloads.gradients import on_top
 from suites.common import SEED, possible
 from suites.convergence import common
-from suites.ranks import Group, Launches
+from suites.ranks import Cases, Launches
 
 COURSES = plan().courses
 ALL = (*COURSES, *others())
@@ -23,7 +23,7 @@ by_workload = pytest.mark.parametrize("course", ALL, ids=[course.workload for co
 
 
 @pytest.fixture
-def group(stack: Stack, launches: Launches, course: Course) -> Group:
+def group(stack: Stack, launches: Launches, course: Course) -> Cases:
     """All workloads that are installed, in one launch."""
     possible(course.workload)
     names = common.installed([course.workload for course in ALL])
@@ -33,7 +33,7 @@ def group(stack: Stack, launches: Launches, course: Course) -> Group:
 
 @by_workload
 @pytest.mark.deadline(240)
-def test_gradients(course: Course, group: Group, figures: dict[str, Figure]) -> None:
+def test_gradients(course: Course, group: Cases, figures: dict[str, Figure]) -> None:
     """After one backward every rank's gradients equal those of one process with the global batch; the ranks' bits are equal."""
     found = common.evidence(group, course.workload)
     ranks = common.world(group)
@@ -47,7 +47,7 @@ def test_gradients(course: Course, group: Group, figures: dict[str, Figure]) -> 
 
 @by_workload
 @pytest.mark.deadline(240)
-def test_ranks_equal(course: Course, group: Group, figures: dict[str, Figure]) -> None:
+def test_ranks_equal(course: Course, group: Cases, figures: dict[str, Figure]) -> None:
     """After the last step all ranks hold the same bits."""
     found = common.evidence(group, course.workload)
     common.require_equal_bits(found, "parameters")
@@ -58,7 +58,7 @@ def test_ranks_equal(course: Course, group: Group, figures: dict[str, Figure]) -
 
 @of_the_table
 @pytest.mark.deadline(240)
-def test_curve(course: Course, group: Group, figures: dict[str, Figure]) -> None:
+def test_curve(course: Course, group: Cases, figures: dict[str, Figure]) -> None:
     """The losses are those of one process with the global batch, and fall."""
     losses = common.evidence(group, course.workload)[0]["losses"]
     verdict = judge_curve(course, losses, SEED, common.world(group))

@@ -29,7 +29,7 @@ from suites.convergence.variants import (
     of_name,
     trained_odd,
 )
-from suites.ranks import Group, Launches
+from suites.ranks import Cases, Launches
 
 NEEDS = {"synchronised-norm": "synchronised-batch-norm"}
 PLAIN, SHARDED = playing("plain"), taking_part("sharded")
@@ -51,7 +51,7 @@ def _shards(stack: Stack) -> bool:
 
 
 @pytest.fixture
-def group(stack: Stack, launches: Launches) -> Group:
+def group(stack: Stack, launches: Launches) -> Cases:
     """All variants that this environment can run, in one launch."""
     variants = [one.name for one in VARIANTS if one.name not in NEEDS or _offered(stack, NEEDS[one.name])]
     sharded = common.installed(list(SHARDED)) if _shards(stack) else []
@@ -75,7 +75,7 @@ def test_variant(name: str, stack: Stack, request: pytest.FixtureRequest, figure
     """The gradients are those of one process with the global batch, bit-equal on all ranks, in as many exchanges as meant."""
     variant = of_name(name)
     _require(stack, variant.workload)
-    group: Group = request.getfixturevalue("group")
+    group: Cases = request.getfixturevalue("group")
     found = common.evidence(group, name)
     course, ranks = plan().course(variant.workload), common.world(group)
     exact, anchor = (outcome(course, dtype, SEED, ranks).gradients for dtype in (torch.float64, torch.float32))
@@ -102,7 +102,7 @@ def _require_exchanges(
 
 
 @pytest.mark.deadline(240)
-def test_bfloat16_exchange(group: Group, figures: dict[str, Figure]) -> None:
+def test_bfloat16_exchange(group: Cases, figures: dict[str, Figure]) -> None:
     """Gradients that travel as bfloat16 are those of float64 within bfloat16's own rounding, and did travel so."""
     name = "bfloat16-exchange"
     found, ranks = common.evidence(group, name), common.world(group)
@@ -132,7 +132,7 @@ def test_synchronised_norm(stack: Stack, request: pytest.FixtureRequest, figures
     """Under SyncBatchNorm the detector's gradients are those of one process whose normalisation sees the global batch."""
     name = "synchronised-norm"
     _require(stack, of_name(name).workload, NEEDS[name])
-    group: Group = request.getfixturevalue("group")
+    group: Cases = request.getfixturevalue("group")
     found, ranks = common.evidence(group, name), common.world(group)
     course = plan().course(of_name(name).workload)
     exact, anchor = (synchronised(course, dtype, SEED, ranks) for dtype in (torch.float64, torch.float32))
@@ -143,7 +143,7 @@ def test_synchronised_norm(stack: Stack, request: pytest.FixtureRequest, figures
 
 
 @pytest.mark.deadline(240)
-def test_uneven(group: Group, figures: dict[str, Figure]) -> None:
+def test_uneven(group: Cases, figures: dict[str, Figure]) -> None:
     """With a last batch that only rank 0 has, `join` ends, divides by all ranks, and leaves the same bits everywhere."""
     found, ranks = common.evidence(group, "uneven"), common.world(group)
     exact, anchor = (_one_process_uneven(dtype, ranks) for dtype in (torch.float64, torch.float32))
@@ -165,7 +165,7 @@ def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tenso
 
 
 @pytest.mark.deadline(240)
-def test_broadcast(group: Group, figures: dict[str, Figure]) -> None:
+def test_broadcast(group: Cases, figures: dict[str, Figure]) -> None:
     """Parameters, frozen ones too, and buffers of any dtype are rank 0's once they are wrapped, its buffers again before each forward."""
     found = common.evidence(group, BROADCAST)
     for rank, one in enumerate(found):
@@ -180,7 +180,7 @@ def test_broadcast(group: Group, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(240)
-def test_every_step(group: Group, figures: dict[str, Figure]) -> None:
+def test_every_step(group: Cases, figures: dict[str, Figure]) -> None:
     """At each of many steps every gradient is the mean of the ranks' own, and the buffers are rank 0's before each forward."""
     common.evidence(group, stepwise.CASE)
     kept = [common.tensors(group, stepwise.CASE, rank) for rank in range(common.world(group))]
@@ -200,7 +200,7 @@ def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figure
     _require(stack, name, *SHARDING)
     if common.arrangement(stack).note:
         capabilities.withhold("sharding-over-a-shared-card")
-    group: Group = request.getfixturevalue("group")
+    group: Cases = request.getfixturevalue("group")
     found, ranks = common.evidence(group, f"sharded-{name}"), common.world(group)
     course = plan().course(name)
     exact, anchor = (outcome(course, dtype, SEED, ranks).gradients for dtype in (torch.float64, torch.float32))
@@ -215,7 +215,7 @@ def test_sharded_odd(stack: Stack, request: pytest.FixtureRequest, figures: dict
     _require(stack, PLAIN, *SHARDING)
     if common.arrangement(stack).note:
         capabilities.withhold("sharding-over-a-shared-card")
-    group: Group = request.getfixturevalue("group")
+    group: Cases = request.getfixturevalue("group")
     common.evidence(group, ODD)
     exact, anchor = (_one_process_odd(dtype) for dtype in (torch.float64, torch.float32))
     common.agree(group, ODD, exact, anchor, figures)
@@ -236,7 +236,7 @@ def _require_parts(shares: list[float]) -> None:
     require(whole, f"the ranks keep {said} of the parameters; each its own part was expected")
 
 
-def _require_near(group: Group, name: str) -> float:
+def _require_near(group: Cases, name: str) -> float:
     """Fail if a parameter after the step is further from DDP's than the last bits; return the largest distance."""
     replicated, sharded = (common.tensors(group, f"{case}-{name}", 0) for case in ("ddp-step", "sharded-step"))
     apart = {what: relative_error(after, replicated[what]) for what, after in sharded.items()}

@@ -15,7 +15,7 @@ from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from suites.convergence import common
-from suites.ranks import Group, Launches
+from suites.ranks import Cases, Launches
 
 TRIAL = plan().trial
 _HOOK_REFUSED = "communication hook required"
@@ -23,7 +23,7 @@ SEEDS = list(range(1, TRIAL.seeds + 1))
 
 
 @pytest.fixture
-def group(stack: Stack, launches: Launches) -> Group:
+def group(stack: Stack, launches: Launches) -> Cases:
     """All seeds and both ways of exchange, in one launch."""
     return common.launched(launches, stack, "stackproof.ddp.course:run_seeds", {"seeds": SEEDS})
 
@@ -35,7 +35,7 @@ def alone() -> dict[int, list[float]]:
 
 
 @pytest.mark.deadline(240)
-def test_sampler(group: Group, figures: dict[str, Figure]) -> None:
+def test_sampler(group: Cases, figures: dict[str, Figure]) -> None:
     """Torch's sampler deals every picture to one rank, and another order in the next epoch."""
     dealt = [rank["epochs"] for rank in common.evidence(group, "sampler")]
     total = pictures(common.world(group))
@@ -54,10 +54,10 @@ def test_sampler(group: Group, figures: dict[str, Figure]) -> None:
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.deadline(240)
 def test_final_loss(
-    exchange: str, group: Group, device: Device, alone: dict[int, list[float]], figures: dict[str, Figure]
+    exchange: str, group: Cases, device: Device, alone: dict[int, list[float]], figures: dict[str, Figure]
 ) -> None:
     """The final loss of ranks is equivalent to that of one process: TOST over seeds, with the margin of the table."""
-    if refused := group.ranks[0][exchange].get("error", ""):
+    if refused := group.runner.outcome(exchange)[0].get("error", ""):
         _withhold(refused)
     found, ranks = common.evidence(group, exchange), common.world(group)
     common.require_equal_bits([{"parameters": " ".join(rank["parameters"])} for rank in found], "parameters")

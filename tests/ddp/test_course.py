@@ -31,6 +31,7 @@ from stackproof.device.devices import HOST
 from stackproof.device.numerics import relative_error
 from stackproof.project import offers, projects
 from stackproof.ranks.rank import Rank
+from stackproof.ranks.rows import left_by
 from stackproof.workloads import catalogue
 from stackproof.workloads.catalogue import names
 
@@ -45,8 +46,16 @@ def broken(rank: Rank) -> dict[str, Any]:
     raise NotImplementedError("not for this device\nand more lines")
 
 
+def outcomes(rank: Rank, cases: dict[str, course.Case]) -> dict[str, Any]:
+    """Conduct cases, and return what they left by name."""
+    rank.arguments.update(outcomes=str(rank.folder), rows=[])
+    course.conduct(rank, cases)
+    found = left_by(rank.folder, rank.rank) or {}
+    return {name: {key: value for key, value in one.items() if key != "row"} for name, one in found.items()}
+
+
 def test_what_every_rank_refuses_does_not_end_the_others(alone: Rank) -> None:
-    results = course.conduct(alone, {"first": fine, "second": broken, "third": fine})
+    results = outcomes(alone, {"first": fine, "second": broken, "third": fine})
     assert {"error": "NotImplementedError: not for this device"} == results["second"]
     assert {"answer": 42} == results["first"] == results["third"]
     assert ["first", "second", "third"] == (alone.folder / "rank0.phases").read_text().split()
@@ -56,12 +65,12 @@ def test_what_one_rank_raises_ends_the_launch(alone: Rank, monkeypatch: pytest.M
     together = Rank(0, 2, alone.device, "gloo", 0.1, {}, alone.folder)
     monkeypatch.setattr(course, "_PATIENCE", course.timedelta(seconds=0.2))
     with pytest.raises(NotImplementedError):
-        course.conduct(together, {"waits": broken})
+        outcomes(together, {"waits": broken})
     course._store().set("stackproof/done/1", "done")
     with pytest.raises(NotImplementedError):
-        course.conduct(together, {"done": broken})
+        outcomes(together, {"done": broken})
     course._store().set("stackproof/too/1", "raised")
-    assert "error" in course.conduct(together, {"too": broken})["too"]
+    assert "error" in outcomes(together, {"too": broken})["too"]
 
 
 def test_tensors_are_kept_wide(alone: Rank) -> None:

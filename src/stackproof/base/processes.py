@@ -316,11 +316,23 @@ def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
 _MOST_CROWDED = 8.0
 
 
+STARTED, _SLOW = "STACKPROOF_STARTED", "STACKPROOF_SLOW"
+_START_S = 12.0
+"""What a process takes at most to import torch and what stands on it, on a host of usual speed."""
+
+
+def note_start() -> None:
+    """Note by how much this process, whose parent wrote down when it started it, imported slowly; its children read that too."""
+    with contextlib.suppress(ValueError):
+        os.environ[_SLOW] = f"{(time.time() - float(os.environ.get(STARTED, ''))) / _START_S:.2f}"
+
+
 def crowding() -> float:
-    """Return by how much deadlines grow for what else runs on the host: processes that want a core for each core, 1 to 8."""
-    with contextlib.suppress(OSError):
-        return min(_MOST_CROWDED, max(1.0, os.getloadavg()[0] / cores()))
-    return 1.0
+    """Return by how much deadlines grow, 1 to 8: for processes that want a core for each core, and for imports that were slow."""
+    found = 1.0
+    with contextlib.suppress(OSError, ValueError):
+        found = max(os.getloadavg()[0] / cores(), float(os.environ.get(_SLOW, "1")))
+    return min(_MOST_CROWDED, max(1.0, found))
 
 
 def load() -> str:

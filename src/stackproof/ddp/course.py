@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from stackproof import DATA
+from stackproof.base import rpc
 from stackproof.base.text import error_line
 from stackproof.base.toml import Key, Table, Wrong
 from stackproof.collectives.timing import all_reduce_rate
@@ -246,25 +247,28 @@ _RAISED = b"raised"
 
 
 def conduct(rank: Rank, cases: Mapping[str, Case]) -> dict[str, Any]:
-    """Run the cases in order and return what each gave, by name; `error` is what all ranks raised.
+    """Run the cases in order and leave what each gave, by name; `error` is what all ranks raised.
 
     Several in one launch of ranks, which costs seconds: a case that every rank refuses alike does not end the others.
 
     float32 is computed as float32, never as tf32. What only some ranks raise is raised: the others wait for them in a collective.
+    Arguments (of the specification): outcomes (a folder), rows (the cases that are left to do; none: all).
     """
-    results: dict[str, Any] = {}
-    for name, case in cases.items():
-        rank.phase(name)
-        try:
-            with shortened(False):
-                results[name] = case(rank)
-        except Exception as error:
-            if not _all_raised(rank, name):
-                raise
-            results[name] = {"error": error_line(error)}
-        else:
-            _store().set(_key(name, rank.rank), "done")
-    return results
+    with (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.outcomes").open("a", encoding="utf-8") as stream:
+        rpc.write(stream, {"row": "", "rows": list(cases)})
+        for name in rank.arguments["rows"] or cases:
+            rank.phase(name)
+            try:
+                with shortened(False):
+                    result = cases[name](rank)
+            except Exception as error:
+                if not _all_raised(rank, name):
+                    raise
+                result = {"error": error_line(error)}
+            else:
+                _store().set(_key(name, rank.rank), "done")
+            rpc.write(stream, {"row": name, **result})
+    return {"rank": rank.rank}
 
 
 def _all_raised(rank: Rank, name: str) -> bool:
@@ -287,9 +291,9 @@ def _store() -> Any:
 
 
 def keep(rank: Rank, case: str, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Leave tensors of this rank, as float64 on the CPU, where the checks read them."""
+    """Leave tensors of this rank, as float64 on the CPU, where the checks read them: the folder `kept`, else the launch's own."""
     wide = {name: tensor.detach().cpu().double() for name, tensor in tensors.items()}
-    torch.save(wide, rank.folder / f"{case}.rank{rank.rank}.pt")
+    torch.save(wide, Path(rank.arguments.get("kept", rank.folder)) / f"{case}.rank{rank.rank}.pt")
 
 
 def run(rank: Rank) -> dict[str, Any]:

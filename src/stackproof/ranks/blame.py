@@ -46,6 +46,10 @@ class Traces:
         except OSError:
             return []
 
+    def size(self) -> int:
+        """Return how much the ranks have noted: it grows with every phase of any."""
+        return sum(path.stat().st_size for path in self.folder.glob("rank*.phases"))
+
     def place(self, rank: int) -> str:
         """Return the phase that a rank was in."""
         return (self.phases(rank) or ["start-up"])[-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from stackproof.triage import explain
 from stackproof.triage.explain import UNKNOWN
 
 _GRACE_S = 3.0
+_TELL_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,15 @@ def launch(
     environment: Mapping[str, str] | None = None,
     checked: bool = True,
     patience_s: float = 0.0,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Run `module:function` on every rank and return what each rank gave back, in order of rank.
 
-    `within_s`: what the program may take once the group has formed: a busy host starts slowly, which is not a hang.
+    A deadline is for silence: it begins anew with each phase that a rank notes, and is longer where the host is crowded.
+
+    `deadline_s`: how long all ranks may be silent.
+    `within_s`: the same once the group has formed, if that is less: a busy host starts slowly, which is not a hang.
+    `progress`: who is told now and then how far the ranks are.
     `environment`: variables that each rank sets before its group forms; `{file}` stands for a log of its own.
     `checked`: hold the preflight first, so that what cannot work is refused before any rank starts.
     `patience_s`: the timeout that the group is formed with, where that is what is looked at.
@@ -82,8 +88,10 @@ def launch(
         PreflightRefusal: nothing was started.
         CheckFailed: a rank raised; the message names it and what it said.
         CheckCrashed: a rank died by a signal.
-        CheckHung: the ranks did not end within `deadline_s`; the message names the one that got least far.
+        CheckHung: the ranks were silent for longer than they may be; the message names the one that got least far.
     """
+    crowding = processes.crowding()
+    deadline_s, within_s = deadline_s * crowding, (within_s or deadline_s) * crowding
     if checked:
         preflight.require(
             preflight.local_group(stack, arrangement.backend, arrangement.cards, deadline_s, arrangement.on_host)
@@ -94,9 +102,9 @@ def launch(
         time.time() + deadline_s, within_s, arrangement.on_host, dict(environment or {}), patience_s,
     )  # fmt: skip
     traces = Traces(folder, len(spec.cards))
-    status, raised = _run_agent(spec, traces)
+    status, raised = _run_agent(spec, traces, progress)
     if status is None and not raised:
-        patience = within_s if within_s and traces.formed() else deadline_s
+        patience = within_s if traces.formed() else deadline_s
         raise _explained(CheckHung(who_hung(traces, patience)), traces)
     if status != 0:
         raise _explained(who_failed(traces, status or 0), traces)
@@ -110,7 +118,7 @@ def _explained(ended: Exception, traces: Traces) -> Exception:
     return type(ended)(f"{ended}; triage: {found}") if found and UNKNOWN not in found else ended
 
 
-def _run_agent(spec: Spec, traces: Traces) -> tuple[int | None, bool]:
+def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> tuple[int | None, bool]:
     """Return the agent's exit status, or None when it had to be ended, and whether a rank had raised; nothing that it started is left.
 
     On a busy host the agent may not have seen yet what a rank raised. What ranks raise while they are ended only follows.
@@ -126,16 +134,26 @@ def _run_agent(spec: Spec, traces: Traces) -> tuple[int | None, bool]:
         command = [sys.executable, "-m", "stackproof.ranks.agent", str(path)]
         agent = processes.start(command, output, {**threads, **early}, mark)
         try:
-            return _wait(agent, spec, traces), bool(traces.raised())
+            return _wait(agent, spec, traces, progress), bool(traces.raised())
         finally:
             processes.end_tree(mark, agent)
 
 
-def _wait(agent: processes.Process, spec: Spec, traces: Traces) -> int | None:
-    """Wait for the agent until the deadline, which comes nearer once the group has formed."""
-    until, formed = time.monotonic() + spec.remaining_s + _GRACE_S, False
-    while agent.poll() is None and time.monotonic() < until:
-        if spec.within_s and not formed and traces.formed():
-            formed, until = True, min(until, time.monotonic() + spec.within_s + _GRACE_S)
+def _wait(
+    agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None] = lambda _: None
+) -> int | None:
+    """Wait for the agent until its ranks have noted no phase for as long as they may be silent."""
+    began = noted = told = time.monotonic()
+    seen, formed = 0, False
+    while agent.poll() is None:
+        now, moved = time.monotonic(), traces.size()
+        formed = formed or traces.formed()
+        if moved != seen:
+            seen, noted = moved, now
+            if now > told + _TELL_S:
+                told = now
+                progress(", ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size)))
+        if now > noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S or now > began + preflight.LONGEST_S:
+            break
         time.sleep(0.03)
     return agent.poll()

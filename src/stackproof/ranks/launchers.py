@@ -35,7 +35,7 @@ class Spec:
     until: float
     """When the deadline passes, in seconds since the epoch: ranks start later than the launcher and must not think they have longer."""
     within_s: float = 0.0
-    """What the program may take once the group has formed; 0 leaves it the whole deadline."""
+    """How long the program may be silent once the group has formed; 0: only `until` counts."""
     on_host: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that each rank sets; `{file}` stands for a log of its own."""

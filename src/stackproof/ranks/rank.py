@@ -50,10 +50,14 @@ class Rank:
     formed_s: float
     arguments: dict[str, Any]
     folder: Path
+    silence_s: float = 0.0
+    """How long it may be silent before its stacks are dumped; 0: until the launch's own deadline."""
 
     def phase(self, name: str) -> None:
         """Note how far this rank got; a hang is blamed on the rank that got least far."""
         note_phase(self.folder, self.rank, name)
+        if self.silence_s:
+            faulthandler.dump_traceback_later(self.silence_s)
 
 
 def note_phase(folder: Path, rank: int, name: str) -> None:
@@ -112,7 +116,7 @@ def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, 
     folder = Path(spec.folder)
     note_phase(folder, seat.rank, "forming the group")
     began = time.perf_counter()
-    patience = timedelta(seconds=spec.patience_s or spec.remaining_s + _AFTER_DEADLINE_S)
+    patience = timedelta(seconds=spec.patience_s or max(spec.remaining_s, spec.within_s) + _AFTER_DEADLINE_S)
     dist.init_process_group(
         spec.backend,
         store=store,
@@ -123,10 +127,10 @@ def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, 
     )
     dist.barrier()  # ccl and nccl start at the first collective; that is where configuration errors surface
     formed_s = time.perf_counter() - began
-    note_phase(folder, seat.rank, FORMED)
-    if spec.within_s:
-        faulthandler.dump_traceback_later(min(spec.within_s, spec.remaining_s))
-    context = Rank(seat.rank, seat.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder)
+    context = Rank(
+        seat.rank, seat.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder, spec.within_s
+    )
+    context.phase(FORMED)
     with counted(folder, seat.rank):
         result = _program(spec.program)(context)
     context.phase(LEAVING)

@@ -85,6 +85,15 @@ class Terminal:
         if self._progress:
             self._progress.update(self._task, description=escape(plain(identifier, lines=False)))
 
+    def progress(self, identifier: str, said: str) -> None:
+        """Say how far a check is that takes long."""
+        line = plain(f"{identifier}: {said}", lines=False)
+        if self._progress:
+            self._progress.update(self._task, description=escape(line))
+        elif time.monotonic() - self._said > _SILENCE_S:
+            self._said = time.monotonic()
+            self.console.print(Text(f"[{self._done}] running   {line}"))
+
     def finished(self, check: Check) -> None:
         """Say how a check ended."""
         self._done += 1

@@ -27,7 +27,7 @@ import pytest
 from stackproof.base import rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
-from stackproof.base.processes import crowding, die_with_parent
+from stackproof.base.processes import crowding, die_with_parent, note_start
 from stackproof.base.text import error_line, first_line, is_visible, matches
 from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
@@ -76,7 +76,12 @@ class Reporter:
         self._events = (Path(request.folder) / "events.jsonl").open("a", encoding="utf-8")
         self._stacks = (Path(request.folder) / "stacks.txt").open("a", encoding="utf-8")
         self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
-        self._began = 0.0
+        self._began = self._deadline = 0.0
+
+    def progress(self, said: str) -> None:
+        """Say how far the check that runs has come: its deadline is for silence, and begins anew."""
+        faulthandler.dump_traceback_later(self._deadline, file=self._stacks)
+        self.emit("progress", said=said, deadline_s=self._deadline)
 
     def emit(self, event: str, **values: Any) -> None:
         """Append one event; a line is written at once."""
@@ -218,10 +223,10 @@ class Reporter:
         """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
         marker = item.get_closest_marker("deadline")
         deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.request.deadline_scale
-        deadline *= crowding()
+        self._deadline = deadline * crowding()
         self._began = time.perf_counter()
-        faulthandler.dump_traceback_later(deadline, file=self._stacks)
-        self.emit("started", id=check_id(item.nodeid), deadline_s=deadline)
+        faulthandler.dump_traceback_later(self._deadline, file=self._stacks)
+        self.emit("started", id=check_id(item.nodeid), deadline_s=self._deadline)
 
     def _finish(self, item: pytest.Item) -> None:
         """Announce how a check ended, from what its phases left on the item."""
@@ -335,6 +340,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if reporter.request.collect:
         return
     reporter.import_packages()
+    note_start()
     reporter.choose_threads()
     reporter.emit("facts", values=torch_facts(reporter.stack))
 
@@ -364,6 +370,12 @@ def run_request(pytestconfig: pytest.Config) -> Request:
 def stack(pytestconfig: pytest.Config) -> stacks.Stack:
     """The stack under test."""
     return pytestconfig.stash[_REPORTER].stack
+
+
+@pytest.fixture(scope="session")
+def progress(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Say how far a check has come; its deadline begins anew."""
+    return pytestconfig.stash[_REPORTER].progress
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +37,9 @@ class Observer(Protocol):
 
     def started(self, identifier: str) -> None:
         """A check began."""
+
+    def progress(self, identifier: str, said: str) -> None:
+        """A check that takes long has come so far."""
 
     def finished(self, check: Check) -> None:
         """A check ended."""
@@ -128,12 +134,17 @@ class CheckProcess:
         folder.mkdir(parents=True, exist_ok=True)  # somebody may have deleted it since the last process
         self._log = folder / f"suite-{len(list(folder.glob('suite-*.log')))}.log"
         self._events = Tail(folder / "events.jsonl")
-        self._before = len(self.state.record.checks)
+        self._before, self._began = len(self.state.record.checks), time.monotonic()
         self._extend(_QUIET_S)
         replace(self.request, earlier=self.state.ended).write(folder / "request.json")
         stack = self.request.stack
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
-        environment = {**variables_of(stack), **guarded, REQUEST: str(folder / "request.json")}
+        environment = {
+            **variables_of(stack),
+            **guarded,
+            REQUEST: str(folder / "request.json"),
+            processes.STARTED: str(time.time()),
+        }
         with self._log.open("wb") as output:
             self._child = processes.start(
                 command(self.request, self.root), output, environment, f"{self.mark}/{self._own}"
@@ -145,6 +156,10 @@ class CheckProcess:
         running = self._child.poll() is None
         if running and not self._broken and time.monotonic() <= self._deadline + _GRACE_S:
             return True
+        if running and not self._broken and not self.current:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # no check has armed a dump of its stacks
+                self._child.send_signal(signal.SIGABRT)
+                self._child.wait(_GRACE_S)
         processes.end_tree(self._own, self._child)
         self.absorb()
         self._events.close()
@@ -179,14 +194,15 @@ class CheckProcess:
                 self.state.conclude(Check(self._place(), Verdict.CRASHED, self._death(status), 0.0))
 
     def _hang(self) -> str:
-        dumped = processes.last_lines(Path(self.request.folder) / "stacks.txt", 40)
-        frames = (line.strip() for line in dumped if line.strip().startswith("File "))
-        place = next(frames, "")
-        where = f"it was in {place}" if place else f"its log is {self._log}"
-        if not self.current and not self.ended:
+        starting = not self.current and not self.ended
+        dumped = processes.last_lines(self._log if starting else Path(self.request.folder) / "stacks.txt", 200)
+        frames = [line.strip() for line in dumped if line.strip().startswith("File ")]
+        where = f"it was in {frames[0]}" if frames else f"its log is {self._log}"
+        if starting:
+            doing = "importing torch" if any("/torch/" in frame for frame in frames) else "importing or collecting"
             where += (
-                f"; it had begun no check, and was importing or collecting; where a slow disk or {processes.load()} is why, "
-                "--deadline-scale 4 allows it more"
+                f"; it had begun no check after {time.monotonic() - self._began:.0f} s, and was {doing}; where a slow disk or "
+                f"{processes.load()} is why, --deadline-scale 4 allows it more"
             )
         return explain.with_finding(f"did not end by its deadline and was ended; {where}", [self._log])
 
@@ -207,6 +223,11 @@ def _on_started(process: CheckProcess, event: dict[str, Any]) -> None:
     process.current = event["id"]
     process._deadline = time.monotonic() + event["deadline_s"]  # scaled by the process itself
     process.state.observer.started(process.current)
+
+
+def _on_progress(process: CheckProcess, event: dict[str, Any]) -> None:
+    process._deadline = time.monotonic() + event["deadline_s"]
+    process.state.observer.progress(process.current, event["said"])
 
 
 def _on_finished(process: CheckProcess, event: dict[str, Any]) -> None:
@@ -231,6 +252,7 @@ def _on_ended(process: CheckProcess, event: dict[str, Any]) -> None:
 _HANDLERS: dict[str, Callable[[CheckProcess, dict[str, Any]], None]] = {
     "collected": _on_collected,
     "started": _on_started,
+    "progress": _on_progress,
     "finished": _on_finished,
     "measurement": _on_measurement,
     "facts": _on_facts,

@@ -1,0 +1,145 @@
+"""Rows that ranks work through in one launch: each outcome is kept as it comes, over as many launches and processes as it takes.
+
+A row that ends its ranks costs a launch, not the rest; a row that has an outcome is neither begun again nor blamed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import files, processes
+from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
+from stackproof.record.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, CheckInconclusive
+
+MOST_LAUNCHES = 6
+_KINDS = {kind.__name__: kind for kind in (CheckFailed, CheckCrashed, CheckHung)}
+
+Outcome = dict[str, Any]
+Start = Callable[[dict[str, Any]], object]
+
+
+@dataclass
+class RowRunner:
+    """Runs rows through `start`, which launches a program with the arguments that it is given, once somebody asks for one.
+
+    The program leaves an outcome a line in `rankN.outcomes` of the folder `outcomes`: the first, of row "", says who the rank is,
+    and names the `rows` where nobody chose them.
+    """
+
+    start: Start
+    rows: list[str]
+    """In their order; none: those that the ranks announce."""
+    size: int
+    folder: Path
+    row_s: float = 0.0
+    """Seconds that one row may take on a quiet host."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    ranks: list[Outcome] = field(default_factory=list)
+    """What the ranks said of themselves when the first launch began, in order of rank."""
+    _ended: dict[str, list[Outcome] | CheckEnded] = field(default_factory=dict)
+    _failure: CheckEnded | Refusal | None = None
+    _limit_s: float = 0.0
+
+    def outcome(self, name: str) -> list[Outcome]:
+        """Return what each rank found, in order of rank.
+
+        Raises:
+            CheckFailed, CheckCrashed, CheckHung: the row ended its ranks so, or no group formed.
+            CheckInconclusive: too many rows before it did.
+            PreflightRefusal: nothing was started.
+        """
+        if not self._ended and self._failure is None:
+            self._run()
+        found = self._ended.get(name, self._failure)
+        if not isinstance(found, list):
+            raise found or CheckFailed(f"the ranks ended without an error, and never began {name}")
+        return found
+
+    def _run(self) -> None:
+        left, last = list(self.rows), ""
+        for number in range(MOST_LAUNCHES):
+            last, left = self._attempt(left, self.folder / str(number))
+            if not left:
+                return
+        for name in left:
+            self._ended[name] = CheckInconclusive(
+                f"was not reached: {MOST_LAUNCHES} launches ended before it, the last in {last}"
+            )
+
+    def _attempt(self, names: list[str], folder: Path) -> tuple[str, list[str]]:
+        """Launch once, or take over the launch of an earlier process; return the row in which it ended, and those still to do."""
+        failure = _kept(folder) if (known := folder.is_dir()) else self._launch(names, folder)
+        ranks = [left_by(folder, rank) for rank in range(self.size)]
+        self.ranks = self.ranks or [found[""] for found in ranks if found and "" in found]
+        self.rows = self.rows or (self.ranks or [{}])[0].get("rows", [])
+        for name in self.rows:
+            if name not in self._ended and all(found and name in found for found in ranks):
+                self._ended[name] = [found[name] for found in ranks if found]
+        left = [name for name in names or self.rows if name not in self._ended]
+        if known and failure is None:
+            return "a process that was ended from outside", left or names
+        if failure is None and left:
+            failure = CheckFailed(f"the ranks ended without an error and without an outcome for {left[0]}")
+        if failure is None:
+            return "", []
+        if None in ranks:  # no group formed
+            self._ended |= dict.fromkeys(left, failure)
+            self._failure = failure
+            return "", []
+        if not left:
+            last = self.rows[-1]
+            self._ended[last] = type(failure)(f"every row had come to its end; as the ranks left, {failure}")
+            return "", []
+        self._ended[left[0]] = self._expired(left[0], ranks, folder) or failure
+        return left[0], left[1:]
+
+    def _launch(self, names: list[str], folder: Path) -> CheckEnded | None:
+        """Launch the ranks for these rows, and keep how that ended beside their outcomes."""
+        folder.mkdir(parents=True)
+        self._limit_s = self.row_s * processes.crowding()
+        given = {"rows": names, "outcomes": str(folder), "kept": str(self.folder), "row_s": self._limit_s}
+        failure: CheckEnded | None = None
+        try:
+            self.start({**self.arguments, **given})
+        except (CheckFailed, CheckCrashed, CheckHung) as ended:
+            failure = ended
+        except Refusal as refused:
+            self._failure = refused
+            raise
+        said = [type(failure).__name__, str(failure)] if failure else []
+        write_atomically(folder / "ended.json", json.dumps(said))
+        return failure
+
+    def _expired(self, name: str, ranks: Sequence[dict[str, Outcome] | None], folder: Path) -> CheckHung | None:
+        """Return the hang, if a rank gave up waiting, with what the ranks said that had come to an end."""
+        hung = [rank for rank in range(self.size) if (folder / f"rank{rank}.expired").exists()]
+        if not hung:
+            return None
+        said = [
+            f"rank {rank} said: {found[name]['refusal']['said']}"
+            for rank, found in enumerate(ranks)
+            if found and name in found and found[name]["refusal"]
+        ]
+        who = " and ".join(f"rank {rank}" for rank in hung)
+        return CheckHung("; ".join([f"{who} did not come back from {name} within {self._limit_s:.0f} s", *said]))
+
+
+def _kept(folder: Path) -> CheckEnded | None:
+    """Return how an earlier process saw a launch end; None where it saw no failure, or was ended itself before."""
+    said = files.try_read_json(folder / "ended.json")
+    return _KINDS[said[0]](said[1]) if said else None
+
+
+def left_by(folder: Path, rank: int) -> dict[str, Outcome] | None:
+    """Return the outcomes that a rank left, by name of row; None if it never began. A line that was cut off has no outcome."""
+    try:
+        text = (folder / f"rank{rank}.outcomes").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return {outcome["row"]: outcome for outcome in (files.parse_json(line, "an answer of a rank") for line in whole)}
