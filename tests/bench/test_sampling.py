@@ -11,7 +11,7 @@ from stackproof.bench import sampling
 from stackproof.bench.sampling import SPAN_S, Sampler, sample, warm_up
 from stackproof.bench.subjects import Budget
 from stackproof.device.devices import HOST
-from stackproof.device.kinds import Device, Host, Stopwatch
+from stackproof.device.kinds import Device, Host, HostStopwatch
 from stackproof.probes import clock, timekeeping
 from stackproof.probes.clock import Spans, Turn
 from stackproof.record.checks import CheckFailed
@@ -20,12 +20,12 @@ from stackproof.record.checks import CheckFailed
 class Scripted(Host):
     """A test double whose clock tells the times of a script, one a sample, and the last one for ever after."""
 
-    def stopwatch(self) -> Stopwatch:
+    def stopwatch(self) -> HostStopwatch:
         """A watch on the script."""
         return Watch()
 
 
-class Watch(Stopwatch):
+class Watch(HostStopwatch):
     """A test double that counts waits."""
 
     script: list[float] = []  # noqa: RUF012 - set by each test

@@ -15,7 +15,7 @@ from statistics import median
 
 from stackproof.base.statistics import median_interval
 from stackproof.bench.subjects import Budget
-from stackproof.device.kinds import Device, Stopwatch
+from stackproof.device.kinds import Device, HostStopwatch
 from stackproof.probes import clock, timekeeping
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.record.records import Figure
@@ -94,7 +94,7 @@ class Sampler:
     number: int = 1
     ready: Callable[[int], object] = lambda _: None
     """Called with the number of runs before each sample, outside its time."""
-    _watches: list[Stopwatch] = field(default_factory=list)
+    _watches: list[HostStopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
     def begin(self) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -21,39 +20,23 @@ import torch
 from stackproof.stack.stacks import TOOLKITS
 
 
-class Stopwatch(ABC):
-    """Times work on a device: seconds between `start` and `stop`, read after the device has finished."""
+class HostStopwatch:
+    """Seconds between `start` and `stop` on a device, read after it has finished: work on the CPU is done when its call returns."""
 
-    @abstractmethod
     def start(self) -> None:
         """Mark the beginning in the device's own order of work."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Mark the end in the device's own order of work."""
-
-    @abstractmethod
-    def seconds(self) -> float:
-        """Wait for the end mark and return the seconds between the two."""
-
-
-class HostStopwatch(Stopwatch):
-    """Wall-clock time: work on the CPU is done when its call returns."""
-
-    def start(self) -> None:
-        """Note the time."""
         self._begin = time.perf_counter()
 
     def stop(self) -> None:
-        """Note the time."""
+        """Mark the end in the device's own order of work."""
         self._end = time.perf_counter()
 
     def seconds(self) -> float:
-        """Return the difference."""
+        """Wait for the end mark and return the seconds between the two."""
         return self._end - self._begin
 
 
-class EventStopwatch(Stopwatch):
+class EventStopwatch(HostStopwatch):
     """Two timing events on one card; `event` makes one, `current` makes the card current for a block."""
 
     def __init__(self, event: Callable[..., Any], current: Callable[[], AbstractContextManager[None]]) -> None:
@@ -95,40 +78,42 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Device(ABC):
-    """One device of a type that torch knows."""
+class Device:
+    """One device of a type that torch knows; by default as the CPU, whose memory is the process's and the machine's."""
 
     kind: str
     index: int
 
-    @property
-    def shareable(self) -> bool:
-        """Whether two ranks of the stack's own backend may share it."""
-        return False
+    shareable = True
+    """Whether two ranks of the stack's own backend may share it, as any processes share a CPU's cores."""
 
     @property
     def torch(self) -> torch.device:
-        """The `torch.device`, always with its index, so that nothing falls back to a current device."""
-        return torch.device(self.kind, self.index)
+        """The `torch.device`; the CPU has no index that means anything."""
+        return torch.device(self.kind)
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.index}"
+        return self.kind
 
-    @abstractmethod
     def name(self) -> str:
-        """Return the vendor's name of the device."""
+        """Return the vendor's name of the device; of a processor, the model's where the host tells it."""
+        found = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
+        return found.group(1) if found else os.uname().machine
 
-    @abstractmethod
     def synchronize(self) -> None:
         """Wait until all work queued on the device is done."""
 
-    @abstractmethod
-    def stopwatch(self) -> Stopwatch:
+    def stopwatch(self) -> HostStopwatch:
         """Return a stopwatch in the device's own time."""
+        return HostStopwatch()
 
-    @abstractmethod
     def memory(self) -> Memory:
-        """Return the memory counters in bytes."""
+        """Return the memory counters in bytes: of the CPU, the process's resident set and the host's memory."""
+        status, host = _kilobytes("/proc/self/status"), _kilobytes("/proc/meminfo")
+        resident = status.get("VmRSS", 0)
+        return Memory(
+            resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0)
+        )
 
     def allocations(self) -> int | None:
         """Return how many blocks the device's allocator has handed out so far; None where nobody counts them."""
@@ -139,36 +124,28 @@ class Device(ABC):
         return None
 
     def spin(self, seconds: float) -> float:
-        """Queue small products that keep the device busy for at most so long, and return for how many seconds.
+        """Keep the device busy for at most so long, and return for how many seconds."""
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            pass
+        return seconds
 
-        How long one product takes was measured once; where that is more than was asked for, none is queued.
-        """
-        factor, each = _spinner(self)
-        count = int(seconds / each)
-        with self.current():
-            for _ in range(count):
-                torch.mm(factor, factor)
-        return count * each
-
-    @abstractmethod
     def reset_peak(self) -> None:
-        """Let the peak counter start again from what is allocated now."""
+        """Let the peak counter start again from what is allocated now; a process's where the kernel allows it (proc(5), clear_refs)."""
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
 
-    @abstractmethod
     def empty_cache(self) -> None:
         """Give cached memory back to the driver."""
 
-    @abstractmethod
     def driver(self) -> dict[str, str]:
-        """Return the driver and toolkit versions that torch knows, under each of their names."""
+        """Return the driver and toolkit versions that torch knows, under each of their names; the kernel drives a CPU."""
+        return {"kernel": os.uname().release}
 
-    @abstractmethod
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make this the current device inside the block and restore the previous one after it."""
-        yield
+    def current(self) -> AbstractContextManager[None]:
+        """Make this the current device inside the block and restore the previous one after it, also after an error."""
+        return nullcontext()
 
-    @abstractmethod
     def bind(self) -> None:
         """Make this the current device for the rest of the process (a rank does this before its group forms)."""
 
@@ -182,81 +159,25 @@ class Device(ABC):
 
     def group_options(self) -> dict[str, Any]:
         """Return what `init_process_group` should know of the device: its id, unless the host's memory is the device."""
-        return {"device_id": self.torch}
+        return {}
 
 
 class Host(Device):
-    """The CPU. It has one 'card'; its memory is the process's and the machine's."""
-
-    def __str__(self) -> str:
-        return self.kind
-
-    @property
-    def shareable(self) -> bool:
-        """Ranks share a CPU's cores as any processes do."""
-        return True
-
-    @property
-    def torch(self) -> torch.device:
-        """The CPU has no index that means anything."""
-        return torch.device(self.kind)
-
-    def name(self) -> str:
-        """Return the processor's model name where the host tells it."""
-        found = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
-        return found.group(1) if found else os.uname().machine
-
-    def synchronize(self) -> None:
-        """Do nothing: work on the CPU is done when its call returns."""
-
-    def stopwatch(self) -> Stopwatch:
-        """Return a wall-clock stopwatch."""
-        return HostStopwatch()
-
-    def memory(self) -> Memory:
-        """Return the process's resident set and the host's memory."""
-        status, host = _kilobytes("/proc/self/status"), _kilobytes("/proc/meminfo")
-        resident = status.get("VmRSS", 0)
-        return Memory(
-            resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0)
-        )
-
-    def spin(self, seconds: float) -> float:
-        """Look at the clock until the time is over."""
-        until = time.perf_counter() + seconds
-        while time.perf_counter() < until:
-            pass
-        return seconds
-
-    def reset_peak(self) -> None:
-        """Reset VmHWM where the kernel allows it (proc(5), clear_refs)."""
-        try:
-            Path("/proc/self/clear_refs").write_text("5")
-        except OSError:
-            return
-
-    def empty_cache(self) -> None:
-        """Do nothing: the allocator keeps no device cache."""
-
-    def driver(self) -> dict[str, str]:
-        """Return the kernel, which is what drives a CPU."""
-        return {"kernel": os.uname().release}
-
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Do nothing: there is one CPU device."""
-        yield
-
-    def bind(self) -> None:
-        """Do nothing: there is one CPU device."""
-
-    def group_options(self) -> dict[str, Any]:
-        """Return nothing: c10d takes a device id for accelerators only."""
-        return {}
+    """The CPU, of which there is one."""
 
 
 class Accelerator(Device):
     """An accelerator, through the module that torch keeps for its type (`torch.cuda`, `torch.xpu` ...)."""
+
+    shareable = False
+
+    @property
+    def torch(self) -> torch.device:
+        """Always with its index, so that nothing falls back to a current device."""
+        return torch.device(self.kind, self.index)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
 
     @property
     def module(self) -> Any:
@@ -272,7 +193,7 @@ class Accelerator(Device):
         with self.current():
             self.module.synchronize()
 
-    def stopwatch(self) -> Stopwatch:
+    def stopwatch(self) -> HostStopwatch:
         """Return a stopwatch made of two timing events on this card."""
         return EventStopwatch(self.module.Event, self.current)
 
@@ -303,6 +224,15 @@ class Accelerator(Device):
             self.synchronize()
         return sum(not str(event.device_type).endswith("CPU") for event in profiler.events() or ())
 
+    def spin(self, seconds: float) -> float:
+        """Queue small products; where one takes longer than was asked for, which was measured once, none is queued."""
+        factor, each = _spinner(self)
+        count = int(seconds / each)
+        with self.current():
+            for _ in range(count):
+                torch.mm(factor, factor)
+        return count * each
+
     def reset_peak(self) -> None:
         """Reset the allocator's peak."""
         self.module.reset_peak_memory_stats(self.index)
@@ -319,11 +249,9 @@ class Accelerator(Device):
         facts |= {name: quietly(partial(read, self.index)) for name, read in _DRIVER_CALLS.get(self.kind, {}).items()}
         return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make this card current; torch's own context restores the previous one, also after an error."""
-        with self.module.device(self.index):
-            yield
+    def current(self) -> AbstractContextManager[None]:
+        """Make this card current by torch's own context."""
+        return self.module.device(self.index)  # type: ignore[no-any-return]
 
     def bind(self) -> None:
         """Make this card current for the rest of the process."""
@@ -336,6 +264,10 @@ class Accelerator(Device):
         if isinstance(domain, int) and isinstance(bus, int) and isinstance(place, int):
             return f"{domain:04x}:{bus:02x}:{place:02x}.0"
         return str(getattr(properties, "uuid", ""))
+
+    def group_options(self) -> dict[str, Any]:
+        """Return the card's id."""
+        return {"device_id": self.torch}
 
 
 _SPINS, _SPUN = 100, 1024

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from stackproof.device.kinds import Device, Stopwatch
+from stackproof.device.kinds import Device, HostStopwatch
 from stackproof.probes.clock import KnownWork
 from stackproof.record.checks import CheckFailed, CheckInconclusive, require
 
@@ -240,12 +240,12 @@ def _short(device: Device, work: KnownWork, units: int) -> TimedSpan:
     return timed_span(watch.seconds(), begin, end)
 
 
-def _start(device: Device, watch: Stopwatch) -> Moment:
+def _start(device: Device, watch: HostStopwatch) -> Moment:
     """Mark the beginning on an idle device, and wait until it is marked."""
     return at(raw, lambda: (watch.start(), device.synchronize())[0])
 
 
-def _stop(device: Device, watch: Stopwatch) -> Moment:
+def _stop(device: Device, watch: HostStopwatch) -> Moment:
     return at(raw, lambda: (watch.stop(), device.synchronize())[0])
 
 

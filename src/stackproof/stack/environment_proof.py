@@ -84,7 +84,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
     files = None
     if left:
-        files, differ = installed_files.compare(_own_site(), left, deep)
+        files, differ = installed_files.compare(_own_site()[0], left, deep)
         wrong += differ
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
@@ -175,16 +175,15 @@ def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]
     return wrong
 
 
-def _own_site() -> Path:
-    return next(Path(folder) for folder in _site_packages() if Path(folder).is_relative_to(sys.prefix))
+def _own_site() -> list[Path]:
+    return [folder for folder in map(Path, _site_packages()) if folder.is_relative_to(sys.prefix)]
 
 
 def _shadowed() -> list[str]:
     """Say whether another torch than the environment's would be imported, from PYTHONPATH for one."""
     spec = importlib.util.find_spec("torch")
     origin = Path(spec.origin if spec and spec.origin else "")
-    own = [Path(folder) for folder in _site_packages() if Path(folder).is_relative_to(sys.prefix)]
-    if any(origin.is_relative_to(folder) for folder in own):
+    if any(origin.is_relative_to(folder) for folder in _own_site()):
         return []
     return [f"! torch would be imported from {origin.parent}, which is not in the environment (PYTHONPATH?)"]
 
