@@ -26,10 +26,7 @@ FEW = Budget(noise=0.5, seconds=0.5, least=8)
 class Card(Host):
     """A test double: a device that two ranks may not share. Not an accelerator."""
 
-    @property
-    def shareable(self) -> bool:
-        """As a card of NCCL's."""
-        return False
+    shareable = False
 
 
 @pytest.mark.slow

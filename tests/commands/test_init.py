@@ -9,6 +9,8 @@ import pytest
 from stackproof import cli
 from stackproof.base.places import EXAMPLE
 from stackproof.commands.init import FILES
+from stackproof.project import projects
+from stackproof.stack import lockfile, stacks
 
 
 def test_it_writes_what_the_example_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,3 +56,23 @@ def test_a_file_in_the_way_is_one_sentence(tmp_path: Path, capsys: pytest.Captur
 
 def test_the_readme_is_short() -> None:
     assert len((EXAMPLE / "README.md").read_text(encoding="utf-8").splitlines()) <= 10
+
+
+def test_a_new_stack_is_one_that_the_doctor_accepts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init", "--stack", "my-card"]) == 2 and "is no project" in capsys.readouterr().err
+    assert cli.main(["init"]) == 0
+    for name, code, words in (
+        ("my-card", 0, "next: "),
+        ("my-card", 2, "already"),
+        ("cpu", 2, "already"),
+        ("a b", 2, "no name"),
+    ):
+        assert cli.main(["init", "--stack", name]) == code
+        assert words in "".join(capsys.readouterr())
+    projects.choose(str(tmp_path))
+    stack = stacks.load("my-card")
+    assert stack.title.startswith("my-card: ") and stack.expected["rng"] == 1
+    assert lockfile.read(stack.lock).header["stack"] == "my-card" and lockfile.stale(stack) == []

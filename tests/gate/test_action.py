@@ -138,9 +138,19 @@ def test_what_is_typed_is_passed_on_as_it_is(runner: Runner) -> None:
     )
     assert ended.returncode == 6
     said = words.read_text(encoding="utf-8").splitlines()
-    assert said[:3] == ["gate", "--command", "python a.py '$(touch pwned)' `touch pwned`"]
+    assert said[0] == "gate" and said[said.index("--command") + 1] == "python a.py '$(touch pwned)' `touch pwned`"
     assert {"--metric=it/s", "--metric=--same", "--stack=-h"} <= set(said) and "--exact" not in said
     assert not (runner.work / "pwned").exists()
+
+
+def test_without_a_command_the_models_of_a_project_are_gated(runner: Runner) -> None:
+    words = runner.home / "words"
+    _executable(runner.temporary / "stackproof/bin/stackproof", _RECORDER.format(words, "exit 0"))
+    assert runner.step(_GATE, base=runner.base, project="models", only="training-vit\n").returncode == 0
+    said = words.read_text(encoding="utf-8").splitlines()
+    assert said[said.index("--project") + 1] == "models" and {"--stack=cpu", "--only=training-vit"} <= set(said)
+    assert not {"--command", "--exact"} & set(said)
+    assert "are of a command" in runner.step(_GATE, base=runner.base, metric="it/s").stdout
 
 
 def test_the_comment_is_written_once_and_then_renewed(runner: Runner) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from stackproof import cli
 from stackproof.base.places import PACKAGE
 from stackproof.record import reading
 from stackproof.record.records import Verdict
+from stackproof.stack import environments
 
 _TESTS = """
 import os, pytest, time
@@ -157,3 +159,12 @@ def test_it(device, stack_device, stack, figures):
 """
     ended = _pytest(tmp_path, "--stack", "cpu", text=text, torch=_REAL)
     assert "1 passed" in ended.stdout, ended.stdout
+
+
+@pytest.mark.parametrize(("given", "python"), [([], sys.executable), (["--locked"], "built/python")])
+def test_the_verb_becomes_pytest(given: list[str], python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda path, words: became.append([path, *words[1:]]))
+    monkeypatch.setattr(environments, "prepare", lambda stack, say: "built/python")
+    cli.main(["pytest", "--stack", "cpu", *given, "--", "tests", "-k", "words"])
+    assert became[0][:3] == [python, "-m", "pytest"] and became[0][-5:] == ["--stack", "cpu", "tests", "-k", "words"]

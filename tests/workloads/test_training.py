@@ -177,6 +177,26 @@ def test_two_linear_layers_cost_what_arithmetic_says() -> None:
     assert counted(model, torch.empty(5, 8)) == 2 * 5 * (2 * 8 * 16 + 3 * 16 * 4)
 
 
+class Graph(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(
+        self, nodes: torch.Tensor, edges: tuple[torch.Tensor, torch.Tensor], scale: float = 1.0
+    ) -> torch.Tensor:
+        told: torch.Tensor = scale * self.layer(nodes)
+        return told.index_add(0, edges[1], told[edges[0]])
+
+
+def test_a_model_takes_any_inputs() -> None:
+    edges = torch.tensor([0, 1]), torch.tensor([1, 2])
+    assert counted(Graph(), torch.empty(3, 8), edges) == counted(
+        Graph(), nodes=torch.empty(3, 8), edges=edges, scale=2.0
+    )
+    assert counted(Graph(), torch.empty(3, 8), edges) == 2 * 2 * 3 * 8 * 4
+
+
 def test_counting_leaves_the_model_alone() -> None:
     norm = nn.BatchNorm2d(2)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), norm)

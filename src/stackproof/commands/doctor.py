@@ -1,17 +1,18 @@
-"""The verbs of what is already there: `doctor` of a box, `triage` of logs, `watch` of somebody's job."""
+"""The verbs of what is already there: `doctor` of a box, `triage` of logs, `watch` of somebody's job, `pytest` of their tests."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
+from stackproof.commands import arguments, locks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -41,6 +42,11 @@ def add(verbs: Verbs) -> None:
     arguments.add_shared(verb, "--json", "--junit", "--results", type=Path)
     help_ = "the job, as you would type it; no shell is used"
     verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help=help_)
+    help_ = "run your own tests on a stack, each under a deadline, in a process that may hang or crash"
+    verb = arguments.add(verbs, "pytest", help_, _pytest, "--locked")
+    verb.usage = "stackproof pytest --stack NAME [--locked] [-- tests/ -k words ...]"
+    arguments.add_shared(verb, "--stack", required=True)
+    verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- WORDS", help="what pytest gets besides")
 
 
 def _add_triage(verbs: Verbs) -> None:
@@ -100,3 +106,19 @@ def _watch(options: argparse.Namespace) -> int:
     from stackproof.jobs.watch import Watched, watch
 
     return watch(Watched(tuple(line), arguments.outputs(options), options.stack or ""))
+
+
+_ENTRY = "stackproof.jobs.pytest_entry"
+
+
+def _pytest(options: argparse.Namespace) -> NoReturn:
+    """Become pytest, here or in the environment of the stack's lock, where no entry point names our plugin."""
+    from stackproof.stack import stacks
+
+    stack = stacks.load(options.stack)
+    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    known = [] if options.locked else importlib.metadata.entry_points(group="pytest11")
+    plugin = [] if any(one.value == _ENTRY for one in known) else ["-p", _ENTRY]
+    locks.become(
+        locks.prepared([stack]) if options.locked else sys.executable, "pytest", *plugin, "--stack", stack.name, *words
+    )

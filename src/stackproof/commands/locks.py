@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from stackproof.base import places
 from stackproof.base.places import STACKS, require_checkout
@@ -57,15 +57,18 @@ def _constraints(options: argparse.Namespace) -> int:
     return 0
 
 
-def again(chosen: Sequence[Stack], given: Sequence[str]) -> int:
+def again(chosen: Sequence[Stack], given: Sequence[str]) -> NoReturn:
     """Become the same command in the environment of the first of these stacks, with all of them built.
-
-    It is this process that goes on: signals and exit code are its own.
 
     Raises:
         StackUnavailableError: the host lacks what the stack needs; nothing was downloaded.
         Refusal: the environment cannot be built.
     """
+    become(prepared(chosen), "stackproof", *(word for word in given if word != FLAG))
+
+
+def prepared(chosen: Sequence[Stack]) -> str:
+    """Build the environments of these stacks, and return the interpreter of the first."""
     from stackproof.stack import environments, hosts  # need packages that a bare Python lacks
 
     python, *_ = [str(environments.prepare(hosts.require(stack), _say)) for stack in chosen]
@@ -74,8 +77,13 @@ def again(chosen: Sequence[Stack], given: Sequence[str]) -> int:
             f"the environment of a lock holds no package besides, so {', '.join(behind)} and its workloads take no part; "
             f"a project's do ({places.page('your-project.md')}), or run without {FLAG} where the package is installed"
         )
+    return python
+
+
+def become(python: str, *words: str) -> NoReturn:
+    """Go on as a module in an interpreter: it is this process that goes on, so that signals and exit code are its own."""
     sys.stderr.flush()
-    os.execv(python, [python, "-m", "stackproof", *(word for word in given if word != FLAG)])  # noqa: S606 - no shell
+    os.execv(python, [python, "-m", *words])  # noqa: S606 - no shell
 
 
 def _say(sentence: str) -> None:

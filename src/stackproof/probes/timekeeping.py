@@ -242,11 +242,19 @@ def _short(device: Device, work: KnownWork, units: int) -> TimedSpan:
 
 def _start(device: Device, watch: HostStopwatch) -> Moment:
     """Mark the beginning on an idle device, and wait until it is marked."""
-    return at(raw, lambda: (watch.start(), device.synchronize())[0])
+    return _marked(device, watch.start)
 
 
 def _stop(device: Device, watch: HostStopwatch) -> Moment:
-    return at(raw, lambda: (watch.stop(), device.synchronize())[0])
+    return _marked(device, watch.stop)
+
+
+def _marked(device: Device, mark: Callable[[], None]) -> Moment:
+    def act() -> None:
+        mark()
+        device.synchronize()
+
+    return at(raw, act)
 
 
 def adds_up(device: Device) -> int:

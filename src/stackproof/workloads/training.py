@@ -37,19 +37,21 @@ from stackproof.workloads.updates import Update, against, on_host, unanchored, w
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
 
-def counted(model: nn.Module, inputs: torch.Tensor) -> int:
-    """Return the FLOPs of forward and backward on `inputs`: matrix products and convolutions, no loss.
+def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
+    """Return the FLOPs of forward and backward of `model(*inputs, **named)`: matrix products and convolutions, no loss.
 
     Counted on the meta device: nothing is computed and the model is not touched. The first layer has no
     gradient of its input, so the total lies a little under three times the forward.
     """
+    from torch.utils._pytree import tree_map_only
     from torch.utils.flop_counter import FlopCounterMode  # slow to import, and a listing does not count
 
     state = {name: tensor.detach().to("meta") for name, tensor in model.state_dict(keep_vars=True).items()}
     for name, parameter in model.named_parameters():
         state[name].requires_grad_(parameter.requires_grad)
+    given, keywords = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (inputs, named))
     with FlopCounterMode(display=False) as counter:
-        outputs = torch.func.functional_call(model, state, (inputs.to("meta"),))
+        outputs = torch.func.functional_call(model, state, given, keywords)
         total = torch.stack([tensor.sum() for tensor in _tensors(outputs)]).sum()
         total.backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())

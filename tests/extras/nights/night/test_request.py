@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from stackproof.base.errors import Refusal
+from stackproof.extras.nights.night import notify
 from stackproof.extras.nights.night import request as request_
 from stackproof.extras.nights.night.request import Ledger
 from stackproof.record import console, reading
@@ -44,6 +47,25 @@ def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
     again = resumed(tmp_path)
     assert again.folder == first.folder
     assert again.ended("smoke") and not again.ended("figures")
+
+
+def test_each_change_is_handed_over_once(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    told = []
+    for number, verdicts in enumerate(("pp", "ps", "pf", "ff", "ff", "fp")):
+        night = begun(tmp_path)
+        night.folder = tmp_path / "cpu" / f"{number}-night-1"
+        night.folder.mkdir(parents=True)
+        for name, letter in zip(("smoke", "verify::rng"), verdicts, strict=True):
+            verdict = {"p": Verdict.PASSED, "s": Verdict.SKIPPED, "f": Verdict.FAILED}[letter]
+            night.add(Check(name, verdict, "seen", 1.0))
+        heard.unlink(missing_ok=True)
+        words = [sys.executable, "-c", f"import sys; open({str(heard)!r}, 'w').write(sys.stdin.read())"]
+        notify.notify(words, night.record, night.path, tmp_path)
+        rows = json.loads(heard.read_text())["changes"] if heard.exists() else []
+        told.append([f"{row['check']} {row['was']} {row['is']}" for row in rows])
+    assert told == [[], [], ["verify::rng passed failed"], ["smoke passed failed"], [], ["verify::rng failed passed"]]
+    assert "the night's verdict stands" in notify.notify(["false"], night.record, night.path, tmp_path)
 
 
 def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:

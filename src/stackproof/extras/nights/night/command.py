@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shlex
 from typing import TYPE_CHECKING
 
 from stackproof.api.base import Refusal, advice
@@ -34,12 +35,25 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--continue", dest="resume", action="store_true", help="go on with the last night, which was stopped"
     )
+    help_ = (
+        "hand this command what has changed since the nights before, as JSON on its standard input; no shell is used"
+    )
+    verb.add_argument("--notify", metavar="'WORDS'", type=_words, help=help_)
     _add_amount(verb)
     arguments.add_shared(verb, "--markdown", *arguments.RECORD)
     verb.add_argument(
         "--site", type=arguments.folder, metavar="DIR", help="where the site goes (default: results/site)"
     )
     arguments.add_shared(verb, "--deadline-scale")
+
+
+def _words(text: str) -> list[str]:
+    try:
+        if words := shlex.split(text):
+            return words
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be split into words ({error})") from error
+    raise argparse.ArgumentTypeError("names no command; write one such as './issue.sh cuda'")
 
 
 def _add_amount(verb: argparse.ArgumentParser) -> None:
@@ -112,9 +126,10 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
 
 def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
+    from stackproof.api.base import text
     from stackproof.api.pages import console
-    from stackproof.api.record import writer
-    from stackproof.extras.nights.night import night, request
+    from stackproof.api.record import records, writer
+    from stackproof.extras.nights.night import night, notify, request
 
     asked = _request(options, stack)
     if not (found := hosts.inspect(stack)).present:
@@ -126,6 +141,8 @@ def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     verdict = night.run_stages(request.NightRun(asked, ledger))
     where = ledger.close(verdict, outputs, console.markdown)
     console.show(ledger.record, where)
+    if options.notify and verdict is not records.Verdict.INTERRUPTED:  # that one goes on
+        print(text.plain(notify.notify(options.notify, ledger.record, where, asked.results)))  # noqa: T201
     return verdict.exit_code
 
 

@@ -110,8 +110,13 @@ def asked(facts: Mapping[str, Figure]) -> dict[str, Any]:
 
 def last(results: Path, stack: str, but: Path | None = None) -> Path | None:
     """Return the newest night's record of a stack among a checkout's own, `but` this folder's; None without one."""
+    return next(iter(nights(results, stack, but)), None)
+
+
+def nights(results: Path, stack: str, but: Path | None = None) -> list[Path]:
+    """Return all of them, the newest first."""
     found = (results / stack).glob(f"*-{VERB}-*/{FILE}")
-    return max((path for path in found if path.parent != but), default=None)
+    return sorted((path for path in found if path.parent != but), reverse=True)
 
 
 @dataclass(frozen=True)
