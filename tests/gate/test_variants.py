@@ -103,6 +103,20 @@ def test_a_side_has_its_stacks_variables_and_packages(monkeypatch: pytest.Monkey
     assert found["SIM_FAULTS"] == "host:op=mm"
 
 
+@pytest.mark.parametrize("inner", ["", "src"])
+def test_without_an_installation_a_source_is_imported_from_where_it_lies(inner: str, tmp_path: Path) -> None:
+    package = tmp_path / inner / "some_package"
+    package.mkdir(parents=True)
+    given, stack = Variant("head", sources={"some-package": tmp_path}), stacks.load("cpu")
+    with pytest.raises(Refusal, match="has no 'some_package' that could be imported"):
+        variants.unpinned(given, stack, "fast", "", Path("python"))
+    (package / "__init__.py").touch()
+    spec = variants.unpinned(given, stack, "fast", "", Path("python"))
+    assert spec.environment["PYTHONPATH"].split(os.pathsep)[0] == str(tmp_path / inner)
+    assert spec.proof == f"unpinned; some-package from {tmp_path}"
+    assert spec.source == ROOT / "src"
+
+
 def test_a_commit_of_a_project_is_its_files_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project, inner = tmp_path / "mine", tmp_path / "mine" / "models"
     (inner / "workloads").mkdir(parents=True)

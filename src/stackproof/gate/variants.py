@@ -18,7 +18,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,13 +134,32 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
 
 
 def unpinned(variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path) -> SideSpec:
-    """Return a spec in an environment that is not ours, such as a vendor's container; what is installed cannot differ there."""
-    if variant.lock or variant.sources:
+    """Return a spec in an environment that is not ours, such as a vendor's container: nothing is installed there.
+
+    A source is imported from where it lies, before what is installed.
+    """
+    if variant.lock:
         raise Refusal(
-            f"{variant.name}: --unpinned installs nothing, so only commits and variables can be compared; "
-            f"run without it to compare {variant.label}"
+            f"{variant.name}: --unpinned installs nothing, so that locks cannot be compared; run without it to compare {variant.label}"
         )
-    return _spec(variant, stack, profile, device, python, _tree(variant, stack), "unpinned")
+    proof = "; ".join(["unpinned", *(f"{package} from {path}" for package, path in variant.sources.items())])
+    if roots := [str(_import_root(package, path)) for package, path in variant.sources.items()]:
+        rest = {**os.environ, **variables_of(stack), **variant.environment}.get("PYTHONPATH", "")
+        path = os.pathsep.join(filter(None, (*roots, rest)))
+        variant = replace(variant, sources={}, environment={**variant.environment, "PYTHONPATH": path})
+    return _spec(variant, stack, profile, device, python, _tree(variant, stack), proof)
+
+
+def _import_root(package: str, path: Path) -> Path:
+    """Return the folder of a checkout from which its package is imported as it lies there."""
+    name = package.replace("-", "_")
+    for root in (path, path / "src"):
+        if (root / name / "__init__.py").is_file() or (root / f"{name}.py").is_file():
+            return root
+    raise Refusal(
+        f"{path} has no '{name}' that could be imported as it lies there, in it or in its src, and --unpinned installs nothing; "
+        "run without it, or install the checkout there yourself"
+    )
 
 
 def require_interpreter(python: Path) -> None:
