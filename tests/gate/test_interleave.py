@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,28 @@ def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
     for side in ("base", "head"):
         assert found.seen["one"][side].counters == {}
         assert found.seen["one"][side].blocks
+
+
+def test_a_subject_is_proved_once_by_each_side_and_says_where_its_time_went(tmp_path: Path) -> None:
+    terms = replace(TERMS, proofs={}, equal_counts=set())
+    sides = (spec(tmp_path, "base"), spec(tmp_path, "head"))
+    found = [
+        interleave.launch(sides, ("one",), terms, number, tmp_path / "launch", lambda _: None)[0] for number in (0, 1)
+    ]
+    assert [one.seen["one"]["head"].proved for one in found] == ["sound", "as before"]
+    assert {"proof", "comparison", "warm-up", "blocks", "counters"} <= found[0].phases["one"].keys()
+    assert not {"comparison", "counters"} & found[1].phases["one"].keys()
+
+
+def test_when_the_time_is_over_what_was_seen_counts_and_nothing_is_lost(tmp_path: Path) -> None:
+    terms = replace(TERMS, until=time.monotonic() + 8)
+    sides = (spec(tmp_path, "base"), spec(tmp_path, "head", "hang"))
+    found, lost = interleave.launch(sides, ("two", "one"), terms, 0, tmp_path / "launch", lambda _: None)
+    assert (found.late, lost) == ("'block' of the head", [])
+    assert found.seen["two"]["head"].blocks
+    assert found.seen["one"]["head"].computed and not found.seen["one"]["head"].blocks
+    terms.took["two"] = 10.0
+    assert not terms.fits(["two"])
 
 
 def test_a_crash_of_one_subject_leaves_the_other(tmp_path: Path) -> None:

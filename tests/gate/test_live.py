@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from stackproof.base import processes
 from stackproof.base.errors import StackUnavailableError
-from stackproof.gate.live import LiveSide, SideEndedError
+from stackproof.gate.live import LiveSide, OutOfTimeError, SideEndedError
 from stackproof.record.records import Verdict
 
 from .sham import spec
@@ -56,9 +57,18 @@ def test_a_hang_ends_at_its_deadline(tmp_path: Path) -> None:
         side._waits = ("start-up", 120.0)
         side.hello()
         side.ask("open", 600, subject="one", preset="tiny")
-        with pytest.raises(SideEndedError, match=r"hung in 'block' for 1 s") as ended:
+        with pytest.raises(SideEndedError, match=r"hung in 'block' for 1 s; it was in File") as ended:
             side.ask("block", 10, runs=1)
         assert ended.value.verdict is Verdict.HUNG
+        assert processes.with_mark(side._mark) == []
+
+
+def test_a_side_ends_when_the_time_of_all_is_over(tmp_path: Path) -> None:
+    with LiveSide(spec(tmp_path, "head", "hang"), tmp_path / "head.log", "", until=time.monotonic() + 8) as side:
+        side.hello()
+        side.ask("open", 600, subject="one", preset="tiny")
+        with pytest.raises(OutOfTimeError, match="'block' of the head"):
+            side.ask("block", 3600, runs=1)
         assert processes.with_mark(side._mark) == []
 
 

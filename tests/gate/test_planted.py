@@ -77,45 +77,6 @@ def test_a_wrong_gradient_fails_before_anything_is_timed(tmp_path: Path, monkeyp
     assert not record.measurements
 
 
-@pytest.mark.live
-def test_a_dropped_benchmark_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, record = _gate(tmp_path, monkeypatch, "--head-drill", f"drop={GEMM}", subjects=(GEMM, ATTENTION))
-    assert code == 1
-    assert "was dropped" in _reason(record, f"{GEMM}::runs")
-    assert {row.workload for row in record.measurements} == {ATTENTION}
-
-
-@pytest.mark.live
-def test_a_run_that_skips_everything_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "skip")
-    assert code == 1
-    assert "the base runs it" in _reason(record, f"{GEMM}::runs")
-
-
-@pytest.mark.live
-@pytest.mark.parametrize("metric", ["peak-memory", "operators"])
-def test_a_missing_metric_fails(metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, record = _gate(tmp_path, monkeypatch, "--head-drill", f"missing={metric}")
-    assert code == 1
-    assert _reason(record, f"{GEMM}::{metric}").startswith("is missing")
-
-
-@pytest.mark.live
-def test_a_side_that_crashes_is_named_with_its_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "crash", subjects=(GEMM, ATTENTION))
-    assert code == 1
-    for subject in (GEMM, ATTENTION):
-        assert "head: ended with signal SIGSEGV in 'block'" in _reason(record, f"{subject}::runs")
-
-
-@pytest.mark.live
-def test_a_side_that_hangs_ends_in_time_with_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "hang", "--deadline-scale", "1")
-    assert code == 5
-    assert "head: hung in 'block'" in _reason(record, f"{GEMM}::runs")
-    assert "planted.py" in _reason(record, f"{GEMM}::runs")
-
-
 def test_an_equal_head_counts_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, record = _gate(tmp_path, monkeypatch, "--same", subjects=(GEMM, ATTENTION))
     assert code == 6
@@ -140,7 +101,7 @@ def test_a_variable_reaches_its_side_only(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("sping=0.1", "did you mean 'spin'"), ("spin=much", "is not a number"), ("drop", "needs a name")],
+    [("sping=0.1", "did you mean 'spin'"), ("spin=much", "is not a number")],
 )
 def test_a_slip_in_a_drill_is_refused_with_the_menu(text: str, sentence: str) -> None:
     with pytest.raises(Refusal, match=sentence) as refused:

@@ -7,9 +7,6 @@ its first line, and can never be mistaken for a verdict on a change.
 from __future__ import annotations
 
 import itertools
-import os
-import signal
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,18 +18,13 @@ if TYPE_CHECKING:
     from stackproof.device.kinds import Device
     from stackproof.workloads.work import Work
 
-# What each drill does, and what its value is; the third is the value where none is given.
-KINDS: dict[str, tuple[str, type, str]] = {
-    "spin": ("every step is longer by this share", float, "0.05"),
-    "kernel": ("one step in so many computes attention by plain arithmetic, a worse choice of kernel", int, "1"),
-    "memory": ("so much more memory is held, as a share of the peak", float, "0.10"),
-    "gradient": ("the gradient of one parameter of each model is wrong by this share", float, "0.05"),
-    "drop": ("this side has lost a subject", str, ""),
-    "skip": ("this side skips every subject", str, "all"),
-    "missing": ("this side does not tell a figure or a counter", str, "peak-memory"),
-    "crash": ("this side dies in the middle of a block", str, "SIGSEGV"),
-    "hang": ("a block of this side never ends", str, "for ever"),
+KINDS = {
+    "spin": ("every step is longer by this share", 0.05),
+    "kernel": ("one step in so many computes attention by plain arithmetic, a worse choice of kernel", 1.0),
+    "memory": ("so much more memory is held, as a share of the peak", 0.10),
+    "gradient": ("the gradient of one parameter of each model is wrong by this share", 0.05),
 }
+"""What each drill does, and its value where none is given."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +32,7 @@ class PlantedFault:
     """One planted fault; none where `kind` is empty."""
 
     kind: str = ""
-    value: str = ""
-
-    def number(self, kind: str) -> float:
-        """Return the drill's number if it is of this kind, else 0."""
-        return float(self.value) if self.kind == kind else 0.0
+    value: float = 0.0
 
 
 def read(text: str) -> PlantedFault:
@@ -52,37 +40,31 @@ def read(text: str) -> PlantedFault:
     if not text:
         return PlantedFault()
     kind, _, value = text.partition("=")
+    menu = "; ".join(f"{name}={usual:g}: {meaning}" for name, (meaning, usual) in KINDS.items())
     if kind not in KINDS:
-        raise Refusal(f"--head-drill '{text}': there is no drill '{kind}'{suggestion(kind, KINDS)}; {_menu()}")
-    chosen = value or KINDS[kind][2]
+        raise Refusal(f"--head-drill '{text}': there is no drill '{kind}'{suggestion(kind, KINDS)}; {menu}")
     try:
-        KINDS[kind][1](chosen)
+        return PlantedFault(kind, float(value) if value else KINDS[kind][1])
     except ValueError:
-        raise Refusal(f"--head-drill '{text}': '{chosen}' is not a number; {_menu()}") from None
-    if not chosen:
-        raise Refusal(f"--head-drill '{text}' needs a name; {_menu()}")
-    return PlantedFault(kind, chosen)
-
-
-def _menu() -> str:
-    return "; ".join(f"{kind}={value or 'NAME'}: {meaning}" for kind, (meaning, _, value) in KINDS.items())
+        raise Refusal(f"--head-drill '{text}': '{value}' is not a number; {menu}") from None
 
 
 def plant_before_proof(work: Work, drill: PlantedFault) -> None:
     """Plant what has to be there before the work is proved: a wrong gradient, where the work has a model."""
-    share, job = drill.number("gradient"), getattr(work, "job", None)
-    if not share or job is None:
-        return
-    first = next(parameter for parameter in job.model.parameters() if parameter.requires_grad)
-    first.register_hook(lambda gradient: gradient * (1 + share))
+    if drill.kind == "gradient" and (job := getattr(work, "job", None)) is not None:
+        first = next(parameter for parameter in job.model.parameters() if parameter.requires_grad)
+        first.register_hook(lambda gradient: gradient * (1 + drill.value))
 
 
 def burdened(run: Callable[[], object], drill: PlantedFault, device: Device, seconds: float) -> Callable[[], object]:
     """Return the run with what makes it slower, larger or end; `seconds` is what one takes without."""
     if drill.kind == "memory":
-        return _keeping(run, device, drill.number("memory"))
+        import torch
+
+        kept = torch.ones(int(drill.value * device.memory().peak), dtype=torch.uint8, device=device.torch)
+        return lambda: run() if kept.numel() else None
     if drill.kind == "spin":
-        return _spinning(run, device, drill.number("spin") * seconds)
+        return _spinning(run, device, drill.value * seconds)
     if drill.kind == "kernel":
         return _worse(run, int(drill.value))
     return run
@@ -102,13 +84,6 @@ def _spinning(run: Callable[[], object], device: Device, longer: float) -> Calla
     return spinning
 
 
-def _keeping(run: Callable[[], object], device: Device, share: float) -> Callable[[], object]:
-    import torch
-
-    kept = torch.ones(int(share * device.memory().peak), dtype=torch.uint8, device=device.torch)
-    return lambda: run() if kept.numel() else None
-
-
 def _worse(run: Callable[[], object], every: int) -> Callable[[], object]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -119,11 +94,3 @@ def _worse(run: Callable[[], object], every: int) -> Callable[[], object]:
             return run()
 
     return running
-
-
-def end(drill: PlantedFault) -> None:
-    """Die or hang, if that is the drill; called in the middle of a block."""
-    if drill.kind == "crash":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    while drill.kind == "hang":
-        time.sleep(1)

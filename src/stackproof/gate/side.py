@@ -109,7 +109,6 @@ class InProcess:
             self._run()
             if each:
                 each[number].stop()
-        planted.end(self._drill)
         whole.stop()
         return {"seconds": whole.seconds() / runs, "each": [watch.seconds() for watch in each]}
 
@@ -148,12 +147,8 @@ class Side:
         self.backend = backend
         self.drill = planted.read(drill)
         self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)
-        known = {subject.name: subject for subject in subjects(profile, self.stack)}
-        self.subjects = {name: one for name, one in known.items() if not self._drilled("drop", name)}
+        self.subjects = {subject.name: subject for subject in subjects(profile, self.stack)}
         self.subject: InProcess | RankGroup | None = None
-
-    def _drilled(self, kind: str, value: str) -> bool:
-        return (self.drill.kind, self.drill.value) == (kind, value)
 
     def hello(self) -> Answer:
         """Use the device once and say what this side is: facts that two sides must share to be comparable."""
@@ -178,8 +173,6 @@ class Side:
         self.close()
         if subject not in self.subjects:
             raise CapabilityMissing(f"this side has no subject '{subject}'")
-        if self.drill.kind == "skip":
-            raise CapabilityMissing("a drill skips everything on this side")
         chosen = self.subjects[subject]
         require_possible(chosen)
         ranked = chosen.kind in RANKED
@@ -206,7 +199,7 @@ class Side:
 
     def warm(self, seconds: float) -> Answer:
         """Run until the time of a run settles; return the seconds of one run and the most memory that was in use before, in bytes."""
-        return self._without_missing(self._open().warm(seconds))
+        return self._open().warm(seconds)
 
     def block(self, runs: int, core: int | None = None) -> Answer:
         """Run so many times and return the mean seconds of one run; of several ranks, the slowest rank's.
@@ -218,7 +211,7 @@ class Side:
 
     def done(self) -> Answer:
         """After the blocks: the most memory that was in use while they ran, in bytes, and the units of work that they did."""
-        return self._without_missing(self._open().done())
+        return self._open().done()
 
     def conditions(self) -> Answer:
         """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
@@ -230,7 +223,7 @@ class Side:
 
     def count(self) -> Answer:
         """Count one run exactly."""
-        return {"counters": self._without_missing(self._open().count()["counters"])}
+        return self._open().count()
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved, and let go of it."""
@@ -253,9 +246,6 @@ class Side:
         if self.subject is None:
             raise Refusal("no subject is open")
         return self.subject
-
-    def _without_missing(self, answer: Answer) -> Answer:
-        return {name: value for name, value in answer.items() if not self._drilled("missing", name)}
 
 
 def _import(names: tuple[str, ...]) -> None:
