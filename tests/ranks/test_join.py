@@ -155,6 +155,26 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stuck", [0, 1])
+def test_a_rank_that_stops_at_its_imports_hangs(tmp_path: Path, stuck: int) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, time\nif 'stackproof.ranks.joined' in sys.orig_argv: time.sleep(600)\n"
+    )
+    slow = {"PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}"}
+    places = [{**plain(rank, 2), **(slow if rank == stuck else {})} for rank in (0, 1)]
+    ended = join(tmp_path / "logs", places, "--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "40")
+    verdict, reason = reasons(tmp_path / "logs")["program"]
+    assert (verdict, [5, 5]) == (Verdict.HUNG, [one.returncode for one in ended]), reason
+    assert f"rank {stuck}" in reason and "start-up" in reason
+
+
+def test_torchrun_inside_mpirun_is_named(tmp_path: Path) -> None:
+    outer = {"OMPI_COMM_WORLD_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
+    (ended,) = join(tmp_path / "logs", [{**plain(0, 1), **outer}])
+    assert ended.returncode == 2 and "torchrun runs inside mpirun (Open MPI): each of its processes" in ended.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("checked", [True, False])
 def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: Path, checked: bool) -> None:
     environs = [plain(0, 2), {**plain(1, 2), "GLOO_SOCKET_IFNAME": "lo"}]
@@ -303,8 +323,9 @@ def _waiting(folder: Path, rank: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("who", "place"), [("supervisor", 0), ("rank", 1)])
-def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, who: str, place: int) -> None:
+@pytest.mark.parametrize(("place", "number"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGTERM)])
+def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, place: int, number: signal.Signals) -> None:
+    """Its supervisor is the first of its two processes, the rank itself the second."""
     command = [
         sys.executable,
         "-m",
@@ -323,8 +344,8 @@ def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, who: str, place: i
         while not all(_waiting(tmp_path, rank) for rank in (0, 1)) and time.monotonic() < until:
             time.sleep(0.1)
         living = json.loads((tmp_path / "rank1.alive").read_text(encoding="utf-8"))["processes"]
-        os.kill(living[place], signal.SIGKILL)
+        os.kill(living[place], number)
         launcher.wait(WITHIN_S)
     found = reading.read(tmp_path / "record.json")
     assert found.verdict is Verdict.CRASHED
-    assert "rank 1 ended with signal SIGKILL in 'waiting'" in found.checks[-1].reason, who
+    assert found.checks[-1].reason.startswith(f"rank 1 ended with signal {number.name} in 'waiting'")

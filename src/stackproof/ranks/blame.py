@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ FORMED, LEAVING = "starting the program", "leaving the group"
 # Frames in which a rank waits for others, and is not itself what they wait for.
 _WAITING = ("torch/distributed/", "torch/autograd/", " in synchronize")
 _WRAPPED = 4  # a backend written in Python waits in frames of its own, above torch's
-_SIGTERM = -15  # from the agent, which ends the others once one has failed
+_SIGTERM = -15  # from the agent, which ends the others once one has failed, or from outside
+_AT_ONCE_S = 1.0  # what the times of two failures are worth
+_STARTING = ("start-up", "importing")
 
 
 @dataclass(frozen=True)
@@ -173,9 +176,17 @@ def who_hung(traces: Traces, after_s: float) -> str:
     )
     return (
         f"{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{frame}{counts_sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
+        f"{after_s:.0f} s{_slow(traces, behind)}{frame}{counts_sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
+
+
+def _slow(traces: Traces, behind: Sequence[int]) -> str:
+    """Say that imports were all that a rank came to, and what allows more."""
+    if traces.place(behind[0]) not in _STARTING:
+        return ""
+    remedy = f"where a slow disk or {processes.load()} is why, --deadline-scale 4 (or --deadline) allows it more"
+    return f" while it was importing torch; {remedy}"
 
 
 def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, Counts]) -> list[int]:
@@ -239,11 +250,12 @@ def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
 
 
 def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:
-    """Rank a failure by how likely another one caused it, from 0 (a signal) over an error and a lost peer to 3 (the agent's SIGTERM)."""
+    """Rank a failure by how likely another one caused it: a signal, an error, a SIGTERM that came first, a lost peer, another SIGTERM."""
     if failure["exitcode"] == _SIGTERM and not traces.error(failure["rank"]):
-        return 3
+        others = [other["time"] for other in _failures(traces) if other["rank"] != failure["rank"]]
+        return 4 if failure.get("follows") or failure["time"] > min(others, default=math.inf) + _AT_ONCE_S else 2
     if is_symptom(traces.everything(failure["rank"])):
-        return 2
+        return 3
     return 1 if traces.error(failure["rank"]) else 0
 
 

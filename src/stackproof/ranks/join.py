@@ -135,6 +135,8 @@ def take_part(wanted: Wanted) -> RankResult:
         ended: Check | None = _supervise(wanted, place, address)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
+        if place.rank:
+            _note_failure(wanted.folder, place.rank, -signal.SIGTERM, follows=True)
     with processes.signals_ignored():
         record.seconds = time.monotonic() - began
         verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
@@ -151,6 +153,11 @@ def take_part(wanted: Wanted) -> RankResult:
 def _require_group(wanted: Wanted, place: Placement) -> None:
     """One rank exchanges nothing, so that its collectives would pass by not running; a program of somebody else's may run alone."""
     least = wanted.stack.least_ranks
+    if (outer := launchers.around(place, os.environ)) and wanted.checked:
+        raise Refusal(
+            f"{place.launcher} runs inside {outer}: each of its processes starts ranks of its own, {place.world_size} here, and they "
+            "fight for the same cards; start one torchrun a host, without mpirun, or mpirun -n N python -m stackproof ranks ..."
+        )
     if wanted.program == PROVE and place.world_size < least:
         raise Refusal(
             f"{place.launcher} started {place.world_size} rank(s), and a collective of {wanted.stack.name} counts from {least} on "
@@ -200,12 +207,12 @@ def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
         living = {"host": socket.gethostname(), "processes": [os.getpid(), child.pid]}
         write_atomically(wanted.folder / f"rank{place.rank}.alive", json.dumps(living))
         try:
-            status = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
+            status, follows = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
         finally:
             processes.end_tree(mark, child)
     if status == 0 and (wanted.folder / f"rank{place.rank}.json").exists():
         return None
-    _note_failure(wanted.folder, place.rank, status)
+    _note_failure(wanted.folder, place.rank, status, follows)
     return _failure(wanted, place, status)
 
 
@@ -226,16 +233,18 @@ def _launcher_files(environ: Mapping[str, str]) -> tuple[int, ...]:
     return ()
 
 
-def _wait(child: processes.Process, seconds: float, folder: Path, place: Placement) -> int | None:
-    """Return how the rank ended: None at its deadline, SIGTERM where another rank has failed and this one only waits for it."""
-    status: int | None = None
+def _wait(child: processes.Process, seconds: float, folder: Path, place: Placement) -> tuple[int | None, bool]:
+    """Return how the rank ended, None at its deadline; and whether another rank had failed and this one only waited for it."""
+    follows = False
     until, others = time.monotonic() + seconds, {f"rank{rank}.failure" for rank in range(place.world_size)}
     others.discard(f"rank{place.rank}.failure")
     while child.poll() is None and time.monotonic() < until:
         if until > time.monotonic() + _OTHERS_S and any(path.name in others for path in folder.glob("rank*.failure")):
-            until, status = time.monotonic() + _OTHERS_S, -signal.SIGTERM
+            until, follows = time.monotonic() + _OTHERS_S, True
         time.sleep(0.2)
-    return status if child.poll() is None else child.returncode
+    if child.poll() is not None:
+        return child.returncode, False
+    return (-signal.SIGTERM if follows else None), follows
 
 
 def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
@@ -246,6 +255,9 @@ def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
     traces = Traces(wanted.folder, place.world_size)
     if (error := traces.error(place.rank)).startswith("PreflightRefusal: "):
         return Check(PREFLIGHT, Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
+    for rank in range(traces.world_size):
+        if (error := traces.error(rank)).startswith("CheckHung: "):
+            return Check("program", Verdict.HUNG, error.removeprefix("CheckHung: "), 0.0)
     # The other ranks' supervisors have a moment to note how theirs ended: the first to fail is not the first to be seen.
     until = time.monotonic() + _OTHERS_S
     while time.monotonic() < until and len(list(wanted.folder.glob("rank*.failure"))) < place.world_size:
@@ -258,8 +270,9 @@ def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
     return Check("program", verdict, f"{ended}{unseen}", 0.0)
 
 
-def _note_failure(folder: Path, rank: int, status: int | None) -> None:
-    failure = [{"rank": rank, "exitcode": -9 if status is None else status, "time": time.time()}]
+def _note_failure(folder: Path, rank: int, status: int | None, follows: bool = False) -> None:
+    exitcode = -signal.SIGKILL if status is None else status
+    failure = [{"rank": rank, "exitcode": exitcode, "time": time.time(), "follows": follows}]
     write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
 
 
@@ -292,10 +305,11 @@ def _complete(record: Record, wanted: Wanted, place: Placement, ended: Check | N
     if ended is None:
         _add_results(record, wanted)
     else:
-        for rank in _gone(wanted.folder, place.world_size) if ended.verdict is Verdict.INTERRUPTED else ():
+        gone = _gone(wanted.folder, place.world_size) if ended.id == "program" else []
+        for rank in gone:
             _note_failure(wanted.folder, rank, -signal.SIGKILL)
         interrupted = ended.verdict is Verdict.INTERRUPTED and list(wanted.folder.glob("rank[1-9]*.failure"))
-        record.checks.append(_failure(wanted, place, 1) if interrupted else ended)
+        record.checks.append(_failure(wanted, place, 1) if gone or interrupted else ended)
     record.logs = sorted(path.name for path in wanted.folder.glob("*.log"))
     record.verdict = overall(check.verdict for check in record.checks)
 

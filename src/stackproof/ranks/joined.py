@@ -36,6 +36,7 @@ from stackproof.ranks.launchers import Invitation, Placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import PreflightRefusal
 from stackproof.ranks.rank import Rank, RankInfo, end, import_packages, join, note_phase, take_part
+from stackproof.record.checks import CheckHung
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
 
@@ -139,6 +140,7 @@ def _own_seconds(rank: Rank) -> list[float]:
 
 
 _FAREWELL_S = 2.0
+_MEETING = "meeting the other ranks"
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,8 @@ class Decision:
     note: str = ""
     refused: str = ""
     world_size: int = 0
+    hung: bool = False
+    """Whether a rank was started and did not come."""
 
 
 def main(path: Path) -> int:
@@ -164,7 +168,7 @@ def main(path: Path) -> int:
 def _run(invitation: Invitation) -> dict[str, Any]:
     spec, place = invitation.spec, invitation.place
     stack = import_packages(spec, place.rank)
-    note_phase(Path(spec.folder), place.rank, "meeting the other ranks")
+    note_phase(Path(spec.folder), place.rank, _MEETING)
     store = meet(invitation)
     with _broadcast_failure(store, place, Path(spec.folder)):
         cards = visible(stack.device)
@@ -195,10 +199,24 @@ def meet(invitation: Invitation) -> Store:
     try:
         store, _, _ = next(rendezvous(invitation.address, place.rank, place.world_size, timeout=patience))
     except (RuntimeError, ValueError, OSError) as error:
+        if stuck := _stuck(invitation):
+            raise CheckHung("; ".join(stuck)) from error
         raise PreflightRefusal(_no_meeting(invitation, str(error))) from error
     store = PrefixStore("stackproof", store)
     store.set_timeout(patience)
     return store
+
+
+def _stuck(invitation: Invitation) -> list[str]:
+    """On rank 0, name the ranks that were started and never came so far as to meet the others."""
+    place, folder = invitation.place, Path(invitation.spec.folder)
+    traces, others = Traces(folder, place.world_size), range(1, 1 if place.rank else place.world_size)
+    started = [rank for rank in others if _started(folder, rank) and _MEETING not in traces.phases(rank)]
+    return [_absent(rank, place, folder) for rank in started]
+
+
+def _started(folder: Path, rank: int) -> bool:
+    return (folder / f"rank{rank}.alive").exists() and not (folder / f"rank{rank}.failure").exists()
 
 
 def _no_meeting(invitation: Invitation, said: str) -> str:
@@ -262,7 +280,7 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
     if found.world_size != place.world_size:
         raise PreflightRefusal(_other_world(place.rank, place.world_size, found.world_size))
     if found.refused:
-        raise PreflightRefusal(found.refused)
+        raise CheckHung(found.refused) if found.hung else PreflightRefusal(found.refused)
     return found
 
 
@@ -273,7 +291,8 @@ def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
         try:
             told = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
         except RuntimeError:
-            return Decision(stack.backend, refused=_absent(rank, place, Path(invitation.spec.folder)))
+            folder = Path(invitation.spec.folder)
+            return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
         if told["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, told["world_size"], place.world_size))
         if told.get("torch") != torch.__version__:
@@ -308,7 +327,7 @@ def _other_world(rank: int, told: int, of_rank_0: int) -> str:
 
 def _absent(rank: int, place: Placement, folder: Path) -> str:
     said = f"rank {rank} of {place.world_size} did not come: "
-    if (folder / f"rank{rank}.alive").exists():
+    if _started(folder, rank):
         return f"{said}it was started, and in {folder} it came no further than '{Traces(folder, place.world_size).place(rank)}'"
     return f"{said}it was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
 
@@ -326,7 +345,7 @@ def _broadcast_failure(store: Store, place: Placement, folder: Path) -> Iterator
     except Exception as error:
         with contextlib.suppress(Exception):
             store.set(f"error/{place.rank}", f"{type(error).__name__}: {error}"[:4000])
-        if place.rank == 0 and not isinstance(error, PreflightRefusal):
+        if place.rank == 0 and not isinstance(error, (PreflightRefusal, CheckHung)):
             time.sleep(_FAREWELL_S)
             _keep_errors(store, place, folder)
         raise

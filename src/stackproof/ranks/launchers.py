@@ -143,6 +143,12 @@ def placement(environ: Mapping[str, str]) -> Placement:
     return found
 
 
+def around(place: Placement, environ: Mapping[str, str]) -> str:
+    """Return the mpirun inside of which this process's launcher was started, if it was; one torchrun a host under srun is usual."""
+    rows = (row for row in _rows() if row.name.startswith("mpirun") and all(name in environ for name in row.marks))
+    return next((row.name for row in rows if row.name != place.launcher and place.launcher == "torchrun"), "")
+
+
 def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", run: str = "") -> str:
     """Return the address of the store over which the ranks meet, as torch's rendezvous takes it.
 

@@ -219,6 +219,7 @@ _BAD = "bold red"
 _MOST_ROWS = 60
 """Checks of a run whose files are rows; of more, suites are."""
 _MOST_FAILURES = 25
+_MOST_FIGURES = 400
 _MOST_CODE = 15
 _MOST_NAMES = 8
 _REASON = 160
@@ -252,7 +253,7 @@ def what_to_do(record: Record) -> str:
         return f"go on, with --continue: {whole}"
     if record.verdict is Verdict.INCONCLUSIVE:
         return f"again, when the host is quiet: {whole}"
-    first = _failures(record)[0][0] if _failures(record) else Check("run", record.verdict, "", 0.0)
+    first = next(iter(_failures(record)), [Check("run", record.verdict, "", 0.0)])[0]
     if "::" not in first.id:
         return f"what the first sentence says; then: {whole}"
     return f"mend it; this repeats the first: {command_of_check(record, first)}"
@@ -308,7 +309,12 @@ def _rates_table(record: Record) -> TextTable:
         )
         for first, *others in _by_subject(record)
     ]
-    return TextTable(("figures", "rate", "of", "note"), rows, wide=(1, 3))
+    more = (
+        [(f"... and {len(rows) - _MOST_FIGURES} more", "", "", "all are in the record")]
+        if len(rows) > _MOST_FIGURES
+        else []
+    )
+    return TextTable(("figures", "rate", "of", "note"), rows[:_MOST_FIGURES] + more, wide=(1, 3))
 
 
 def measurements_table(record: Record) -> TextTable:
