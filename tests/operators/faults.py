@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -77,3 +78,36 @@ def wrong_if_odd(tensor: torch.Tensor) -> torch.Tensor:
 def broken(tensor: torch.Tensor) -> torch.Tensor:
     """Raise as a device without that kernel does."""
     raise RuntimeError("no kernel image is available\nfor this device")
+
+
+@dataclass
+class Sample:
+    """One call, in the form that the operator database gives its own."""
+
+    input: Any
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    output_process_fn_grad: Callable[[Any], Any] = lambda output: output
+
+
+@dataclass(frozen=True)
+class ShapedOp:
+    """An operator with its own samples, to be examined as the database's are."""
+
+    name: str
+    op: Callable[..., Any]
+    make: Callable[[torch.dtype], Iterator[Sample]]
+    differentiable: bool = True
+    variant_test_name: str = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.op(*args, **kwargs)
+
+    def supported_dtypes(self, _: str) -> tuple[torch.dtype, ...]:
+        return (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+    def supported_backward_dtypes(self, _: str) -> tuple[torch.dtype, ...]:
+        return (torch.float32, torch.float64, torch.bfloat16, torch.float16) if self.differentiable else ()
+
+    def sample_inputs_func(self, _op: Any, _device: str, dtype: torch.dtype, _gradients: bool) -> Iterator[Any]:
+        return self.make(dtype)

@@ -10,9 +10,8 @@ import torch
 
 from stackproof.operators import compute
 from stackproof.operators.compute import cotangent, relocate
-from stackproof.operators.shapes import Sample, ShapedOp
 
-from .faults import CPU
+from .faults import CPU, Sample, ShapedOp
 
 
 def no_samples(dtype: torch.dtype) -> Iterator[Sample]:

@@ -78,7 +78,7 @@ def test_a_planted_fault_is_named(judge: str, name: str, kernel: str, change: An
         ("parts", "sum"),
         ("residuals", "linalg.solve"),
         ("derivatives", "tanh"),
-        ("ranges", "randint"),
+        ("draws", "randint below 3000000000"),
         ("states", "StepLR"),
         ("sizes", "bmm"),
     ],

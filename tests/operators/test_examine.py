@@ -13,10 +13,9 @@ from stackproof.operators import examine as examining
 from stackproof.operators.compare import Outcome
 from stackproof.operators.compute import Computed
 from stackproof.operators.examine import examine
-from stackproof.operators.shapes import Sample, ShapedOp
 from stackproof.operators.sweep import sweep
 
-from .faults import CPU, Change, Fault, broken, run, scaled, with_nan, wrap
+from .faults import CPU, Change, Fault, Sample, ShapedOp, broken, run, scaled, with_nan, wrap
 
 
 def test_an_exception_becomes_an_error_with_its_first_line() -> None:

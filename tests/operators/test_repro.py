@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof.device import devices
-from stackproof.operators import database, repro, shapes, sweep
+from stackproof.operators import database, repro, sweep
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 
@@ -88,18 +88,6 @@ def test_the_code_can_be_pasted_anywhere() -> None:
     ended, printed = pasted(code, "aten.addmm.default", torch.bfloat16)
     assert ended == 1, printed
     assert "error 0.25" in printed
-
-
-def test_code_for_a_shaped_sample_repeats_its_layout() -> None:
-    code = str(failing("exp", shapes.operators()["exp"], "aten.exp.default", torch.float32)["repro"])
-    with fault("aten.exp.default", torch.float32):
-        assert status(code) == 1
-    assert status(code) == 0
-
-
-def test_a_smaller_failing_sample_is_preferred() -> None:
-    figures = failing("add", shapes.operators()["add"], "aten.add.Tensor", torch.float32)
-    assert figures["call"] == "add(float32[], float32[])"
 
 
 @pytest.mark.parametrize(

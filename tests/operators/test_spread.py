@@ -15,8 +15,9 @@ from stackproof.operators.compare import Exemption, Outcome, Result, judgements
 from stackproof.operators.compute import Computed, compute
 from stackproof.operators.database import REFERENCE
 from stackproof.operators.examine import examine
-from stackproof.operators.shapes import Sample, ShapedOp
 from stackproof.operators.spread import alternatives, scaled_down, terms, untied
+
+from .faults import Sample, ShapedOp
 
 
 def no_samples(dtype: torch.dtype) -> Iterator[Sample]:

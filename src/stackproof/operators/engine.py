@@ -27,11 +27,11 @@ from stackproof.operators.judges import (
     again,
     company,
     derivatives,
+    draws,
     elementwise,
     exact,
     layers,
     parts,
-    ranges,
     references,
     regimes,
     residuals,
@@ -52,7 +52,7 @@ JUDGES: Mapping[str, ModuleType] = {
     "exact": exact,
     "layers": layers,
     "parts": parts,
-    "ranges": ranges,
+    "draws": draws,
     "references": references,
     "regimes": regimes,
     "residuals": residuals,
@@ -62,7 +62,7 @@ JUDGES: Mapping[str, ModuleType] = {
 }
 _OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     "layers": layers.modules,
-    "ranges": ranges.draws,
+    "draws": draws.draws,
     "sizes": sizes.forms,
     "states": states.schedules,
 }

@@ -15,7 +15,6 @@ import torch
 from stackproof.device.numerics import rule
 from stackproof.operators.compare import SampleReport, word
 from stackproof.operators.database import SEED, OpInfo, SampleInput, full_name, samples
-from stackproof.operators.shapes import ShapedOp
 
 _MOST_NUMBERS = 512
 
@@ -53,17 +52,6 @@ with torch.no_grad():
         seed({seed} + index)
         sample = next(made)
 arguments, options, finish = (sample.input, *sample.args), sample.kwargs, sample.output_process_fn_grad
-"""
-
-_SHAPED = """
-from itertools import islice
-from stackproof.operators import database
-from stackproof.operators import shapes
-
-# sample {index} of stackproof's own
-operator = shapes.operators()["{name}"]
-sample = next(islice(database.samples(operator, dtype, backward), {index}, None))
-arguments, options, finish = (sample.input, *sample.args), sample.kwargs, lambda output: output
 """
 
 _TAIL = """
@@ -143,8 +131,6 @@ def _inputs(op: OpInfo, sample: SampleInput, index: int) -> str:
     try:
         return _written(op, sample)
     except NotWritableError:
-        if isinstance(op, ShapedOp):
-            return _SHAPED.format(name=full_name(op), index=index, seed=SEED)
         name = (op.name, op.variant_test_name)
         return _DRAWN.format(name=name, index=index, seed=SEED, version=torch.__version__)
 

@@ -17,6 +17,8 @@ from stackproof.operators.relation import WIDE_CODE, Relation, numeric
 WHAT = "each number by itself"
 DTYPES = (*FLOATS, *COMPLEX, torch.int32, torch.uint8)
 _LENGTH, _ALONE = 1031, 192
+_EDGES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257)
+"""Lengths around what a kernel takes at once."""
 _CLASSES = ("UnaryUfuncInfo", "BinaryUfuncInfo")
 
 
@@ -72,6 +74,19 @@ def _of(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation
             found.append(op(*tree_map(cut, given), **tree_map(cut, named)))
         return tree_map(lambda *outs: torch.cat(outs), *found)
 
+    def first(count: int, tree: Any) -> Any:
+        return tree_map(lambda leaf: leaf[:count] if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+    def beginnings(*given: Any, **named: Any) -> Any:
+        return [op(*first(count, given), **first(count, named)) for count in _EDGES]
+
+    def begun(*given: Any, **named: Any) -> Any:
+        whole = op(*given, **named)
+        return [first(count, whole) for count in _EDGES]
+
+    code = f"""first = [operator(*(a[:n] if torch.is_tensor(a) else a for a in arguments), **options) for n in {_EDGES}]
+second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
+    yield Relation("the beginning of a row", arguments, options, beginnings, begun, code, 16.0, elementwise=True)
     few = tree_map(lambda leaf: leaf[chosen] if isinstance(leaf, torch.Tensor) else leaf, (arguments, options))
     each = "second = torch.cat([operator(*(a[i:i + 1] if torch.is_tensor(a) else a for a in arguments), **options) for i in range({})])"
     code = f"first = operator(*arguments, **options)\n{each.format(len(chosen))}"
