@@ -32,6 +32,12 @@ def said(box: Box) -> str:
         ({"PYTHONPATH": "/old"}, ["/old/numpy/__init__.py"], "PYTHONPATH puts packages of /old"),
         ({"LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "8"}, [], "4 ranks of 8 threads are 32, and there are 16 CPUs"),
         ({"LOCAL_WORLD_SIZE": "4", "CUDA_VISIBLE_DEVICES": "0,1"}, [], "4 ranks are to run on this host, and 2 cards"),
+        (LIBRARIES, ["/opt/a/lib/libamdhip64.so.5", "/opt/b/lib/libamdhip64.so.6"], "HIP 5, 6"),
+        (LIBRARIES, ["/opt/a/lib/libccl.so.1", "/opt/b/lib/libccl.so.1"], "several oneCCLs"),
+        (LIBRARIES, ["/opt/a/lib/libc10.so"], "another torch (/opt/a/lib)"),
+        ({"LOCAL_WORLD_SIZE": "8", "MKL_NUM_THREADS": "16"}, [], "8 ranks of 16 threads are 128"),
+        ({"LOCAL_WORLD_SIZE": "4", "ZE_AFFINITY_MASK": "0,1"}, [], "4 ranks are to run on this host, and 2 cards"),
+        ({"HF_DATASETS_OFFLINE": "1"}, [], "the cache of data sets is missing"),
         ({"MASTER_PORT": "80"}, [], "privileged port"),
         ({"TMPDIR": "/gone"}, [], "TMPDIR=/gone is missing"),
         ({"HF_HUB_OFFLINE": "1"}, [], "the hub's cache is missing"),
@@ -74,5 +80,6 @@ def test_limits_and_mounts(tmp_path: Path) -> None:
         "/proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 9000000 kB\nHugePages_Total: 300\nHugepagesize: 2048 kB\n"
     )
     box.file("/proc/mounts", "/dev/sda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw,noexec 0 0\n")
-    for words in ("1024 files", "512 processes", "61 % of the memory", "/tmp (mounted noexec)"):
+    box.environ["TORCHINDUCTOR_CACHE_DIR"] = "/tmp/ind"
+    for words in ("1024 files", "512 processes", "61 % of the memory", "/tmp, /tmp/ind (mounted noexec)"):
         assert words in said(box)

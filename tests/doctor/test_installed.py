@@ -42,7 +42,7 @@ def own(box: Box, packages: dict[str, str], version: str = "3.10", torch: str = 
 def judged(found: Installed, **facts: str) -> list[Finding]:
     """Return what the rules for environments say, with facts of a host."""
     given = {name.replace("_", "."): value for name, value in facts.items()}
-    return list(rules.load().judge("environment", installed.merged(given, found)))
+    return list(rules.load().judge("environment", {**given, **found.facts}))
 
 
 def test_torch_is_read_without_importing_it(tmp_path: Path) -> None:
@@ -172,6 +172,16 @@ def test_a_package_in_two_versions(tmp_path: Path) -> None:
     assert "numpy is there twice, as 1.26.4 and as 2.2.0" in numpy.sentence
     assert "torch is there twice, as 2.8.0 and as 2.8.0+xpu" in torch.sentence
     assert (numpy.level, torch.level) == (Level.WARNING, Level.PROBLEM)
+
+
+def test_a_library_for_two_cudas_and_an_older_toolkit_on_the_path(tmp_path: Path) -> None:
+    packages = {"torch": "2.4.1", "nvidia-cusparse-cu11": "11.7", "nvidia-cusparse-cu12": "12.3"}
+    found = own(Box(tmp_path / "box"), packages, torch="cuda = '12.4'\n")
+    (twice,) = installed.doubled(found)
+    assert "nvidia-cusparse is there twice, as 11.7-cu11 and as 12.3-cu12" in twice.sentence
+    (older,) = judged(found, **{"ld.toolkit": "12.1"})
+    assert "leads to CUDA 12.1, older than the 12.4 of torch" in older.sentence
+    assert judged(found, **{"ld.toolkit": "12.6"}) == []
 
 
 def test_the_named_stack_wants_another_torch(tmp_path: Path) -> None:

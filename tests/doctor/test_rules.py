@@ -38,6 +38,7 @@ FACTS = {
     "huge_pages_percent",
     "hub_cache",
     "tmp_noexec",
+    "datasets_cache",
     "uid",
     "arch_covered",
     "nvidia.models",
@@ -60,18 +61,9 @@ def test_every_rule_names_facts_that_are_gathered() -> None:
 def test_a_rule_can_speak(rule: rules.Rule) -> None:
     assert rule.when or rule.below
     assert rule.remedy
-    asked = {
-        *rule.when,
-        *rule.below,
-        "cpus",
-        "ranks",
-        "threads_wanted",
-        "nvidia.driver",
-        "torch",
-        "python",
-        "dtk",
-        "LD_LIBRARY_PATH",
-    }
+    bounds = re.findall(r"\{([\w.+-]+)\}", " ".join(rule.below.values()))
+    asked = {*rule.when, *rule.below, *bounds, *(row.fact for row in TABLE.figures), "cpus", "torch", "python", "dtk"}
+    asked.add("LD_LIBRARY_PATH")
     assert {name for name in re.findall(r"\{([\w.+-]+)\}", rule.sentence) if not name.startswith("env.")} <= asked
     assert rule.link == "" or rule.link.startswith("https://")
 

@@ -127,7 +127,7 @@ def _environments(
     for stack, found in built:
         yield from installed.examine_built(stack, found, present)
         yield from installed.doubled(found)
-        yield from table.judge("environment", installed.merged(facts, found))
+        yield from table.judge("environment", {**facts, **found.facts})
     if (own := installed.own(machine)) is None:
         if not built:
             yield Finding(

@@ -11,6 +11,7 @@ from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Figure, OnPath, Rules
 
 _PREFIX = "env."
+_BUILT_IN = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 
 
 def gather(machine: Machine, table: Rules, facts: Facts) -> dict[str, str]:
@@ -19,7 +20,8 @@ def gather(machine: Machine, table: Rules, facts: Facts) -> dict[str, str]:
     found |= {row.fact: ", ".join(dict.fromkeys(_on_path(row, machine))) for row in table.paths}
     found |= {f"folder.{name}": _folder(machine, machine.environ.get(name, "")) for name in table.folders}
     user = re.search(r"^Uid:\s+\d+\s+(\d+)", machine.read("/proc/self/status"), re.MULTILINE)
-    found |= {"hub_cache": _hub_cache(machine), "tmp_noexec": _noexec(machine), "uid": user[1] if user else ""}
+    found |= {"tmp_noexec": _noexec(machine), "uid": user[1] if user else ""}
+    found |= {"hub_cache": _cache(machine, "hub", "models--*"), "datasets_cache": _cache(machine, "datasets", "*")}
     cards = map(machine.read, machine.glob("/proc/driver/nvidia/gpus/*/information"))
     found["nvidia.models"] = ", ".join(dict.fromkeys(re.findall(r"^Model:\s*(.*\S)", "\n".join(cards), re.MULTILINE)))
     found = {name: value for name, value in found.items() if value}
@@ -88,17 +90,20 @@ def _folder(machine: Machine, name: str) -> str:
     return "" if machine.may_use(name) else "not writable"
 
 
-def _hub_cache(machine: Machine) -> str:
+def _cache(machine: Machine, name: str, held: str) -> str:
     home = machine.environ.get("HF_HOME") or f"{machine.environ.get('HOME', '/root')}/.cache/huggingface"
-    folder = machine.environ.get("HF_HUB_CACHE") or f"{home}/hub"
-    models = machine.glob(f"{folder}/models--*") if folder.startswith("/") else []
-    return f"{len(models)} models" if models else "empty" if machine.exists(folder) else "missing"
+    folder = machine.environ.get(f"HF_{name.upper()}_CACHE") or f"{home}/{name}"
+    items = machine.glob(f"{folder}/{held}") if folder.startswith("/") else []
+    return f"{len(items)} items" if items else "empty" if machine.exists(folder) else "missing"
 
 
 def _noexec(machine: Machine) -> str:
-    """Return the folder for temporary files if nothing may be executed in it."""
-    wanted = machine.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - it is looked up, not used
+    """Return the folders in which programs are built and run, and in which nothing may be executed."""
     mounts = re.findall(r"^\S+ (\S+) \S+ (\S+)", machine.read("/proc/mounts"), re.MULTILINE)
-    above = [(place, options) for place, options in mounts if f"{wanted}/".startswith(f"{place.rstrip('/')}/")]
-    _, options = max(above, key=lambda mount: len(mount[0]), default=("", ""))
-    return wanted if "noexec" in options.split(",") else ""
+    wanted = [machine.environ.get("TMPDIR") or "/tmp", *filter(None, map(machine.environ.get, _BUILT_IN))]  # noqa: S108
+
+    def options(folder: str) -> str:
+        above = [mount for mount in mounts if f"{folder}/".startswith(f"{mount[0].rstrip('/')}/")]
+        return max(above, key=lambda mount: len(mount[0]), default=("", ""))[1]
+
+    return ", ".join(folder for folder in dict.fromkeys(wanted) if "noexec" in options(folder).split(","))

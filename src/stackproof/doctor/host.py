@@ -50,7 +50,11 @@ def gather(machine: Machine) -> dict[str, str]:
     """Return what can be read, as text; what cannot is left out, so that no rule judges it."""
     found = {name: machine.read(path).split("\n")[0] for name, path in _SETTINGS.items()}
     found |= {name: machine.environ.get(name, "") for name in _VARIABLES}
-    found |= {"os": _os(machine), "glibc": _glibc(machine), "container": _first(load().containers, machine)}
+    found |= {
+        "os": _os(machine),
+        "glibc": _glibc(machine),
+        "container": next((row.name for row in load().containers if _shown(row, machine)), ""),
+    }
     found |= _processors(machine) | _memory(machine) | _limits(machine)
     found["disk_free_mib"] = str(machine.disk_free() >> 20)
     found["shm_mib"] = _shared_memory(machine)
@@ -87,10 +91,6 @@ def surroundings(machine: Machine) -> Iterator[Finding]:
         mentioned = [path for path, word in row.mentions.items() if word in machine.read(path)]
         if seen := _shown(row, machine) or next(iter(mentioned), ""):
             yield Finding("cards", Level.WARNING, f"{row.sentence} (seen: {seen})", row.remedy, row.link)
-
-
-def _first(rows: tuple[Container, ...], machine: Machine) -> str:
-    return next((row.name for row in rows if _shown(row, machine)), "")
 
 
 def _shown(row: Container, machine: Machine) -> str:

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
-from stackproof.doctor.rules import Facts, Finding, ok
+from stackproof.doctor.rules import Finding, ok
 from stackproof.stack import companions, environments, hosts, lockfile
 from stackproof.stack.environment_proof import flavour_differences, lock_differences, normal_version, read_flavour
 from stackproof.stack.stacks import Stack
@@ -24,6 +24,8 @@ from stackproof.stack.variables import Level
 _METADATA = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 _IGNORED = ("stackproof",)
 _MOST_NAMED = 4
+_FOR_CUDA = re.compile(r"(.+?)(-cu\d\d)?")
+_SHARED = ("nvidia-nccl", "nvidia-cudnn")  # one folder for both: rows of the table say so
 
 
 @dataclass(frozen=True)
@@ -167,14 +169,16 @@ def _proof(stack: Stack, present: Sequence[Stack]) -> str:
 
 
 def doubled(found: Installed) -> Iterator[Finding]:
-    """Yield the packages that are there in two versions: an interrupted or mixed installation."""
-    twice = {name: versions for name, versions in found.packages.items() if len(versions) > 1}
-    for name, versions in twice.items():
-        level = Level.PROBLEM if name == "torch" else Level.WARNING
-        sentence = (
-            f"{found.label}: {name} is there twice, as {' and as '.join(versions)}; which one is imported is chance"
-        )
-        yield Finding("environment", level, sentence, f"{advice.pip('uninstall', name)}, twice, then install it again")
+    """Yield the packages that are there twice: in two versions (a mixed installation), or for two CUDAs."""
+    there: dict[str, list[str]] = {}
+    for name, versions in found.packages.items():
+        stem, toolkit = _FOR_CUDA.fullmatch(name).groups()  # type: ignore[union-attr]  # it matches any name
+        there.setdefault(stem, []).extend(f"{version}{toolkit or ''}" for version in versions)
+    for name, kinds in there.items():
+        if len(kinds) > 1 and name not in _SHARED:
+            level = Level.PROBLEM if name == "torch" else Level.WARNING
+            twice = f"{found.label}: {name} is there twice, as {' and as '.join(kinds)}; which one is loaded is chance"
+            yield Finding("environment", level, twice, f"{advice.pip('uninstall', name)}, twice, then install it again")
 
 
 def _accelerated(stack: Stack) -> bool:
@@ -220,8 +224,3 @@ def _against_lock(stack: Stack, found: Installed) -> list[str]:
     expected = lockfile.read(stack.lock).expected(environment)
     present = {name: " and ".join(versions) for name, versions in found.packages.items()}
     return [line.removeprefix("! ") for line in lock_differences(expected, present)]
-
-
-def merged(host: Facts, found: Installed) -> dict[str, str]:
-    """Return the facts of host and environment together."""
-    return {**host, **found.facts}

@@ -92,14 +92,8 @@ def _stacks(presence: Presence) -> Iterator[str]:
 def as_json(checkup: Checkup) -> str:
     """Return the checkup as one JSON object; what is in it is data, not text for people."""
     findings = [
-        {
-            "area": row.area,
-            "level": row.level.value,
-            "sentence": row.sentence,
-            "remedy": row.remedy,
-            "link": row.link,
-            "variables": row.subjects,
-        }
+        {name: getattr(row, name) for name in ("area", "sentence", "remedy", "link")}
+        | {"level": row.level.value, "variables": row.subjects}
         for row in checkup.findings
     ]
     presence = checkup.presence
