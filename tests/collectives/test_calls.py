@@ -270,7 +270,8 @@ def test_the_first_wrong_number_is_told() -> None:
     turn.out[1][5:] += 1
     found = fault(turn, COLLECTIVES["all_gather"])
     assert found == {
-        "what": "result", "at": 5, "got": float(exact[0]) + 1, "expected": float(exact[0]), "wrong": 3, "of": 8
+        "what": "result", "at": 5, "got": float(exact[0]) + 1, "expected": float(exact[0]), "wrong": 3, "of": 8,
+        "outside": 0,
     }  # fmt: skip
 
 
@@ -283,7 +284,20 @@ def spoil_memory(turn: SimpleNamespace) -> None:
 
 
 def spoil_between(turn: SimpleNamespace) -> None:
-    turn.results[0][0][1] = 1.5
+    memory, view = turn.results[0]
+    memory[view.storage_offset() + 1] = 1.5
+
+
+@pytest.mark.parametrize(("spoil", "count"), [(spoil_memory, 1), (spoil_between, 0)])
+def test_a_write_behind_a_tensor_is_told_beside_a_wrong_result(
+    spoil: Callable[[SimpleNamespace], None], count: int
+) -> None:
+    turn = turn_of("all_gather", layout="strided")
+    answer(turn)
+    turn.out[1][3:] += 1
+    spoil(turn)
+    found = fault(turn, COLLECTIVES["all_gather"])
+    assert found is not None and (found["what"], found["outside"]) == ("result", count)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,11 @@ FAILING = [
     ),
     ([outcome(fault={**FAULT, "what": "input"})], None, "at element 4 of 8 in what it passed in, 3 wrong"),
     ([outcome(fault={**FAULT, "what": "memory beside it"})], None, "in the memory beside it, 3 wrong"),
+    (
+        [outcome(fault={**FAULT, "outside": 2})],
+        None,
+        "of 8, and 2 numbers before or behind the tensors are overwritten, 3 w",
+    ),
     ([outcome(), outcome(sentence="let rank 1 go")], None, "rank 1: let rank 1 go"),
     ([outcome(digest="a" * 64), outcome(digest="b" * 64)], None, "the ranks hold different bits of the same result"),
     ([outcome(right=0), outcome(right=0)], None, "no case was tried"),

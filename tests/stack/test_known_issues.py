@@ -37,7 +37,15 @@ def stack(tmp_path: Path) -> Stack:
 
 def rows(stack: Stack, text: str = ROW) -> tuple[KnownIssue, ...]:
     (stack.folder / "known_issues.toml").write_text(text)
-    return known_issues.load(stack)
+    return tuple(row for row in known_issues.load(stack) if row.file.parent == stack.folder)
+
+
+def test_rows_of_a_backend_follow_it_to_every_stack_that_has_it(stack: Stack) -> None:
+    other = replace(stack, backend="gloo", backends=("gloo",))
+    found = {
+        backend: {row.file.name for row in known_issues.load(one)} for backend, one in (("ccl", stack), ("gloo", other))
+    }
+    assert found == {"ccl": {"ccl.toml", "gloo.toml"}, "gloo": {"gloo.toml"}}
 
 
 def made(*checks: Check, torch: str = "2.8.0+xpu") -> Record:

@@ -126,6 +126,8 @@ def _wrong(what: str, rank: int, outcome: Outcome) -> str:
     fault, cases = outcome["fault"], outcome["right"] + outcome["wrong"] + outcome["refused"]
     value = f"rank {rank} has {fault['got']} instead of {fault['expected']} at element {fault['at']} of {fault['of']}"
     where = {"result": "", "input": " in what it passed in"}.get(fault["what"], f" in the {fault['what']}")
+    if fault.get("outside"):
+        where += f", and {fault['outside']} numbers before or behind the tensors are overwritten"
     return (
         f"{what}: {value}{where}, {fault['wrong']} wrong, {case_words(fault['case'])}; "
         f"{outcome['wrong']} of this rank's {cases} cases"
@@ -207,6 +209,7 @@ _SOURCES: tuple[Callable[..., Any], ...] = (
     calls.flat,
     calls.bits,
     calls.landed,
+    calls.outside,
     calls.fault,
 )
 

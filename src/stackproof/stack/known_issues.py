@@ -18,7 +18,7 @@ from typing import Annotated
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from stackproof import ROOT
+from stackproof import DATA, ROOT
 from stackproof.base import git
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import is_visible, matches
@@ -42,6 +42,8 @@ def version_range(text: str) -> SpecifierSet:
         raise ValueError(f"is {text!r}; it must be a version range such as '>=2.8,<2.9'") from error
 
 
+BACKENDS = DATA / "backends"
+"""Rows that follow a backend to every stack that has it, a file each."""
 ANY_VERSION = SpecifierSet()
 _LONGEST = datetime.timedelta(days=366)
 """For so long a row may excuse before somebody looks at its thread again."""
@@ -140,9 +142,10 @@ def today() -> datetime.date:
 
 
 def load(stack: Stack) -> tuple[KnownIssue, ...]:
-    """Return the stack's rows that hold where it runs: on its cards, or in its rehearsal."""
+    """Return the rows that hold where a stack runs, on its cards or in its rehearsal: its own, a project's, its backends'."""
     project = projects.current()
     paths = [stack.folder / "known_issues.toml", *([project.known_issues] if project and project.known_issues else [])]
+    paths += [BACKENDS / f"{backend}.toml" for backend in stack.backends]
     wanted = "rehearsal" if stack.rehearsed else "cards"
     return tuple(row for path in paths if path.exists() for row in _read(path) if row.where in (wanted, "both"))
 
@@ -231,7 +234,7 @@ def _drivers(provenance: dict[str, Figure]) -> list[str]:
 def main() -> int:
     """`python -m stackproof.stack.known_issues`: judge every row of every stack for existence and day; lint calls it."""
     found = []
-    for path in sorted(STACKS.glob("*/known_issues.toml")):
+    for path in sorted([*STACKS.glob("*/known_issues.toml"), *BACKENDS.glob("*.toml")]):
         try:
             rows = _read(path)
         except Refusal as refusal:
