@@ -436,8 +436,8 @@ def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
         at = int(wrong[0])
         got, want = ((bits if exact.dtype is torch.bool else flat)(tensor)[at].item() for tensor in (found, exact))
         told = {"what": what, "at": at, "got": got, "expected": want, "wrong": len(wrong), "of": exact.numel()}
-        pairs = [*turn.placed, *(turn.results if held is not results else [])]
-        return {**told, "outside": sum(outside(view, rest) for (_, view), (_, rest) in zip(pairs, held, strict=False))}
+        views = [view for _, view in (*turn.placed, *(turn.results if held is not results else ()))]
+        return {**told, "outside": sum(outside(view, rest) for view, (_, rest) in zip(views, held, strict=False))}
     return None
 
 
@@ -446,7 +446,7 @@ def outside(view: torch.Tensor, rest: torch.Tensor) -> int:
     first = view.storage_offset()
     last = first + sum((size - 1) * stride for size, stride in zip(view.shape, view.stride(), strict=True))
     apart = bits(rest) != bits(torch.full_like(rest, GUARD))
-    return int(apart[:first].sum() + apart[last + 1 :].sum())
+    return int(apart[:first].sum()) + int(apart[last + 1 :].sum())
 
 
 def landed(memory: torch.Tensor, view: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
