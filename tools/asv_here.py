@@ -9,6 +9,9 @@ from asv import util
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 try:
+    import fastjsonschema  # noqa: F401 - imported late
+    import packaging  # noqa: F401
+
     from stackproof.history.asv_plugin import Branches, Refused, StackEnvironment, setup
 except ModuleNotFoundError as missing:
     raise util.UserError(

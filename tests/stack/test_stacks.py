@@ -207,3 +207,11 @@ def test_the_page_has_a_line_for_every_file() -> None:
     rows = re.findall(r"^\| (`\w+\.\w+`.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+\.\w+)`", row)}
     assert named == {path.name for path in STACKS.glob("*/*.*")}
+
+
+def test_the_smallest_stack_of_the_page_is_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "adding-a-stack.md").read_text(encoding="utf-8")
+    text = page.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "stack.toml").write_text(text, encoding="utf-8")
+    assert stacks.load("mine", tmp_path).rehearse().backend == "gloo"

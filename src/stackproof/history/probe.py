@@ -18,7 +18,8 @@ from stackproof.record.records import Figure
 from stackproof.runner.process import variables_of
 from stackproof.stack import environment_proof, hosts, provenance, stacks
 
-_ASKED_S = 300.0
+_ASKED_S = 120.0
+"""Of a quiet host; a crowded one gets as many times as much."""
 _KINDS: dict[int, type[Refusal]] = {3: StackUnavailableError, 4: EnvironmentMismatchError}
 
 
@@ -30,9 +31,10 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
     """
     environment = {**environment, "PYTHONPATH": stack.path(environment.get("PYTHONPATH", ""))}
     command = [str(python), "-m", "stackproof.history.probe", stack.name, *(["rehearsed"] if stack.rehearsed else [])]
-    ended = processes.run(command, seconds=_ASKED_S, environment=environment)
+    seconds = _ASKED_S * processes.crowding()
+    ended = processes.run(command, seconds=seconds, environment=environment)
     if ended.timed_out or ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
-        why = f"no answer in {_ASKED_S:.0f} s" if ended.timed_out else ended.errors
+        why = f"no answer in {seconds:.0f} s, at {processes.load()}" if ended.timed_out else ended.errors
         raise StackUnavailableError(f"{python}: does not answer what it is ({why})")
     if not ended.ok:
         said = [line for line in ended.errors.splitlines() if line.strip()]

@@ -49,7 +49,9 @@ def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[
         request.write(Path(folder) / "request.json")
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
         variables = {**variables_of(stack), **guarded, REQUEST: str(Path(folder) / "request.json")}
-        ended = processes.run([*command(request, root), "--collect-only"], seconds=_SECONDS, environment=variables)
+        ended = processes.run(
+            [*command(request, root), "--collect-only"], seconds=_SECONDS * processes.crowding(), environment=variables
+        )
         told = Path(folder) / "events.jsonl"
         events = [files.parse_json(line, told) for line in told.read_bytes().splitlines()] if told.exists() else []
     wrong = [event["check"]["reason"] for event in events if event["event"] == "finished"]

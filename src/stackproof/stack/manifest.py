@@ -1,7 +1,8 @@
 """How many checks each file of the suites has, under which names, and why a stack may skip some: `stacks/NAME/expected.toml`.
 
-Written by one command (`stackproof expect`) and reviewed as a diff. A file whose checks vanish, or are called otherwise, fails the
-run, and so does a check that is skipped by a rule that its file's row does not name.
+Written by one command (`stackproof expect`) and reviewed as a diff. The stack that every host has names each file, and
+another stack of ours the files that differ, so that what is the same everywhere is counted once. A file whose checks vanish,
+or are called otherwise, fails the run, and so does a check that is skipped by a rule that its file's row does not name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from stackproof.base.text import counted as counted_as
 from stackproof.base.toml import Table, Wrong
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.stack import capabilities
-from stackproof.stack.stacks import STACKS, Stack, display_path, suites
+from stackproof.stack.stacks import DEVELOPMENT, STACKS, Stack, display_path, suites
 
 _NAMED = 5
 """Checks that a complaint names at most."""
@@ -90,9 +91,19 @@ class _File:
     files: Mapping[str, FileRow]
     because: str = ""
     """Of every row that has no reason of its own."""
+    absent: tuple[str, ...] = ()
+    """Files of the suites that the stack of every host has and this one has not."""
 
-    def rows(self) -> dict[str, FileRow]:
-        return {name: replace(row, because=row.because or self.because) for name, row in self.files.items()}
+    def rows(self, path: Path) -> dict[str, FileRow]:
+        every = {name: row for name, row in _base(path).items() if name not in self.absent} | {**self.files}
+        return {name: replace(row, because=row.because or self.because) for name, row in every.items()}
+
+
+def _base(path: Path) -> Mapping[str, FileRow]:
+    """Return the rows from which a manifest says the differences: none for a project's, and for the base itself."""
+    base = STACKS / DEVELOPMENT / path.name
+    ours = path.is_relative_to(STACKS) and path != base and base.exists()
+    return Table.load(base).row(_File).files if ours else {}
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ def read(path: Path, stack: Stack) -> Manifest:
     """Read a manifest: a stack's, or a project's."""
     table = Table.load(path)
     rows = table.row(_File)
-    found = Manifest(path, rows.rows(), rows.written)
+    found = Manifest(path, rows.rows(path), rows.written)
     for name in found.files:
         if (suite := name.partition("/")[0]) not in suites():
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"
@@ -139,7 +150,7 @@ def newest(folder: Path = STACKS) -> datetime.date:
 def load_loosely(stack: Stack) -> dict[str, FileRow]:
     """Return the rows as they stand for one who writes them anew: suites may have gone, and there may be none."""
     path = path_of(stack)
-    return Table.load(path).row(_File).rows() if path.exists() else {}
+    return Table.load(path).row(_File).rows(path) if path.exists() else {}
 
 
 def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = True) -> Iterator[tuple[str, str]]:
@@ -208,17 +219,20 @@ def rows_of(collected: Iterable[str], without: Mapping[str, str], because: str =
 
 def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
     """Write a manifest, a line for each file; rows of files that were not looked at have to be among them."""
-    reasons = {row.because for row in rows.values()}
+    reasons, base = {row.because for row in rows.values()}, _base(path)
     common = next(iter(reasons)) if len(reasons) == 1 else ""
+    same = {name for name, row in rows.items() if name in base and row == replace(base[name], because=common)}
     lines = [
         f"# How many checks each file has, by the digest of their names, and why some may not be executed on '{stack.label}'.",
         f"# Written by `python -m stackproof expect --stack {stack.name}` (docs/reading-a-verdict.md); review it as a diff.",
         f"written = {datetime.date.today().isoformat()}",
         *([f"because = {json.dumps(common)}"] if common else []),
+        *([f"absent = {json.dumps(sorted(base.keys() - rows.keys()))}"] if base.keys() - rows.keys() else []),
+        *([f"# Files that are not named are as on '{DEVELOPMENT}'."] if base else []),
         "",
         "[files]",
     ]
-    for file, row in sorted(rows.items()):
+    for file, row in sorted((file, row) for file, row in rows.items() if file not in same):
         counts = ", ".join(f"{json.dumps(why)} = {count}" for why, count in row.without.items())
         words = [f"checks = {row.checks}", f'ids = "{row.ids}"']
         words += [f"rules = {json.dumps(row.rules)}"] if row.rules else []
