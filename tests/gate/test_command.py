@@ -123,6 +123,18 @@ def test_exact_times_nothing_and_judges_figures(tmp_path: Path) -> None:
     assert _gate(tmp_path, *_SPEED, *loss)[0] == 1
 
 
+def test_a_changed_figure_ends_a_gate_after_a_pair_and_the_minutes_end_it_before_one(tmp_path: Path) -> None:
+    _program(tmp_path / "a"), _program(tmp_path / "b", also="print('loss: 4')")
+    code, record = _gate(tmp_path, *_SPEED, "--figure", r"loss: (\S+)")
+    assert (code, _check(record, "loss").outcome) == (1, "CHANGED")
+    assert "0 of 1 metric judged; ended at once, since loss is worse" in str(record.provenance["times"])
+    assert len(record.measurements[0].samples) == 1
+    _program(tmp_path / "a", also="import time\ntime.sleep(9)")
+    code, record = _gate(tmp_path, *_SPEED, "--minutes", "0.01")
+    assert (code, _check(record, "judged").verdict) == (6, Verdict.INCONCLUSIVE)
+    assert "the minutes were over in a launch of the " in str(record.provenance["times"])
+
+
 @pytest.mark.slow
 def test_fewer_values_are_less_work(tmp_path: Path) -> None:
     _program(tmp_path / "a", also="print('took 1 s\\ntook 1 s')")

@@ -16,7 +16,7 @@ from stackproof.gate import plan
     [
         ("looks = [4, 7, 10, 14]", "looks = [2, 10]", "looks' must rise from 3 or more"),
         ("looks = [4, 7, 10, 14]", "looks = [6, 6]", "looks' must rise"),
-        ("[count]\nlaunches = 2", "[count]\nlaunches = 0", "count.launches' is 0; it must be 1 or more"),
+        ("launches = 2", "launches = 0", "count.launches' is 0; it must be 1 or more"),
         ("other = 0.02\n", "", "needs 'other'"),
     ],
 )

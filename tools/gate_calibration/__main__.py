@@ -24,7 +24,6 @@ from stackproof.commands import arguments
 from stackproof.commands.gate import add_common, common
 from stackproof.gate.gate import Comparison
 from stackproof.gate.live import SideEndedError
-from stackproof.gate.plan import InLaunches
 from stackproof.gate.request import CompareRequest
 from stackproof.gate.run import GateProgress, chosen_stack, make_comparison
 from stackproof.gate.variants import Variant
@@ -79,7 +78,7 @@ def _comparison(options: argparse.Namespace, progress: GateProgress) -> Comparis
     request = CompareRequest(**{**common(options), "only": tuple(options.only) or tuple(declared.gate.subjects)})
     comparison = make_comparison(request, chosen_stack(request), base, head, progress)
     without_counters = replace(
-        comparison.plan, count=InLaunches(0)
+        comparison.plan, count=replace(comparison.plan.count, launches=0)
     )  # they are exact: what is calibrated is what has noise
     return replace(comparison, minutes=declared.gate.minutes, plan=without_counters)
 

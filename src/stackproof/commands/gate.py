@@ -176,6 +176,7 @@ def _command_request(options: argparse.Namespace) -> CommandGateRequest:
     return CommandGateRequest(
         stack=options.stack or "", minutes=options.minutes, deadline_scale=options.deadline_scale, outputs=arguments.outputs(options),
         base=_command_side(options, "base"), head=_command_side(options, "head"), same=options.same, accept_changed=options.accept_changed,
+        go_on=options.go_on,
         allow_inconclusive=options.allow_inconclusive, words=line, metrics=wanted, figures=known, within=options.figure_within / 100,
         effect=options.effect / 100 if options.effect else None, deadline=options.deadline, exact=options.exact,
         counters=options.counters,

@@ -12,7 +12,7 @@ from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.statistics import Estimate, Ruling, estimate, paired, percent, rule, underpowered, unpaired
-from stackproof.record.records import CellWord, Figure, Verdict
+from stackproof.record.records import CellWord, Figure
 
 TIME = "time"
 BASE, HEAD = "base", "head"
@@ -114,7 +114,6 @@ class Results:
     missing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     """Figures that the base has and the head has not, by the name of the check: subject, figure, reason."""
     counted: dict[str, list[tuple[dict[str, int], dict[str, int]]]] = field(default_factory=dict)
-    proved: dict[str, str] = field(default_factory=dict)
     launches: list[Launch] = field(default_factory=list)
     computed: dict[str, Sameness] = field(default_factory=dict)
     """By subject, whether both sides compute the same from equal seeds."""
@@ -136,7 +135,6 @@ class Results:
             head = sides.get(HEAD)
             if base is None or head is None:
                 continue
-            self.proved[subject] = head.proved
             self._add_time(subject, base, head)
             self._add_quantities(subject, base, head)
             self._add_work(subject, base, head)
@@ -196,25 +194,6 @@ class Results:
         """Return the subjects that still have a cell to decide, in order; a lost one is decided."""
         asking = dict.fromkeys(cell.subject for cell in self.cells.open(self.alike()))
         return [subject for subject in asking if subject not in self.lost]
-
-    def against(self, accepted: bool) -> str:
-        """Return what is exact and worse already, whatever the times will say; nothing if there is none.
-
-        `accepted`: the sides may compute different things. A counter is asked twice before it is believed.
-        """
-        changed = [name for name, each in self.computed.items() if each.changed]
-        changed += [name for name, words in self.units.items() if words]
-        worse = [
-            name for name, pairs in self.counted.items() for counter in counters_of(pairs, self.plan.counters)
-            if self.same_torch and len(pairs) > 1 and counter_change(pairs, counter)[0] is CellWord.SLOWER
-        ]  # fmt: skip
-        ended = [
-            lost.subject
-            for lost in self.lost.values()
-            if lost.verdict in (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
-        ]
-        missing = [subject for subject, _, _ in self.missing.values()]
-        return ", ".join(dict.fromkeys([*ended, *missing, *([] if accepted else changed), *worse]))
 
 
 def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], counter: str) -> tuple[CellWord, str]:

@@ -20,9 +20,9 @@ from stackproof.base.processes import HostLoad
 from stackproof.gate import changed, commits, plan
 from stackproof.gate.cells import BASE, HEAD, Cell, ComparedCells, counter_change
 from stackproof.gate.changed import ComparedFigure
-from stackproof.gate.gate import FLAG, check_of, compared, conditions_check, launch_until_decided
+from stackproof.gate.gate import FLAG, check_of, compared, conditions_check, launch_until_decided, times_judged
 from stackproof.gate.interleave import Conditions, turns
-from stackproof.gate.live import SideEndedError, gravest
+from stackproof.gate.live import OutOfTimeError, SideEndedError, gravest
 from stackproof.gate.plan import GatePlan
 from stackproof.gate.report import UNVERIFIED
 from stackproof.gate.request import CommandGateRequest
@@ -86,6 +86,9 @@ class CommandRun:
     uncounted: str = ""
     """Why there are no counters."""
     ended: SideEndedError | None = None
+    until: float = math.inf
+    late: str = ""
+    """Why there are no more launches, where it is not that all is decided."""
     interrupted: bool = False
     conditions: Conditions = field(default_factory=lambda: Conditions(()))
 
@@ -103,7 +106,7 @@ class CommandRun:
         Raises:
             Refusal: the command cannot be started, or the base itself does not say what was asked for.
         """
-        until = time.monotonic() + 60 * self.request.minutes
+        self.until = time.monotonic() + 60 * self.request.minutes
         try:
             self._try_both()
             self._count()
@@ -111,13 +114,15 @@ class CommandRun:
                 self.pairs.append(self._pair(self.folder / "again"))
                 self.say("both sides once more: what is not exact is not judged")
             else:
-                self._warn(until)
-                launch_until_decided(self.plan.design, until, self._another_pair, self._look)
+                self._warn(self.until)
+                launch_until_decided(self.plan.design, self.until, self._another_pair, self._look)
         except SideEndedError as ended:
             self.ended = ended
+        except OutOfTimeError as late:
+            self.late = f"the minutes were over in {late}"
         except KeyboardInterrupt:
             self.interrupted = True
-            self._look()
+        self._look()
 
     def _try_both(self) -> None:
         """Launch each side, also the head where the base fails: it matters whether both do."""
@@ -175,7 +180,11 @@ class CommandRun:
             )
 
     def _another_pair(self, number: int) -> bool:
-        """Launch a pair; every metric becomes a logarithm in which less is better."""
+        """Launch a pair, if it fits; every metric becomes a logarithm in which less is better."""
+        longest = max(sum(each.seconds for each in pair.values()) for pair in self.pairs) if self.pairs else 0.0
+        if time.monotonic() + longest > self.until:
+            self.late = f"the minutes were over before pair {number + 1}"
+            return False
         pair = self._pair(self.folder / f"launch-{number}")
         self.pairs.append(pair)
         for metric in self.request.metrics:
@@ -188,7 +197,10 @@ class CommandRun:
             effect = self.plan.quantities[MEMORY].effect(stacks.HOST)
             self.cells.add(Cell(SUBJECT, MEMORY, effect, aside=True), math.log(head / base))
         self.say(f"pair {number + 1} of at most {self.plan.design.looks[-1]}")
-        return True
+        exact = [check for check in _exact(self) if check.verdict.exit_code]
+        if exact and not self.request.go_on:
+            self.late = f"ended at once, since {exact[0].aspect} is worse to the digit (--go-on goes on)"
+        return not self.late
 
     def _look(self) -> bool:
         self.cells.look(self.plan.design)
@@ -215,7 +227,10 @@ class CommandRun:
         written = {side.folder / metric.file for metric in (*metrics, *figures) if metric.file}
         before = {path: path.stat().st_mtime_ns if path.exists() else 0 for path in written}
         environment = {**side.environment, STEPS_FILE: str(steps)}
-        ended = launch.run(self.request.words, side.folder, environment, log, deadline)
+        left = max(1.0, self.until - time.monotonic())
+        ended = launch.run(self.request.words, side.folder, environment, log, min(deadline, left))
+        if ended.hung and left < deadline:
+            raise OutOfTimeError(f"a launch of the {side.name}")
         if ended.hung or ended.status:
             verdict = Verdict.HUNG if ended.hung else Verdict.CRASHED
             raise SideEndedError(
@@ -328,14 +343,8 @@ def conclude(run: CommandRun, record: Record) -> None:
         record.checks.append(compared(SUBJECT, "runs", run.ended.verdict, str(run.ended)))
     if run.interrupted:
         record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
-    record.checks += [*_metrics(run), *_counters(run)]
-    figures = dict(_figures(run))
-    for name, figure in (*figures.items(), *_amounts(run)):
-        verdict, reason = _VERDICTS[figure.word], figure.reason
-        if run.request.accept_changed and figure.word is CellWord.CHANGED:
-            verdict, reason = Verdict.PASSED, f"{reason}; accepted by {FLAG}"
-        record.checks.append(compared(SUBJECT, name, verdict, reason, figure.word))
-    unverified = _unverified(figures)
+    record.checks += [*_metrics(run), *_exact(run)]
+    unverified = _unverified(dict(_figures(run)))
     record.checks.append(compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified))
     record.checks += _unjudged(run, record)
     record.verdict = overall(check.verdict for check in record.checks)
@@ -343,6 +352,16 @@ def conclude(run: CommandRun, record: Record) -> None:
     if run.pairs:
         record.measurements += [_row(run, side, metric) for metric in run.request.metrics for side in (BASE, HEAD)]
     record.provenance[VERIFIED] = unverified
+
+
+def _exact(run: CommandRun) -> Iterator[Check]:
+    """Yield what needs no statistics: counters, figures, and how many values there are."""
+    yield from _counters(run)
+    for name, figure in (*_figures(run), *_amounts(run)):
+        verdict, reason = _VERDICTS[figure.word], figure.reason
+        if run.request.accept_changed and figure.word is CellWord.CHANGED:
+            verdict, reason = Verdict.PASSED, f"{reason}; accepted by {FLAG}"
+        yield compared(SUBJECT, name, verdict, reason, figure.word)
 
 
 def _metrics(run: CommandRun) -> Iterator[Check]:
@@ -412,16 +431,18 @@ def _unverified(figures: Mapping[str, ComparedFigure]) -> str:
 
 
 def _unjudged(run: CommandRun, record: Record) -> list[Check]:
-    """Return the check that a gate owes which has nothing against it and nothing for it."""
-    red = any(check.verdict.exit_code for check in record.checks)
-    exact = any(check.outcome is CellWord.SAME and "ratio" not in check.figures for check in record.checks)
-    if red or exact or any(cell.decided for cell in run.cells.values() if cell.what != MEMORY):
+    """Say how many metrics were judged; return the check that a gate owes which judged fewer than half, or nothing that is exact."""
+    metrics = {cell.what: cell for cell in run.cells.values()}
+    times = [metrics.get(metric.name) for metric in run.request.metrics]
+    why = times_judged(times, what="metric") + (f"; {run.late}" if run.late else "")
+    enough = 2 * sum(bool(cell and cell.decided) for cell in times) >= len(times)
+    if run.request.exact:
+        enough = any(check.outcome is CellWord.SAME for check in record.checks)
+        why = "nothing exact was told: name figures with --figure"
+    else:
+        record.provenance["times"] = why
+    if enough or any(check.verdict.exit_code for check in record.checks):
         return []
-    why = (
-        "nothing exact was told: name figures with --figure"
-        if run.request.exact
-        else "no metric could be judged; allow more --minutes"
-    )
     return [compared("run", "judged", Verdict.INCONCLUSIVE, why)]
 
 

@@ -39,13 +39,9 @@ def launch_until_decided(
 ) -> None:
     """Launch, look after the declared numbers of launches, and stop when a look says so, or at the first launch after the time is over.
 
-    The look that the time brings forward has fewer launches than were declared, and promises no less.
-
-    Args:
-        design: after how many launches to look; the last is the cap.
-        until: when to stop (`time.monotonic`).
-        launch_again: launches, given its number from 0 on; returns whether there is anything left to launch.
-        look: judges all launches until now; returns whether more are wanted.
+    `launch_again` launches, given its number from 0 on, and returns whether there is anything left to launch; `look` judges all launches
+    until now and returns whether more are wanted. The look that the time (`time.monotonic`) brings forward has fewer launches than were
+    declared, and promises no less.
     """
     for number in range(design.looks[-1]):
         if not launch_again(number):
@@ -124,7 +120,12 @@ class GateRun:
                 lost += self._recall(comparison.stored, seen)
             results.add(seen, lost)
             left = [subject for subject in left if subject not in results.lost]
-            self.worse = results.against(comparison.accept_changed)
+            red = [
+                check
+                for check in exact_checks(results, comparison.accept_changed, number > 0)
+                if check.verdict.exit_code % 6
+            ]
+            self.worse = ", ".join(dict.fromkeys(check.subject for check in red))
             ended = seen.late or (self.worse and not comparison.go_on)
             return bool(left or results.seen()) and not ended
 
@@ -162,8 +163,7 @@ class GateRun:
 def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
     """Let the sides say what they have, then launch until all is decided; after the minutes no side is asked any more.
 
-    Raises:
-        OutOfTimeError: they are over before both sides are up.
+    An OutOfTimeError says that they were over before both sides were up.
     """
     until = time.monotonic() + 60 * comparison.minutes
     terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale, until)
@@ -216,11 +216,7 @@ def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figur
 
 
 def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple[dict[str, Any], list[Lost]]:
-    """Return the subjects of both sides, and those that cannot be compared: one that only the base has was dropped, and fails.
-
-    Raises:
-        Refusal: `--only` names a subject that no side has.
-    """
+    """Return the subjects of both sides, and those that cannot be compared: one that only the base has was dropped, and fails."""
     left_out = comparison.plan.design.left_out  # kinds that cannot live in one process
     known = {
         side: {name: row for name, row in answer["subjects"].items() if row["kind"] not in left_out}
@@ -251,16 +247,10 @@ def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple
 
 def conclude(outcome: GateRun, record: Record) -> None:
     """Add checks, measurements and facts to the record, and give it its verdict."""
-    results, accepted = outcome.results, outcome.comparison.accept_changed
-    record.checks += [compared(lost.subject, "runs", lost.verdict, lost.reason) for lost in results.lost.values()]
-    for subject, figure, reason in results.missing.values():
-        record.checks.append(compared(subject, figure, Verdict.FAILED, f"is missing: {reason}"))
+    results = outcome.results
     judged = [cell for cell in results.cells.values() if cell.subject not in results.lost]
+    record.checks += exact_checks(results, outcome.comparison.accept_changed)
     record.checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
-    for name, pairs in results.counted.items():
-        counters = [] if name in results.lost else counters_of(pairs, results.plan.counters)
-        record.checks += [_counted(name, counter, pairs, results.same_torch) for counter in counters]
-    record.checks += _same_work(results, accepted)
     if outcome.interrupted:
         record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
     record.checks += _speed(outcome, record)
@@ -272,13 +262,21 @@ def conclude(outcome: GateRun, record: Record) -> None:
     record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}
 
 
-def _same_work(results: Results, accepted: bool) -> list[Check]:
-    """Two checks a subject: what is computed from equal seeds, and the units of work that the timed blocks did."""
+def exact_checks(results: Results, accepted: bool, counters: bool = True) -> list[Check]:
+    """Return what needs no statistics: what was lost or is missing, what is counted, computed from equal seeds, and done in the blocks.
+
+    `accepted`: the sides may compute different things; `counters`: until the second launch nobody knows which vary by themselves.
+    """
+    checks = [compared(lost.subject, "runs", lost.verdict, lost.reason) for lost in results.lost.values()]
+    for subject, figure, reason in results.missing.values():
+        checks.append(compared(subject, figure, Verdict.FAILED, f"is missing: {reason}"))
+    for name, pairs in results.counted.items() if counters else ():
+        known = [] if name in results.lost else counters_of(pairs, results.plan.counters)
+        checks += [_counted(name, counter, pairs, results.same_torch) for counter in known]
     rows = [(name, "computes", each.sentence(), each.changed) for name, each in results.computed.items()]
     for name, words in results.units.items():
         did = f"{WORD} the timed blocks did not do the same work: {words}"
         rows.append((name, "units", did if words else "SAME units of work, counted in all blocks", bool(words)))
-    checks = []
     for name, aspect, reason, differs in rows:
         if name not in results.lost:
             verdict = Verdict.FAILED if differs and not accepted else Verdict.PASSED
@@ -312,7 +310,7 @@ def _verdict_of(cell: Cell) -> tuple[Verdict, CellWord, str]:
         return (
             Verdict.SKIPPED,
             CellWord.NOT_JUDGED,
-            f"does not gate: only {len(cell.ratios)} launches, too few to say anything",
+            f"does not gate: only {len(cell.ratios)} launches, which say nothing",
         )
     if cell.aside and not ruling.decided:
         reason = f"does not gate: {ruling.reason}, after the launches that other cells needed"
@@ -322,11 +320,7 @@ def _verdict_of(cell: Cell) -> tuple[Verdict, CellWord, str]:
         return Verdict.SKIPPED, CellWord.BLIND, reason
     outcome, reason = ruling.outcome, ruling.reason
     if outcome is CellWord.INCONCLUSIVE and ruling.estimate.centre < ruling.effect:
-        return (
-            Verdict.SKIPPED,
-            outcome,
-            f"{outcome.value} {reason}; does not gate, since it does not look worse by that much",
-        )
+        return Verdict.SKIPPED, outcome, f"{outcome.value} {reason}; does not gate: it does not look worse by that"
     return _VERDICTS[outcome], outcome, f"{outcome.value} {reason}"
 
 
@@ -369,10 +363,7 @@ def _speed(outcome: GateRun, record: Record) -> list[Check]:
 def times_judged(times: Sequence[Cell | None], alike: Collection[str] = (), what: str = "time") -> str:
     """Return in words how many times were judged and from which effect on, and from which on the others would have shown.
 
-    Args:
-        times: a cell for each time that was to be judged, None where it was not measured.
-        alike: subjects that launched the same on equal software.
-        what: what they are called.
+    A time is None where it was not measured; `alike`: subjects that launched the same on equal software; `what`: what a time is called.
     """
     judged = [cell for cell in times if cell and cell.decided]
     words = f"{len(judged)} of {len(times)} {what}{'s' * (len(times) != 1)} judged"

@@ -145,11 +145,7 @@ class Conditions:
 
 
 def handshake(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path) -> dict[str, Answer]:
-    """Start each side once and return what it says of itself, by side; files are read from the disk now and not while it counts.
-
-    Raises:
-        SideEndedError: a side does not come up.
-    """
+    """Start each side once and return what it says of itself, by side; files are read from the disk now and not while it counts."""
     with ExitStack() as stack:
         sides = _start(specs, terms, folder, stack)
         return {side.spec.name: side.hello() for side in sides}

@@ -81,14 +81,10 @@ class LiveSide:
     """A process that stays up between blocks; use it in a `with` block, so that it always ends."""
 
     def __init__(self, spec: SideSpec, log: Path, run: str, scale: float = 1.0, until: float = math.inf) -> None:
-        """Start it.
+        """Start it; whatever it prints goes to the log.
 
-        Args:
-            spec: where it runs.
-            log: a file for whatever it prints.
-            run: the mark of the gate, which both sides carry so that neither takes the other for a stranger.
-            scale: what deadlines are multiplied by, for slow hosts.
-            until: when it may take no longer, whatever the deadline (`time.monotonic`).
+        `run`: the mark of the gate, which both sides carry so that neither takes the other for a stranger; `scale`: what deadlines are
+        multiplied by; `until`: when it may take no longer, whatever the deadline (`time.monotonic`).
         """
         self.spec, self._log, self._scale, self._until = spec, log, scale, until
         self._mark, self._run = processes.new_mark(), run
@@ -114,11 +110,7 @@ class LiveSide:
         return os.pathsep.join(filter(None, (str(self.spec.source), rest)))
 
     def hello(self) -> Answer:
-        """Wait until the side is up and return what it is.
-
-        Raises:
-            Refusal: the side refuses to start, for instance because there is no device.
-        """
+        """Wait until the side is up and return what it is; it refuses to start for instance where there is no device."""
         found = self._receive()
         if "refused" in found:
             raise _REFUSALS.get(found["exit_code"], Refusal)(f"{self.spec.name}: {found['refused']}")
@@ -127,10 +119,8 @@ class LiveSide:
     def ask(self, request: str, deadline_s: float, **arguments: Any) -> Answer:
         """Return the answer to one request.
 
-        Raises:
-            SideEndedError: it computes wrong, crashed, or did not answer in time; the process is gone then, except after a
-                wrong result or a missing capability, which only end the subject.
-            OutOfTimeError: the whole comparison's time is over.
+        A SideEndedError says that it computes wrong, crashed, or did not answer in time; the process is gone then, except after a wrong
+        result or a missing capability, which only end the subject. An OutOfTimeError says that the whole comparison's time is over.
         """
         self.send(request, deadline_s, **arguments)
         return self.receive()

@@ -101,23 +101,11 @@ class GateDesign(Design):
 
 
 @dataclass(frozen=True)
-class ComparedPaths:
-    """Paths of the repository that a commit brings along as a side."""
+class Counters:
+    """What is counted exactly, by name, and in how many launches: one tells them, a second those that vary by themselves."""
 
-    paths: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class InLaunches:
-    """What is done in the first so many launches only."""
-
+    names: tuple[str, ...]
     launches: int
-
-
-@dataclass(frozen=True)
-class _Counter:
-    name: str
-    title: str
 
 
 @dataclass(frozen=True)
@@ -125,16 +113,15 @@ class GatePlan:
     """Everything that is declared before the first launch."""
 
     design: GateDesign
-    compared: ComparedPaths
+    compared: tuple[str, ...]
+    """Paths of the repository that a commit brings along as a side."""
     effects: Annotated[ByDevice, Key("effect")]
     """Minimum effect by device type; `other` for those that are not listed."""
     profiles: Annotated[Mapping[str, str], Key("profile")]
     """Which profile is compared where none is asked for, likewise."""
-    count: InLaunches
-    """In how many launches counters are counted: one tells them, a second tells those that vary by themselves."""
+    count: Counters
     conditions: Annotated[tuple[Condition, ...], Key("condition")]
     quantity: tuple[Quantity, ...]
-    counter: tuple[_Counter, ...]
     asked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What subjects ask of the gate, by name, as a side says it: `effect`, `spared`."""
 
@@ -147,10 +134,10 @@ class GatePlan:
         """What is judged besides times, by name."""
         return {row.name: row for row in self.quantity}
 
-    @cached_property
-    def counters(self) -> Mapping[str, str]:
-        """What is counted exactly: title by name."""
-        return {row.name: row.title for row in self.counter}
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """What is counted exactly."""
+        return self.count.names
 
     def effect(self, subject: str, kind: str) -> float:
         """Return the minimum effect of a subject's time on a type of device, as a fraction."""

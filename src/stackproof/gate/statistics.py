@@ -76,12 +76,8 @@ class Ruling:
 def paired(base: Sequence[float], head: Sequence[float]) -> float:
     """Return a launch's estimate of log(head / base) from its rounds A B B A, over whose median drift and neighbours cancel.
 
-    Args:
-        base: seconds per unit of the base's blocks, two a round, in the order they ran.
-        head: the head's blocks alike.
-
-    Raises:
-        ValueError: the blocks do not pair up, or a time is not positive.
+    Each side has seconds per unit of its blocks, two a round, in the order they ran; a ValueError says that they do not pair up, or
+    that a time is not positive.
     """
     if len(base) != len(head) or len(base) % 2 or not base:
         raise ValueError(f"{len(base)} blocks of the base and {len(head)} of the head do not form rounds of A B B A")
@@ -94,10 +90,8 @@ def paired(base: Sequence[float], head: Sequence[float]) -> float:
 def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
     """Return the trimmed mean of the launches' log-ratios with its two-sided `1 - alpha` interval.
 
-    One odd launch in ten is cut off on each side (Yuen 1974, Biometrika 61:165; Tukey and McLaughlin 1963).
-
-    Raises:
-        ValueError: fewer than three launches, from which no spread can be told.
+    One odd launch in ten is cut off on each side (Yuen 1974, Biometrika 61:165; Tukey and McLaughlin 1963). From fewer than three
+    launches no spread can be told (ValueError).
     """
     if len(ratios) < _FEWEST:
         raise ValueError(f"{len(ratios)} launches: at least {_FEWEST} are needed")
@@ -113,12 +107,7 @@ def underpowered(ratios: Sequence[float], effect: float, design: Design) -> bool
     """Whether the minimum effect stays hidden after the last look even if the noise were half of what was seen.
 
     Launches that would not help are not asked for; to stop early because nothing can be shown makes no false alarm. The noise is
-    the median absolute deviation, which one odd launch does not move.
-
-    Args:
-        ratios: log-ratios of the launches so far.
-        effect: the minimum effect, as a fraction.
-        design: the promise.
+    the median absolute deviation of the log-ratios, which one odd launch does not move. `effect` is a fraction.
     """
     most = design.looks[-1]
     kept = most - 2 * int(_TRIM * most)
@@ -130,16 +119,8 @@ def underpowered(ratios: Sequence[float], effect: float, design: Design) -> bool
 def unpaired(base: Sequence[float], head: Sequence[float], alpha: float) -> Estimate:
     """Return the estimate where the base was measured at another time: Student's t for two samples with one variance.
 
-    Nothing cancels here: not the day, not the neighbours, not the temperature. A base of a single launch is allowed; its own
-    spread is then taken to be the head's.
-
-    Args:
-        base: logarithms of the base's seconds, one a launch.
-        head: the head's alike.
-        alpha: two-sided error.
-
-    Raises:
-        ValueError: fewer than three launches of the head, or none of the base.
+    Both sides have logarithms of seconds, one a launch; `alpha` is two-sided. Nothing cancels here: not the day, not the neighbours,
+    not the temperature. A base of a single launch is allowed, whose spread is taken to be the head's; the head needs three (ValueError).
     """
     if len(head) < _FEWEST or not base:
         raise ValueError(f"{len(base)} and {len(head)} launches: one of the base and {_FEWEST} of the head are needed")
@@ -160,12 +141,7 @@ def _known(centre: float, error: float, degrees: int, alpha: float, launches: in
 
 
 def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: Design) -> dict[str, Ruling]:
-    """Judge all cells together at one look.
-
-    Args:
-        found: by name, what is known of log(head / base), in a unit where less is better, at the design's error of a look.
-        effects: by name, the minimum effect as a fraction (0.05: five per cent).
-        design: the promise.
+    """Judge all cells together at one look, by name: log(head / base) where less is better, and minimum effects as fractions.
 
     False discoveries are controlled across cells (Benjamini and Hochberg 1995), for worse and for better.
     """

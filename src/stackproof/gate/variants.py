@@ -1,7 +1,7 @@
 """What a gate compares: a variant is a checkout with this harness and its own stacks, locks, fixtures and workloads.
 
 Each variant is laid out as a tree below `.nox/gates/`: the harness of this checkout, so that both sides are
-measured alike, and from the commit that was asked for everything that is compared (`data/gate.toml`, `[compared]`). The tree
+measured alike, and from the commit that was asked for everything that is compared (`data/gate.toml`, `compared`). The tree
 builds its environment like any checkout; where its lock is this checkout's to the byte, the environment that is there is proved and used.
 """
 
@@ -247,7 +247,7 @@ def _lay_harness(tree: Path) -> None:
 def _overlay(tree: Path, commit: str) -> None:
     """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
     revision = commits.resolved(commit)
-    for place in plan.load().compared.paths:
+    for place in plan.load().compared:
         names = list(filter(None, git.output(ROOT, "ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
         if not names:
             continue

@@ -81,7 +81,7 @@ def repository(own_command: bool) -> Repository:
     if project := projects.current():
         return Repository(project.folder, (":/",) if own_command else (".",), ours=False)
     if not own_command:
-        return Repository(places.ROOT, gate_plan.load().compared.paths, ours=True)
+        return Repository(places.ROOT, gate_plan.load().compared, ours=True)
     here = Path.cwd().resolve()
     return Repository(here, (":/",), ours=here.is_relative_to(places.ROOT.resolve()))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -162,7 +162,7 @@ def _slower(results: cells.Results) -> Iterator[Symptom]:
             yield Symptom(SymptomKind.SLOWER, cell.subject, cell.what, known.shown, ratios=ratios, centre=known.centre)
 
 
-def chosen(found: Sequence[Symptom], what: str, counters: Mapping[str, str]) -> list[Symptom]:
+def chosen(found: Sequence[Symptom], what: str, counters: Collection[str]) -> list[Symptom]:
     """Return the symptoms that `--what` speaks of: a subject, a cell such as `gemm::time`, or a counter; all where it is empty."""
     if not what:
         return list(found)

@@ -116,7 +116,7 @@ def freeze(stack: stacks.Stack, commit: str, since: date, root: Path = places.RO
         raise
     except Refusal:
         raise Refusal(f"commit {revision[:12]} has no {lock}; choose one that knows the stack") from None
-    paths = [path for path in plan.load().compared.paths if path != _STACKS]
+    paths = [path for path in plan.load().compared if path != _STACKS]
     listed = git.output_bytes(root, "ls-tree", "-r", revision, "--", *paths)
     return FrozenSide(since, revision, hashlib.sha256(data).hexdigest(), hashlib.sha256(listed).hexdigest())
 
