@@ -107,7 +107,7 @@ def stopped(tmp_path: Path, silent: Silent) -> Path:
 
 def test_a_stopped_run_is_continued(tmp_path: Path, silent: Silent) -> None:
     where = stopped(tmp_path, silent)
-    record, _ = runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, resume=True)
+    record, _ = runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, go_on=True)
     assert "smoke/a::b" in [check.id for check in record.checks]
     assert "smoke/c::d" not in [check.id for check in record.checks]
     assert record.provenance["continues"] == where.parent.name
@@ -120,16 +120,16 @@ def test_a_run_of_other_bits_is_not_continued(tmp_path: Path, silent: Silent, fa
     record.provenance[fact] = "other"
     records.write(record, where)
     with pytest.raises(Refusal, match=f"'{fact}' is 'other' then"):
-        runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, resume=True)
+        runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, go_on=True)
 
 
 def test_nothing_to_continue_is_said(tmp_path: Path, silent: Silent) -> None:
     request = Request("verify", CPU, ("smoke",))
     with pytest.raises(Refusal, match="there is no earlier verify of cpu"):
-        runs.conduct(request, Outputs(tmp_path / "none"), silent, resume=True)
+        runs.conduct(request, Outputs(tmp_path / "none"), silent, go_on=True)
     runs.conduct(request, Outputs(tmp_path), silent)
-    with pytest.raises(Refusal, match="was not stopped, it passed"):
-        runs.conduct(request, Outputs(tmp_path), silent, resume=True)
+    with pytest.raises(Refusal, match="was not stopped, it ended as 'passed'"):
+        runs.conduct(request, Outputs(tmp_path), silent, go_on=True)
 
 
 def test_one_file_for_two_outputs_is_refused(tmp_path: Path, silent: Silent) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.record import console, reading, writer
+from stackproof.record import console, resume, writer
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise, vetting
@@ -17,10 +17,10 @@ from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
 
-def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool = False) -> tuple[Record, Path]:
+def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool = False) -> tuple[Record, Path]:
     """Run the request and return its record and where it was written.
 
-    `resume`: take over what the last run of this verb, stack and environment had when it was stopped.
+    `go_on`: take over what the last run of this verb, stack and environment had when it was stopped.
     """
     outputs.prepare()
     record = writer.begin(request.verb, request.stack.name)
@@ -29,8 +29,8 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
         record.provenance |= provenance.host_facts(request.stack)
         record.provenance |= request.facts()
         _establish(request, record, observer)
-        if resume:
-            _take_over(request, record, outputs)
+        if go_on:
+            _take_over(request, record, outputs, folder)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
         _refused(record, refusal, observer)
     except KeyboardInterrupt:
@@ -72,40 +72,19 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
 
 # Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
 _SAME = (
-    "lock",
-    "torch",
-    "commit",
-    "code",
-    "project.folder",
-    "project.digest",
-    "rehearsed",
-    "suites",
-    "only",
-    "preset",
-    "device",
-    "dataset",
-)
+    "lock", "torch", "commit", "code", "project.folder", "project.digest", "rehearsed", "suites", "only", "preset", "device", "dataset",
+)  # fmt: skip
 
 
-def _take_over(request: Request, record: Record, outputs: Outputs) -> None:
+def _take_over(request: Request, record: Record, outputs: Outputs, folder: Path) -> None:
     """Add what an interrupted run had; its interrupted check runs again."""
-    folders = sorted((outputs.results / request.stack.name).glob(f"*-{request.verb}-*/record.json"))
-    if not folders:
-        raise Refusal(
-            f"there is no earlier {request.verb} of {request.stack.name} under {outputs.results}; run without --continue"
-        )
-    earlier = reading.read(folders[-1])
-    if earlier.verdict is not Verdict.INTERRUPTED:
-        raise Refusal(f"{folders[-1]} was not stopped, it {earlier.verdict.value}; run without --continue")
-    for fact in _SAME:
-        if earlier.provenance.get(fact) != record.provenance.get(fact):
-            values = f"{earlier.provenance.get(fact)!r} then, {record.provenance.get(fact)!r} now"
-            raise Refusal(f"{folders[-1]} cannot be continued: '{fact}' is {values}; run without --continue")
+    path = resume.newest(outputs.results, request.verb, request.stack.name, but=folder)
+    earlier = resume.stopped(path, record.provenance, _SAME)
     own = {check.id for check in record.checks}
     record.checks += [row for row in earlier.checks if row.id not in own and row.verdict is not Verdict.INTERRUPTED]
     record.measurements += earlier.measurements
     record.seconds += earlier.seconds
-    record.provenance["continues"] = str(folders[-1].parent.name)
+    record.provenance["continues"] = path.parent.name
 
 
 def _torch_sees(stack: Stack, found: hosts.Availability) -> str:

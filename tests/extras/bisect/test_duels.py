@@ -9,8 +9,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError, SymptomKind
-from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Slowdown
-from stackproof.extras.bisect.lineage import GOOD
+from stackproof.extras.bisect.evidence import GOOD, FailureRate, NoAnswer, Slowdown
 from stackproof.extras.bisect.resume import Journal
 from stackproof.gate import plan
 from stackproof.gate.gate import Comparison

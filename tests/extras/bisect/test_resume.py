@@ -50,7 +50,7 @@ def test_a_line_that_was_cut_short_is_lost_alone(tmp_path: Path) -> None:
         ('{"schema": "stackproof-bisect-1", "good": "a", "bad": "b"}\n' + "[" * 100_000 + "\n", ":2: is not JSON"),
         ("[]\n", "no journal"),
         ('{"schema": "other"}\n', "no journal"),
-        ('{"schema": "stackproof-bisect-1", "good": "a", "bad": "c"}\n', "its bad is 'c'"),
+        ('{"schema": "stackproof-bisect-1", "good": "a", "bad": "c"}\n', "'bad' is 'c' then"),
         ('{"schema": "stackproof-bisect-1", "good": "a", "bad": "b"}\nnot json\n', ":2: is not JSON"),
         ('{"schema": "stackproof-bisect-1", "good": "a", "bad": "b"}\n{"key": "x"}\n', "'line 2' is nothing that"),
     ],

@@ -87,7 +87,7 @@ def test_a_kill_that_nobody_can_answer_loses_one_run(run: Run) -> None:
 def test_the_journal_of_another_search_is_refused(run: Run) -> None:
     run(_PAIR)
     ended = run(_PAIR, "--continue", str(run.journals()[0]), flags=[*FIVE, "--bad-env", "F=1"])
-    assert ended.returncode == 2 and "is of another search: its bad side" in ended.stderr
+    assert ended.returncode == 2 and "cannot be continued: 'bad side' is" in ended.stderr
 
 
 def test_what_was_stopped_goes_on_by_the_command_that_it_says(run: Run) -> None:

@@ -15,7 +15,7 @@ import pytest
 from stackproof import cli
 from stackproof.base import processes
 from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
-from stackproof.extras.fleet import answers, card, judge, plan, shared
+from stackproof.extras.fleet import answers, card, judge, plan
 from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Record, Verdict
@@ -92,7 +92,7 @@ def test_cards_work_side_by_side(work: Callable[[Run], Record]) -> None:
     def run(words: list[str], log: Path, deadline: float) -> int:
         told = json.loads(words[-1])
         if told["card"] == 0:
-            shared.CardTurns(Path(told["turns"]), 0, 3, 1.0).announce()
+            card.CardTurns(Path(told["turns"]), 0, 3, 1.0).announce()
         together.wait()
         left(words, cards=3)
         return 0

@@ -86,7 +86,7 @@ def _bisect(options: argparse.Namespace) -> int:
 def _request(options: argparse.Namespace) -> BisectRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
     from stackproof.api.runs import bench_subjects, split_command
-    from stackproof.extras.bisect import commits, endpoints
+    from stackproof.extras.bisect import endpoints
 
     both = gate.common(options)
     if options.command is not None and options.what:
@@ -94,7 +94,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
     if options.command is not None:
         _refuse_foreign(options)
     command = tuple(split_command(options.command)) if options.command is not None else ()
-    of = commits.repository(bool(command))
+    of = endpoints.repository(bool(command))
     good, bad = (gate.variant(options, side) for side in ("good", "bad"))
     for side in (good, bad):
         endpoints.check(side.commit, side.name, of) if side.commit else None

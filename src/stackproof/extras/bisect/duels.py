@@ -20,8 +20,7 @@ from stackproof.api.environment import environments
 from stackproof.api.gate import SideEndedError, SideSpec, changed, interleave
 from stackproof.api.record import CellWord, Verdict, store
 from stackproof.extras.bisect import plan
-from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Slowdown, Weigher
-from stackproof.extras.bisect.lineage import GOOD
+from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, NoAnswer, Slowdown, Weigher
 from stackproof.extras.bisect.resume import Answer, Journal
 
 COMPUTED, RUNS, START = "computed", "runs", "start-up"

@@ -1,14 +1,15 @@
-"""What runs say of one set of changes: good, bad or neither, by log odds that are added up until they are far enough apart.
+"""What runs say: of a set of changes, by log odds; of a line of commits, by Bayes; and which changes are bad together, by splits.
 
-Three kinds of runs: a time beside the good side, a failure that comes and goes, and what is exact.
+Nothing here knows what a change is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 from typing import Protocol
 
 CERTAIN = 60.0
@@ -162,3 +163,237 @@ def settle(
     if abs(odds) < limit:
         return Settled(SetWord.UNRESOLVED, len(seen), odds, f"{len(seen)} runs leave it open")
     return Settled(SetWord.BAD if odds > 0 else SetWord.GOOD, len(seen), odds)
+
+
+Unit = str
+Test = Callable[[frozenset[Unit]], SetWord]
+Needs = Callable[[Unit], frozenset[Unit]]
+_SKIPS = 6
+"""So many unresolved splits are stepped over before the changes between are taken as one."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Changes that are bad together, of which none can be left out: one culprit, or several that must meet.
+
+    `alone`: what is said of the good side with them; `without`: of the bad side without them, and without what needs them.
+    """
+
+    units: tuple[Unit, ...]
+    alone: SetWord
+    without: SetWord
+    left: tuple[Unit, ...] = field(default=(), compare=False)
+    """All changes without them, and without what needs them."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether both are as they must be."""
+        return (self.alone, self.without) == (SetWord.BAD, SetWord.GOOD)
+
+
+@dataclass
+class Splitting:
+    """A search in progress.
+
+    Args:
+        units: all changes, those that others need before these; all together are known to be bad.
+        test: asks for a set; it is asked once for each.
+        needs: all that a change cannot be moved without, itself excepted.
+    """
+
+    units: Sequence[Unit]
+    test: Test
+    needs: Needs = lambda _: frozenset()
+    suspects: Sequence[Unit] = ()
+    """Which changes are still suspected; for whoever watches."""
+    known: dict[frozenset[Unit], SetWord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.known |= {frozenset(): SetWord.GOOD, frozenset(self.units): SetWord.BAD}
+
+    def ask(self, units: Iterable[Unit]) -> SetWord:
+        """Test a set together with what it needs, from the cache where that was tested before."""
+        whole = self.closed(units)
+        if whole not in self.known:
+            self.known[whole] = self.test(whole)
+        return self.known[whole]
+
+    def closed(self, units: Iterable[Unit]) -> frozenset[Unit]:
+        """Return the set with all that its members need."""
+        found = frozenset(units)
+        return found.union(*(self.needs(unit) for unit in found)) & frozenset(self.units)
+
+    def blame(self, most: int = 4) -> list[Blame]:
+        """Return the culprits: as long as the bad side without those that are found is still bad, there is another."""
+        found: list[Blame] = []
+        left = list(self.units)
+        without = SetWord.BAD
+        while without is SetWord.BAD and len(found) < most:
+            culprit = self._smallest(left)
+            left = [unit for unit in left if not self.closed((unit,)) & set(culprit)]
+            self.suspects = culprit
+            without = self.ask(left)
+            found.append(Blame(tuple(culprit), self.ask(culprit), without, tuple(left)))
+        return found
+
+    def _smallest(self, order: Sequence[Unit]) -> list[Unit]:
+        """Return a smallest bad set: the change that turns the list bad, then what it must meet among those before it."""
+        held, rest = list[Unit](), list(order)
+        while rest and not (held and self.ask(held) is SetWord.BAD):
+            low, high = self._edge(held, rest)
+            held, rest = [*rest[low:high], *held], rest[:low]
+        return ddmin(held, self.ask) if len(held) > 1 else held
+
+    def _edge(self, held: list[Unit], rest: list[Unit]) -> tuple[int, int]:
+        """Return between which lengths the head of the list turns bad; more than one apart where all between is unresolved."""
+        low, high = 0, len(rest)
+        while high - low > 1:
+            self.suspects = rest[low:high]
+            word, middle = self._nearest(held, rest, low, high)
+            if word is SetWord.UNRESOLVED:
+                break
+            low, high = (low, middle) if word is SetWord.BAD else (middle, high)
+        return low, high
+
+    def _nearest(self, held: list[Unit], rest: list[Unit], low: int, high: int) -> tuple[SetWord, int]:
+        """Ask for the middle, and step aside where it is unresolved."""
+        middles = sorted(range(low + 1, high), key=lambda at: abs(2 * at - low - high))
+        for middle in middles[: 1 + _SKIPS]:
+            word = self.ask((*held, *rest[:middle]))
+            if word is not SetWord.UNRESOLVED:
+                break
+        return word, middle
+
+
+def tests_of(count: int) -> int:
+    """Return how many tests one culprit of so many changes takes: the splits, it alone, all without it."""
+    return math.ceil(math.log2(max(count, 2))) + 2
+
+
+def ddmin(units: Sequence[Unit], ask: Callable[[Iterable[Unit]], SetWord]) -> list[Unit]:
+    """Return a part of a bad set from which no single change can be left out.
+
+    Source: Zeller and Hildebrandt 2002, IEEE Transactions on Software Engineering 28:183.
+    """
+    left, parts = list(units), 2
+    while len(left) > 1:
+        chunks = [left[len(left) * at // parts : len(left) * (at + 1) // parts] for at in range(parts)]
+        rests = [[unit for unit in left if unit not in chunk] for chunk in chunks] if parts > 2 else []
+        chunk = next((one for one in chunks if ask(one) is SetWord.BAD), None)
+        rest = None if chunk else next((one for one in rests if ask(one) is SetWord.BAD), None)
+        if chunk or rest:
+            left, parts = chunk or rest or [], 2 if chunk else max(parts - 1, 2)
+        elif parts < len(left):
+            parts = min(len(left), 2 * parts)
+        else:
+            break
+    return left
+
+
+GOOD = -1
+"""The place of the good side."""
+_LEAST = 1e-12
+
+
+class RunsOfLine(Protocol):
+    """All runs of a line until now."""
+
+    def scores(self, count: int) -> list[float]:
+        """Return for each of so many places how likely the runs are if it is the first bad one (logarithms, up to a constant)."""
+
+
+@dataclass
+class Signs:
+    """Runs of single places that tell good from bad by themselves."""
+
+    weigher: Weigher
+    seen: dict[int, list[float]] = field(default_factory=dict)
+
+    def scores(self, count: int) -> list[float]:
+        """Add up the odds of the places that would be bad."""
+        odds = {at: self.weigher.weigh(seen) for at, seen in self.seen.items()}
+        return [sum(one for at, one in odds.items() if at >= first) for first in range(count)]
+
+
+@dataclass
+class Levels:
+    """Launches: the logarithm of the time of each place that ran in it, side by side.
+
+    Each launch has a level of its own, which is how a machine that drifts cancels. Neither the size of the step nor the noise is
+    taken as known: both are integrated out (linear regression with one step, flat priors), the launches of the confirmation included.
+    """
+
+    launches: list[dict[int, float]] = field(default_factory=list)
+
+    def scores(self, count: int) -> list[float]:
+        """Return the marginal likelihood of a step at each place."""
+        centred = []
+        for launch in self.launches:
+            mean = sum(launch.values()) / len(launch)
+            centred.append({at: value - mean for at, value in launch.items()})
+        freedom = sum(len(launch) - 1 for launch in centred)
+        total = sum(value**2 for launch in centred for value in launch.values())
+        return [self._score(first, centred, total, freedom) for first in range(count)]
+
+    def _score(self, first: int, centred: Sequence[dict[int, float]], total: float, freedom: int) -> float:
+        spread = moved = 0.0
+        for launch in centred:
+            bad = [value for at, value in launch.items() if at >= first]
+            spread += len(bad) * (1 - len(bad) / len(launch))
+            moved += sum(bad)
+        left = total - moved**2 / max(spread, _LEAST)
+        return -0.5 * math.log(max(spread, _LEAST)) - (freedom - 1) / 2 * math.log(max(left, _LEAST))
+
+
+@dataclass
+class Lineage:
+    """A line of states after a good one, of which the last is known to be bad.
+
+    Args:
+        weights: how likely each is to be the first bad one before anything was run, up to a factor.
+        evidence: what runs have said.
+        sure: at which probability of an answer the search ends.
+    """
+
+    weights: Sequence[float]
+    evidence: RunsOfLine
+    sure: float = 0.95
+    unresolved: dict[int, str] = field(default_factory=dict)
+    """By place, why nothing can be said of it."""
+
+    def posterior(self) -> list[float]:
+        """Return how likely each is to be the first bad one."""
+        scores = self.evidence.scores(len(self.weights))
+        logs = [
+            (math.log(weight) if weight > 0 else -math.inf) + score
+            for weight, score in zip(self.weights, scores, strict=True)
+        ]
+        highest = max(logs)
+        likely = [math.exp(one - highest) for one in logs]
+        return [one / sum(likely) for one in likely]
+
+    def blocks(self) -> list[range]:
+        """Return the places that no run can tell apart, because what lies between them is unresolved."""
+        ends = [at for at in range(len(self.weights) - 1) if at not in self.unresolved] + [len(self.weights) - 1]
+        begins = [0] + [end + 1 for end in ends[:-1]]
+        return [range(begin, end + 1) for begin, end in zip(begins, ends, strict=True)]
+
+    def likeliest(self) -> tuple[range, float]:
+        """Return the likeliest answer, and its probability."""
+        posterior = self.posterior()
+        masses = [(sum(posterior[at] for at in block), block) for block in self.blocks()]
+        mass, block = max(masses, key=lambda one: one[0])
+        return block, mass
+
+    def ask(self, most: int = 1) -> list[int]:
+        """Return the places that tell most when they run next, side by side; none once the answer is sure."""
+        if self.likeliest()[1] >= self.sure:
+            return []
+        posterior = self.posterior()
+        until = list(accumulate(posterior[:-1]))
+        chosen: list[int] = []
+        for part in range(1, most + 1):
+            open_ = [at for at in range(len(until)) if at not in self.unresolved and at not in chosen]
+            if open_:
+                chosen.append(min(open_, key=lambda at: abs(until[at] - part / (most + 1))))
+        return chosen

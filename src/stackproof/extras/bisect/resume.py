@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stackproof.api.base import Refusal, files, git, places, text
+from stackproof.api.record import resume
 from stackproof.extras.bisect.changes import Endpoint
-from stackproof.extras.bisect.commits import Repository
+from stackproof.extras.bisect.endpoints import Repository
 
 NAME = "journal.jsonl"
 SCHEMA = "stackproof-bisect-1"
@@ -102,11 +103,7 @@ class Journal:
         begun = rows[0] if rows and isinstance(rows[0], dict) else {}
         if begun.get("schema") != SCHEMA:
             raise Refusal(f"{path}: {_NO_JOURNAL}")
-        if other := next((name for name, value in about.items() if begun.get(name) != value), ""):
-            raise Refusal(
-                f"{path}: is of another search: its {other} is '{begun.get(other, '')}', here it is '{about[other]}'; "
-                "repeat its command, or begin anew without --continue"
-            )
+        resume.require_same(path, begun, about, about)
         known: dict[str, Answer] = {}
         for number, row in enumerate(rows[1:], 2):
             if not isinstance(row, dict) or set(row) != {"key", "told"} or not isinstance(row["told"], dict):

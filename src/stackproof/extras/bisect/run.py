@@ -17,19 +17,18 @@ from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import SideSpec, commits, interleave
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import Record, writer
+from stackproof.api.record import resume as stopped_runs
 from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import provenance, stacks
-from stackproof.extras.bisect import endpoints, fixes, outcome, resume
+from stackproof.extras.bisect import endpoints, outcome, resume
 from stackproof.extras.bisect.changes import ChangeKind, Endpoint, OneChange, differences, mixed, requirements_of, units
-from stackproof.extras.bisect.commits import LOCAL, Checkouts, Repository, repository
 from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError
-from stackproof.extras.bisect.endpoints import BisectRequest, NamedEndpoint
-from stackproof.extras.bisect.evidence import NoAnswer, SetWord, Slowdown
+from stackproof.extras.bisect.endpoints import LOCAL, BisectRequest, Checkouts, NamedEndpoint, Repository, repository
+from stackproof.extras.bisect.evidence import Blame, NoAnswer, SetWord, Slowdown
 from stackproof.extras.bisect.outcome import BisectOutcome, BisectWord, Culprit
 from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs, SuiteCheck, typed
 from stackproof.extras.bisect.resume import Journal
 from stackproof.extras.bisect.search import Bisection, FirstBad
-from stackproof.extras.bisect.splits import Blame
 from stackproof.extras.bisect.workshop import Workshop
 
 _DRIFT = 0.05
@@ -135,9 +134,9 @@ class Searching:
         ]
         tested, weigher = search.of(blame.units), instrument.weigher()
         commits_of = self.workshop.checkouts.repository
-        todo = [fixes.revert(first, commits_of.is_merge(first.names[0]))] if first else []
+        todo = [outcome.revert(first, commits_of.is_merge(first.names[0]))] if first else []
         others = [change for change in own if not (first and change.kind is ChangeKind.COMMITS)]
-        todo += [fixes.remedy(others, rest, good, bad, self.folder)] if others else []
+        todo += [outcome.remedy(others, rest, good, bad, self.folder)] if others else []
         moved = search.changes(search.splitting.closed(blame.units))
         halves = {"alone": blame.units, "without": blame.left}
         failed = {half: search.failed(names) for half, names in halves.items() if names}
@@ -155,7 +154,7 @@ class Searching:
         good, bad = self.good.end, self.bad.end
         if isinstance(instrument, Duels):
             subject = instrument.symptom.subject if instrument.symptom else ""
-            return fixes.command(
+            return outcome.command(
                 self._gate(), moved, good, bad, "" if subject == interleave.PROCESS else subject, self.folder
             )
         name = first.names[0] if first and len(first.names) == 1 else ""
@@ -270,11 +269,7 @@ def _journal(
     }  # fmt: skip
     path = request.journal or folder / resume.NAME
     if path == endpoints.NEWEST:
-        results = request.outputs.results
-        earlier = sorted((results / stack.name).glob(f"*-bisect-*/{resume.NAME}"))
-        if not (earlier := [journal for journal in earlier if journal.parent != folder]):
-            raise Refusal(f"there is no earlier bisect of {stack.name} under {results}; run without --continue")
-        path = earlier[-1]
+        path = stopped_runs.newest(request.outputs.results, "bisect", stack.name, resume.NAME, folder)
     return Journal(path, about)
 
 

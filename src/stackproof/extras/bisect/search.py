@@ -14,11 +14,24 @@ from stackproof.api.comparison import cells
 from stackproof.api.environment import environments
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.changes import ChangeKind, ChangeUnit, OneChange
-from stackproof.extras.bisect.commits import LOCAL, short
 from stackproof.extras.bisect.duels import Build, Duels
-from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Settled, SetWord, Weigher, bound, settle
-from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage, Signs
-from stackproof.extras.bisect.splits import Blame, Splitting, tests_of
+from stackproof.extras.bisect.endpoints import LOCAL, short
+from stackproof.extras.bisect.evidence import (
+    GOOD,
+    Blame,
+    FailureRate,
+    Levels,
+    Lineage,
+    NoAnswer,
+    Settled,
+    SetWord,
+    Signs,
+    Splitting,
+    Weigher,
+    bound,
+    settle,
+    tests_of,
+)
 from stackproof.extras.bisect.workshop import Workshop
 
 _ENDLESS = 400

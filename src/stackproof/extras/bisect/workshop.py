@@ -18,7 +18,7 @@ from stackproof.api.gate import SideSpec, variants
 from stackproof.api.stack import projects, stacks
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.changes import Endpoint, Mixture, OneChange, lock_text, mixed
-from stackproof.extras.bisect.commits import Checkouts
+from stackproof.extras.bisect.endpoints import Checkouts
 from stackproof.extras.bisect.evidence import NoAnswer
 
 TREE = "bisect"

@@ -148,7 +148,7 @@ def _add_card(steps: Verbs) -> None:
 
 def _card(options: argparse.Namespace) -> int:
     from stackproof.api.stack import provenance
-    from stackproof.extras.fleet import card, plan, rules, shared
+    from stackproof.extras.fleet import card, plan, rules
 
     folder = options.folder
     chosen = plan.load(folder)
@@ -177,7 +177,7 @@ def _card(options: argparse.Namespace) -> int:
         _say(f"[{time.monotonic() - began:5.0f} s] {text}")
 
     record = card.HostWork(order, say).take()
-    where = shared.keep(record, order.path, say)
+    where = card.keep(record, order.path, say)
     _say(f"{host}: {record.verdict.value} in {record.seconds / 60:.1f} minutes; record: {where}")
     return record.verdict.exit_code
 
@@ -200,10 +200,10 @@ def _judge(options: argparse.Namespace) -> int:
 
 def _told(folder: Path) -> int:
     """Judge a sweep, keep the judgement beside its records, and print it."""
-    from stackproof.extras.fleet import judge, report
+    from stackproof.extras.fleet import judge, judgement
 
     found = judge.judge(folder)
     if problem := judge.keep(found, folder):
         print(f"stackproof: {problem}", file=sys.stderr)  # noqa: T201
-    print(report.terminal(found, str(folder)).rstrip("\n"))  # noqa: T201
+    print(judgement.terminal(found, str(folder)).rstrip("\n"))  # noqa: T201
     return found.exit_code

@@ -18,9 +18,9 @@ from stackproof.api.record import Check, CheckEnded, Figure, Measurement, Record
 from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import stacks
 from stackproof.extras.fleet import replay, rules
+from stackproof.extras.fleet.card import CardTurns
 from stackproof.extras.fleet.replay import ReplayedKind
 from stackproof.extras.fleet.rules import CardProfile
-from stackproof.extras.fleet.shared import CardTurns
 
 _PATIENCE = 1 / 6
 """Of a card's deadline: so long it waits for the others."""

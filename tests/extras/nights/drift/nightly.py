@@ -10,9 +10,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from stackproof.extras.nights.drift import nights
-from stackproof.extras.nights.drift.findings import PlaceDrift, examine
+from stackproof.extras.nights.drift.findings import PlaceDrift, examine, gate_results
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night, NightSide
-from stackproof.extras.nights.drift.suspicions import gate_results
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write
 
 BEGAN = datetime(2026, 1, 1, 2, tzinfo=timezone.utc)

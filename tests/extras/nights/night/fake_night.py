@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from stackproof.extras.nights.night import plan
 from stackproof.extras.nights.night import request as request_
 from stackproof.extras.nights.night.anchors import Anchors, FrozenSide
 from stackproof.extras.nights.night.request import Ledger, NightRequest
@@ -25,9 +24,9 @@ def ledger_in(folder: Path) -> Ledger:
     return request_.opened("cpu", facts, Outputs(folder), lambda text: None)
 
 
-def quick(launches: int = 1, pause: float = 0.0, minutes: float = 10.0) -> plan.NightPlan:
+def quick(launches: int = 1, pause: float = 0.0, minutes: float = 10.0) -> request_.NightPlan:
     """Return the plan with these amounts on every device."""
-    known = plan.load()
+    known = request_.load()
     return replace(
         known, measure=replace(known.measure, launches={"other": launches}),
         verify=replace(known.verify, minutes={"other": minutes}), admission=replace(known.admission, pause=pause),

@@ -14,7 +14,7 @@ from stackproof import ROOT
 from stackproof.base import git
 from stackproof.cli import main
 from stackproof.extras.nights.drift.nights import Measured, nights
-from stackproof.extras.nights.night import anchors, night, plan
+from stackproof.extras.nights.night import anchors, request
 from stackproof.extras.nights.night import command as verb
 from stackproof.extras.nights.night import request as request_
 from stackproof.gate import variants
@@ -38,15 +38,11 @@ SHORT = (
 )
 
 
-def test_the_menu_of_stages_is_the_night_s() -> None:
-    assert verb._STAGES == night.STAGES
-
-
 def test_the_page_of_nights_names_the_stages() -> None:
     lines = (ROOT / "docs" / "nights.md").read_text(encoding="utf-8").splitlines()
     rows = lines[lines.index("| stage | what it does | fails the night |") + 2 :]
-    assert tuple(row.split("`")[1] for row in rows[: len(night.STAGES)]) == night.STAGES
-    assert not rows[len(night.STAGES)].startswith("|")
+    assert tuple(row.split("`")[1] for row in rows[: len(verb.STAGES)]) == verb.STAGES
+    assert not rows[len(verb.STAGES)].startswith("|")
 
 
 def test_without_numpy_it_says_what_to_install(
@@ -151,7 +147,7 @@ def test_an_interpreter_without_torch_is_named(
 def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verb, "_NEEDED", ("numpy",))
     short = quick()
-    monkeypatch.setattr(plan, "load", lambda: short)
+    monkeypatch.setattr(request, "load", lambda: short)
     monkeypatch.setenv(store.RESULTS, str(tmp_path))
     path = tmp_path / "night.json"
     words = [

@@ -113,13 +113,6 @@ def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:
     )
 
 
-def test_the_newest_night_is_the_last(tmp_path: Path) -> None:
-    assert request_.last(tmp_path, "cpu") is None
-    first = begun(tmp_path, "doctor")
-    assert request_.last(tmp_path, "cpu") == first.path
-    assert request_.last(tmp_path, "cpu", but=first.folder) is None
-
-
 @pytest.mark.parametrize(
     ("verdict", "over"), [(Verdict.UNAVAILABLE, True), (Verdict.MISMATCHED, True), (Verdict.FAILED, False)]
 )

@@ -14,7 +14,7 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.extras.nights.site import build, records_index
+from stackproof.extras.nights.site import build, stack_status
 from stackproof.record import reading
 from stackproof.record.records import Check, Figure, Record, Verdict
 from tests.extras.nights.drift import nightly
@@ -51,7 +51,7 @@ def test_two_builds_are_byte_equal(records: Path, site: Path, tmp_path: Path) ->
 
 
 def test_nothing_new_reads_no_record(records: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.records_index, "read", None)
+    monkeypatch.setattr(build.stack_status, "read", None)
     done = build.build(site, making.order(records))
     assert done.sentence is None and done.written == 0 and done.files == len(contents(site)) - 1
 
@@ -217,7 +217,7 @@ def test_a_file_below_the_checkout_is_named_from_there(monkeypatch: pytest.Monke
     name = "results/demonstration/cpu/night.record.json"
     for folder in (Path("results/demonstration"), ROOT / "results" / "demonstration"):
         assert (
-            records_index.shown(f"--base-record {folder / 'cpu' / 'night.record.json'}", [folder])
+            stack_status.shown(f"--base-record {folder / 'cpu' / 'night.record.json'}", [folder])
             == f"--base-record {name}"
         )
 
@@ -269,7 +269,7 @@ def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
 def test_a_record_says_how_it_is_made_again(verb: str, facts: dict[str, Figure], command: str) -> None:
     run = making.suites("cuda", TODAY)
     run = replace(run, verb=verb, provenance={**run.provenance, **facts})
-    assert records_index.repeated_by(run) == command
+    assert stack_status.repeated_by(run) == command
 
 
 def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from stackproof.base.statistics import Interval
 from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, value
-from stackproof.extras.nights.site.series import Curve, CurveMark, SeriesView, StateMark
+from stackproof.extras.nights.site.model import Curve, CurveMark, SeriesView, StateMark
 from stackproof.record.charts import ticks
 from stackproof.record.store import place
 from tests.extras.nights.drift.nightly import BEGAN, FACTS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.extras.nights.site import records_index
+from stackproof.extras.nights.site import stack_status
 from stackproof.extras.nights.site.stack_status import (
     CellState,
     MatrixCell,
@@ -31,7 +31,7 @@ GREEN, OLD = "#1a7f37", TODAY - timedelta(40)
 def status_of(tmp_path: Path, *records: Record, stack: str = "cuda", nightly: Sequence[str] = ()) -> StackStatus:
     """Return how a stack stands after these records."""
     making.kept(tmp_path, records)
-    runs = records_index.read(records_index.files([tmp_path]), [tmp_path]).runs
+    runs = stack_status.read(stack_status.files([tmp_path]), [tmp_path]).runs
     found = statuses(matrix(runs, making.STACKS, making.SUITES, TODAY, nightly=nightly), ("sim",))
     return next(one for one in found if one.stack == stack)
 
@@ -85,7 +85,7 @@ def test_a_stack_that_was_only_measured_has_run(tmp_path: Path) -> None:
 def cells_of(tmp_path: Path, *records: Record) -> StackMatrix:
     """Return the matrix of these records."""
     making.kept(tmp_path, records)
-    runs = records_index.read(records_index.files([tmp_path]), [tmp_path]).runs
+    runs = stack_status.read(stack_status.files([tmp_path]), [tmp_path]).runs
     return matrix(runs, making.STACKS, making.SUITES, TODAY)
 
 

@@ -1,24 +1,354 @@
-"""All that nights tell: what is confirmed, what is suspected, what was refuted, and what nothing can be said of yet."""
+"""All that nights tell: suspicions, what gates made of them, and what nothing can be said of yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 
-from stackproof.api.record import store
-from stackproof.extras.nights.drift.nights import VERB, Night, by_place, nights
-from stackproof.extras.nights.drift.rules import rules
+import numpy as np
+
+from stackproof.api.base import advice, git, statistics
+from stackproof.api.record import Check, Kind, Record, store
+from stackproof.extras.nights.drift.nights import VERB, FigureKey, Night, by_place, nights
+from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
+from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan
 from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term, trends
-from stackproof.extras.nights.drift.suspicions import (
-    GATE,
-    GateResult,
-    Suspicion,
-    SuspicionState,
-    gate_results,
-    settle,
-    suspect,
-)
+
+GATE, TIME = "gate", "time"
+_COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
+_SEEN = "a gate ran both commits side by side, on one driver and machine"
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What a gate's record says of one subject's time: head over base as logarithms, between the bounds of its own declared error."""
+
+    path: Path
+    started: datetime
+    stack: str
+    host: str
+    base: str
+    head: str
+    subject: str
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether it ran two commits side by side; else it held today's state against a record."""
+        return not self.base.endswith(".json")
+
+
+class SuspicionState(str, Enum):
+    """What is known of a step."""
+
+    SUSPECTED = "suspected"
+    CONFIRMED = "confirmed"
+    """A gate of both states bears it out; its size is the gate's."""
+    REFUTED = "refuted"
+    """A gate of both states surely saw less than half of it."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A step that a series seems to have made; nobody is told of a slowdown before a gate has confirmed it.
+
+    `size`: log of after over before, with its 95 % interval `low` to `high`; above 0 is slower. `score`: in standard errors.
+    `before` and `after`: the last night before the step and the first after it; `between`: the first nights that are about as likely.
+    `asks`: what the gate is asked that confirms or refutes it; `interleaved`: whether both states run side by side in it.
+    """
+
+    place: store.Place
+    figure: FigureKey
+    kind: SeriesKind
+    size: float
+    low: float
+    high: float
+    score: float
+    before: Night
+    after: Night
+    between: tuple[str, str]
+    nights: int
+    moved: tuple[SeriesKind, ...]
+    changed: tuple[Cause, ...]
+    causes: tuple[Cause, ...]
+    why: str
+    asks: tuple[str, ...]
+    interleaved: bool
+    state: SuspicionState = SuspicionState.SUSPECTED
+    gate: GateResult | None = None
+    """What has settled it."""
+    told: bool = False
+    """Whether people are told of it as a slowdown that lasts."""
+
+    @property
+    def slower(self) -> bool:
+        """Whether it is for the worse."""
+        return self.size > 0
+
+    @property
+    def word(self) -> str:
+        """Its state as people read it, with the direction of what is confirmed."""
+        if self.state is not SuspicionState.CONFIRMED:
+            return str(self.state.value)
+        return "confirmed faster" if not self.slower else "confirmed slower" if self.told else "confirmed slower before"
+
+    @property
+    def command(self) -> str:
+        """The gate, as people type it."""
+        return advice.command(self.place.stack, "gate", *self.asks)
+
+
+def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]]) -> list[Suspicion]:
+    """Return what is suspected as of the last night, one for a step: the ratio's first, then the anchor's, then what users get.
+
+    Args:
+        trends: the figures of one place, over the same nights.
+        values: their series with what gates have settled already left out, in the same order.
+    """
+    if not trends:
+        return []
+    limits, found = rules().scan, list[Suspicion]()
+    rows = np.array([one[kind] for one in values for kind in SeriesKind])
+    steps, kinds = scan(rows, limits), list(SeriesKind)
+    for number, trend in enumerate(trends):
+        first = number * len(kinds)
+        spans: list[tuple[int, int]] = []
+        for offset, kind in enumerate(kinds):
+            row = first + offset
+            span = (int(steps.latest[row]), int(steps.earliest[row]))
+            if steps.suspected[row] and not any(span[0] <= last and near <= span[1] for near, last in spans):
+                found += _suspicion(trend, values[number], kind, row, steps)
+                spans.append(span)
+    return found
+
+
+def _suspicion(
+    trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, row: int, steps: Steps
+) -> list[Suspicion]:
+    """Return the suspicion of one series, or none where the uncertainty of a chained anchor explains it."""
+    there = np.flatnonzero(~np.isnan(values[kind]))
+    place = {
+        count: int(there[-count]) for count in {int(steps.after[row]), int(steps.latest[row]), int(steps.earliest[row])}
+    }
+    split = place[int(steps.after[row])]
+    before, after = trend.nights[int(there[there < split][-1])], trend.nights[split]
+    earliest, latest = trend.nights[place[int(steps.earliest[row])]], trend.nights[place[int(steps.latest[row])]]
+    size, error, score = float(steps.size[row]), float(steps.error[row]), float(steps.score[row])
+    wide = math.hypot(error, _link_error(trend, kind, before, after))
+    limit = rules().scan.single if steps.after[row] == 1 else rules().scan.several
+    if abs(score) * error / wide < limit:
+        return []
+    settled = trend.nights[int(there[there < place[int(steps.earliest[row])]][-1])]
+    return [
+        _described(
+            trend, values, kind, (before, after), (size, wide, score * error / wide), (settled, latest), earliest
+        )
+    ]
+
+
+def _described(
+    trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, around: tuple[Night, Night],
+    step: tuple[float, float, float], span: tuple[Night, Night], earliest: Night,
+) -> Suspicion:  # fmt: skip
+    """Return a suspicion with its causes: `around` the split, `step` as size, error and score, and the `span` in which states changed."""
+    before, after = around
+    size, error, score = step
+    index = trend.nights.index(after)
+    moved = tuple(one for one in SeriesKind if one is kind or _moved(values[one], index))
+    changed = _changed(trend.nights, span)
+    row = rules().blame(moved, changed)
+    asks, interleaved = _confirming(trend, kind, row.causes, before, after)
+    return Suspicion(
+        trend.place, trend.figure, kind, size, size - statistics.Z_95 * error, size + statistics.Z_95 * error, score, before, after,
+        (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
+    )  # fmt: skip
+
+
+def _link_error(trend: Trend, kind: SeriesKind, before: Night, after: Night) -> float:
+    """Return the standard error of the chain where the step is where the anchor changed."""
+    if kind is SeriesKind.RAW or before.anchor == after.anchor:
+        return 0.0
+    return next((one.error for one in trend.links if (one.former, one.anchor) == (before.anchor, after.anchor)), 0.0)
+
+
+def _moved(values: Values, split: int) -> bool:
+    """Whether a series has a step of its own at this night."""
+    behind = int((~np.isnan(values[split:])).sum())
+    if not behind:
+        return False
+    score, size, _ = at_split(values, np.array([behind]), rules().scan)
+    return bool(abs(score[0]) >= rules().moved.score and abs(size[0]) >= rules().scan.effect / 2)
+
+
+def _changed(nights: Sequence[Night], span: tuple[Night, Night]) -> tuple[Cause, ...]:
+    """Return which classes changed from one night of the span to the next; a class that changed and came back counts."""
+    first, last = nights.index(span[0]), nights.index(span[1])
+    table = rules()
+    seen = {
+        cause for place in range(first, last)
+        for cause in table.changed(nights[place].state, nights[place + 1].state)
+    }  # fmt: skip
+    return tuple(cause for cause in Cause if cause in seen)
+
+
+def _confirming(
+    trend: Trend, kind: SeriesKind, causes: Sequence[Cause], before: Night, after: Night
+) -> tuple[tuple[str, ...], bool]:
+    """Return what a gate is asked that measures both states, and whether side by side.
+
+    Two commits, with the locks that they hold, run interleaved. A driver or a machine of yesterday cannot: there today's state is held
+    against the record of the night before, which shows whether it lasts.
+    """
+    base, head = before.state.commit, after.state.commit
+    known = git.is_reachable(base) and git.is_reachable(head) and base != head
+    interleaved = known and kind is not SeriesKind.ANCHOR and causes[0] not in (Cause.DRIVER, Cause.MACHINE)
+    sides = ("--base", base, "--head", head) if interleaved else ("--base-record", str(before.path), "--unlike")
+    return (*sides, "--only", trend.figure.subject), interleaved
+
+
+def gate_results(records: Mapping[Path, Record]) -> list[GateResult]:
+    """Return what gates saw of times, oldest first."""
+    found = [
+        one for path, record in store.distinct(records).items() if record.verb == GATE for one in _of(path, record)
+    ]
+    return sorted(found, key=lambda one: one.started)
+
+
+def _of(path: Path, record: Record) -> Iterator[GateResult]:
+    facts = record.provenance
+    for check in record.checks:
+        if check.kind is Kind.CELL and check.aspect == TIME and (bounds := _bounds(check)):
+            yield GateResult(
+                path, datetime.fromisoformat(record.started), record.stack, store.place(facts).host,
+                str(facts.get("base", "")), str(facts.get("head", "")), check.subject, *bounds,
+            )  # fmt: skip
+
+
+def _bounds(check: Check) -> tuple[float, float, float] | None:
+    values = [check.figures.get(name) for name in ("ratio", "ratio, low", "ratio, high")]
+    numbers = [float(one) for one in values if isinstance(one, (int, float)) and not isinstance(one, bool) and one > 0]
+    return (math.log(numbers[0]), math.log(numbers[1]), math.log(numbers[2])) if len(numbers) == len(values) else None
+
+
+def judged(step: Suspicion, gate: GateResult) -> Suspicion:
+    """Return a suspicion as a gate leaves it: suspected still, where its interval allows both.
+
+    Confirmed: the gate's interval excludes no change, on the suspicion's side. Refuted: it excludes half of what was suspected.
+    What two commits on one driver and machine show is the code's, or the wheels'; of driver and machine they refute nothing.
+    """
+    nearest, farthest = (gate.low, gate.high) if step.slower else (-gate.high, -gate.low)
+    if nearest > 0:
+        return replace(_of_commits(step) if gate.interleaved else step, state=SuspicionState.CONFIRMED, gate=gate)
+    speaks = step.interleaved or not gate.interleaved
+    refuted = speaks and farthest < abs(step.size) / 2
+    return replace(step, state=SuspicionState.REFUTED, gate=gate) if refuted else step
+
+
+def _of_commits(step: Suspicion) -> Suspicion:
+    """Return what two commits side by side confirm: whatever the curves suggest, neither driver nor machine."""
+    own = (Cause.WHEELS, Cause.CODE)
+    if set(step.causes) <= set(own):
+        return step
+    causes = tuple(cause for cause in own if cause in step.changed) or (Cause.CODE,)
+    asks = ("--base", step.before.state.commit, "--head", step.after.state.commit, "--only", step.figure.subject)
+    return replace(step, causes=causes, why=_SEEN, asks=asks, interleaved=True)
+
+
+def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, Values], list[Suspicion]]:
+    """Return the series with what gates have settled left out, and the suspicions that they settled, oldest first.
+
+    What is confirmed is a new level: the series begins anew at the step. What is refuted is left out, from the step to the gate; where
+    that makes `[refuted] nights` in a row it is a new level too, though none of the code's.
+    """
+    values = {kind: one.copy() for kind, one in trend.values.items()}
+    found = list[Suspicion]()
+    for gate in gates:
+        for kind in _kinds(trend, gate):
+            split = _split(trend, gate, kind)
+            if not split or not (suspicion := _recalled(trend, values, gate, kind, split)):
+                continue
+            if kind is SeriesKind.RATIO and suspicion.interleaved and not gate.interleaved:
+                continue  # it was asked of the other series, which moved by something else
+            settled = judged(suspicion, gate)
+            if settled.gate:
+                found.append(settled)
+                _leave_out(values, trend, split, settled, gate)
+            break
+    return values, found
+
+
+def _kinds(trend: Trend, gate: GateResult) -> Sequence[SeriesKind]:
+    """Return the series that a gate can speak of; none where it was of another place or subject."""
+    if (gate.stack, gate.host, gate.subject) != (trend.place.stack, trend.place.host, trend.figure.subject):
+        return ()
+    return _COMMITTED if gate.interleaved else tuple(SeriesKind)
+
+
+def _split(trend: Trend, gate: GateResult, kind: SeriesKind) -> int:
+    """Return the first night after the step that a gate was about, 0 for none: its two sides are two nights that follow each other."""
+    there = [
+        int(one) for one in np.flatnonzero(~np.isnan(trend.values[kind])) if trend.nights[one].started <= gate.started
+    ]
+    for before, after in reversed(list(pairwise(there))):
+        if not gate.interleaved:
+            if _same_file(Path(gate.base), trend.nights[before].path):
+                return after
+        elif _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after]):
+            return after
+    return 0
+
+
+def _commit(label: str, night: Night) -> bool:
+    return bool(label) and night.state.commit.startswith(label.partition(",")[0])
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether two names mean one record: records move between folders, with the name of their run."""
+    return store.run_of(one) == store.run_of(other)
+
+
+def _recalled(
+    trend: Trend, values: dict[SeriesKind, Values], gate: GateResult, kind: SeriesKind, split: int
+) -> Suspicion | None:
+    """Return the suspicion that a gate was asked about, as it stood then; a gate where no series moved settles nothing."""
+    until = {
+        one: np.where([night.started <= gate.started for night in trend.nights], row, np.nan)
+        for one, row in values.items()
+    }
+    there = np.flatnonzero(~np.isnan(until[kind]))
+    earlier, behind = there[there < split], int((there >= split).sum())
+    if not len(earlier) or not 0 < behind <= rules().scan.splits:
+        return None
+    (score,), (size,), (error,) = at_split(until[kind], np.array([behind]), rules().scan)
+    if abs(score) < rules().moved.score:
+        return None
+    around = trend.nights[int(earlier[-1])], trend.nights[split]
+    step = float(size), float(error), float(score)
+    return _described(trend, until, kind, around, step, around, trend.nights[split])
+
+
+def _leave_out(
+    values: dict[SeriesKind, Values], trend: Trend, split: int, settled: Suspicion, gate: GateResult
+) -> None:
+    until = sum(night.started <= gate.started for night in trend.nights)
+    both = settled.kind is SeriesKind.RATIO and not gate.interleaved
+    for one in {settled.kind, SeriesKind.RAW, *(settled.moved if both else ())}:
+        row, whole = values[one], trend.values[one]
+        if settled.state is SuspicionState.CONFIRMED:
+            row[:split] = np.nan
+            continue
+        row[split:until] = np.nan
+        begin = until - int((~np.isnan(row[:until][::-1])).argmax())
+        if (~np.isnan(whole[begin:until])).sum() >= rules().refuted.nights:
+            row[begin:until], row[:begin] = whole[begin:until], np.nan
+
 
 PASSED, SLOWER, TOO_FEW = 0, 1, 6
 """Exit codes: nothing is told, a slowdown is confirmed, there are too few nights to look at."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from stackproof.api.base import statistics, text
 from stackproof.api.record import outline, store
-from stackproof.extras.nights.drift.findings import Drift, PlaceDrift
-from stackproof.extras.nights.drift.suspicions import GateResult, Suspicion
+from stackproof.extras.nights.drift.findings import Drift, GateResult, PlaceDrift, Suspicion
 
 
 def terminal(found: Drift) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stackproof.extras.nights.night.request import Ledger, NightRequest
 
 _NEEDED = ("numpy", "scipy")
-_STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
+STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
 
 
 def add(verbs: Verbs) -> None:
@@ -62,9 +62,9 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
         "--without",
         action="append",
         default=[],
-        choices=_STAGES,
+        choices=STAGES,
         metavar="STAGE",
-        help=f"leave out {', '.join(_STAGES)}",
+        help=f"leave out {', '.join(STAGES)}",
     )
     verb.add_argument(
         "--profile", default="", metavar="NAME", help="which subjects: fast, regular or full (default: the gate's)"
@@ -98,17 +98,17 @@ def _run(options: argparse.Namespace) -> int:
 
 def _recall(options: argparse.Namespace) -> None:
     """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
-    from stackproof.api.record import reading, store
+    from stackproof.api.record import reading, resume, store
+    from stackproof.extras.nights.drift.nights import VERB
     from stackproof.extras.nights.night import request
 
-    if (found := request.last((options.results or store.LOCAL).absolute(), options.stack)) is None:
-        return  # the ledger says so
-    facts = reading.read(found).provenance
+    path = resume.newest((options.results or store.LOCAL).absolute(), VERB, options.stack)
+    facts = reading.read(path).provenance
     for name, known in request.asked(facts).items():
         if not getattr(options, name):
             setattr(options, name, known)
     if facts.get("pinned") is False and not options.unpinned:
-        raise Refusal(f"{found} ran unpinned; name its interpreter again, `night --continue --unpinned PYTHON`")
+        raise Refusal(f"{path} ran unpinned; name its interpreter again, `night --continue --unpinned PYTHON`")
 
 
 def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
@@ -160,13 +160,13 @@ def _require_early(asked: NightRequest) -> None:
 
 def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
     from stackproof.api.record import store
-    from stackproof.extras.nights.night import anchors, plan, request
+    from stackproof.extras.nights.night import anchors, request
 
     anchors.require_ours(stack)
     results = (options.results or store.LOCAL).absolute()
     unpinned = options.unpinned.absolute() if options.unpinned else None
     return request.NightRequest(
-        stack, results, anchors.load(stack), plan.load(), options.profile, tuple(options.only), options.device,
+        stack, results, anchors.load(stack), request.load(), options.profile, tuple(options.only), options.device,
         tuple(options.without), unpinned, options.deadline_scale, (options.site or results.parent / "site").absolute(),
     )  # fmt: skip
 

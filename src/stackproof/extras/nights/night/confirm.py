@@ -10,8 +10,7 @@ from stackproof.api.base import statistics, text
 from stackproof.api.record import Figure, Verdict, store
 from stackproof.api.runs import verbs
 from stackproof.extras.nights.drift import findings, report
-from stackproof.extras.nights.drift.findings import PlaceDrift
-from stackproof.extras.nights.drift.suspicions import Suspicion, SuspicionState
+from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
 
 
 def look(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:

@@ -25,8 +25,7 @@ from stackproof.extras.nights.drift.nights import (
     nights,
 )
 from stackproof.extras.nights.night.anchors import FrozenSide
-from stackproof.extras.nights.night.plan import disturbances
-from stackproof.extras.nights.night.request import NightRequest, NightRun
+from stackproof.extras.nights.night.request import NightRequest, NightRun, disturbances
 
 _FIRST = 1 << 10
 """Launches of a night are numbered from here: what a gate counts in its first launches is left to gates."""

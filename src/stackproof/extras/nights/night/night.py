@@ -10,38 +10,41 @@ from pathlib import Path
 from stackproof.api.base import Refusal, text
 from stackproof.api.doctor import checkup, machine
 from stackproof.api.gate import plan
-from stackproof.api.record import Check, Verdict, reading, records
+from stackproof.api.record import Check, Verdict, reading, records, resume
 from stackproof.api.runs import suites, verbs
 from stackproof.api.stack import Level
+from stackproof.extras.nights.drift.nights import VERB
 from stackproof.extras.nights.night import confirm, measure
-from stackproof.extras.nights.night.request import NightRun, last
-
-STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
+from stackproof.extras.nights.night.command import STAGES
+from stackproof.extras.nights.night.request import NightRun
 
 
 def run_stages(run: NightRun) -> Verdict:
     """Run the stages that have not ended yet, and return the verdict of the night; an interrupted one can be continued."""
+    stages = _stages(run)
     try:
-        for name, stage in _stages(run):
+        for name in STAGES:
             if run.ledger.over:
                 break
             if name in run.asked.without:
                 _leave_out(run, name)
             else:
-                stage()
+                stages[name]()
     except KeyboardInterrupt:
         return Verdict.INTERRUPTED
     return records.overall(check.verdict for check in run.ledger.record.checks)
 
 
-def _stages(run: NightRun) -> Iterator[tuple[str, Callable[[], None]]]:
-    yield "doctor", lambda: _once(run, "doctor", lambda: _doctor(run.asked.stack.name))
-    yield "smoke", lambda: _once(run, "smoke", lambda: run.suite("smoke", log="smoke"))
-    yield "verify", lambda: verify(run)
-    yield "measure", lambda: measure.measured(run)
-    yield "scan", lambda: _scan(run)
-    yield "confirm", lambda: _confirm(run)
-    yield "site", lambda: _once(run, "site", lambda: _site(run))
+def _stages(run: NightRun) -> dict[str, Callable[[], None]]:
+    return {
+        "doctor": lambda: _once(run, "doctor", lambda: _doctor(run.asked.stack.name)),
+        "smoke": lambda: _once(run, "smoke", lambda: run.suite("smoke", log="smoke")),
+        "verify": lambda: verify(run),
+        "measure": lambda: measure.measured(run),
+        "scan": lambda: _scan(run),
+        "confirm": lambda: _confirm(run),
+        "site": lambda: _once(run, "site", lambda: _site(run)),
+    }
 
 
 def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> None:
@@ -159,12 +162,9 @@ def order(results: Path, stack: str, tonight: Path) -> list[str]:
 
 
 def _waiting(results: Path, stack: str, tonight: Path) -> Iterator[str]:
-    path = last(results, stack, but=tonight)
-    if path is None:
-        return
     try:
-        record = reading.read(path)
-    except Refusal:  # it will be said where nights are looked at
+        record = reading.read(resume.newest(results, VERB, stack, but=tonight))
+    except Refusal:  # there is none, or it will be said where nights are looked at
         return
     for check in record.checks:
         if check.id.startswith(_STAGE) and check.figures.get(_LEFT_OUT):

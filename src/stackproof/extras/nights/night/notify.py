@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal, processes
-from stackproof.api.record import Record, Verdict, reading
-from stackproof.extras.nights.night.request import nights
+from stackproof.api.record import Record, Verdict, reading, resume
+from stackproof.extras.nights.drift.nights import VERB
 
 _NIGHTS = 30
 """So many are looked back: a suite may have to wait for its turn for some of them."""
@@ -39,7 +39,7 @@ def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any
 
 def notify(command: Sequence[str], record: Record, path: Path, results: Path) -> str:
     """Hand the changes to a command as JSON on standard input, and return what became of that; which is mostly nothing."""
-    told = changes(record, path, nights(results, record.stack, path.parent))
+    told = changes(record, path, resume.earlier(results, VERB, record.stack, but=path.parent)[::-1])
     if not told:
         return "nothing changed since the nights before, so that nobody is notified"
     ended = processes.run(command, seconds=_SECONDS, stdin=json.dumps(told).encode())

@@ -1,24 +1,101 @@
-"""What is asked of a night, and its record while it goes on: what has ended is kept at once, so that a runner that dies loses little."""
+"""What a night is asked and how much it does (`data/night.toml`), and its record while it goes on: what has ended is kept at once."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stackproof.api.base import Refusal
-from stackproof.api.record import Check, Figure, Record, Verdict, reading, store, writer
+from stackproof.api.base import places, text, toml
+from stackproof.api.gate import interleave, plan
+from stackproof.api.record import Check, Figure, Record, Verdict, resume, store, writer
 from stackproof.api.runs import verbs
 from stackproof.api.stack import stacks
 from stackproof.extras.nights.drift.nights import VERB
 from stackproof.extras.nights.night.anchors import Anchors
-from stackproof.extras.nights.night.plan import NightPlan
 
-FILE = "record.json"
+FILE = places.DATA / "night.toml"
+
+
+@dataclass(frozen=True)
+class _Measure:
+    launches: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        plan.require_other("launches", self.launches)
+
+
+@dataclass(frozen=True)
+class _Verify:
+    minutes: plan.ByDevice
+    deadline: float
+
+    def __post_init__(self) -> None:
+        plan.require_other("minutes", self.minutes)
+
+
+@dataclass(frozen=True)
+class AdmissionRules:
+    """What makes a night disturbed."""
+
+    load: plan.ByDevice
+    throttled: tuple[str, ...]
+    others: bool
+    pause: float
+
+    def __post_init__(self) -> None:
+        plan.require_other("load", self.load)
+
+
+@dataclass(frozen=True)
+class _Confirm:
+    most: int
+    minutes: float
+
+
+@dataclass(frozen=True)
+class NightPlan:
+    """The whole table."""
+
+    measure: _Measure
+    verify: _Verify
+    admission: AdmissionRules
+    confirm: _Confirm
+
+
+@cache
+def load() -> NightPlan:
+    """Return the plan of the file; a slip in it is refused by key."""
+    return toml.Table.load(FILE).row(NightPlan)
+
+
+def disturbances(seen: interleave.Conditions, rules: AdmissionRules, kind: str) -> list[str]:
+    """Return a sentence for each thing that disturbed a night on this type of device; none where it is admitted."""
+    return [*_load(seen, plan.of(rules.load, kind)), *_card(seen, rules)]
+
+
+def _load(seen: interleave.Conditions, limit: float) -> Iterator[str]:
+    busy = [load for load in seen.loads if load > limit]
+    if busy:
+        yield (
+            f"others used {max(busy):.0%} of the host's cores in {len(busy)} of {len(seen.loads)} launches ({limit:.0%} are allowed)"
+        )
+
+
+def _card(seen: interleave.Conditions, rules: AdmissionRules) -> Iterator[str]:
+    launches = len(seen.loads)
+    for reason, count in seen.throttled.items():
+        if text.matches(reason, rules.throttled):
+            yield f"the card was slowed in {count} of {launches} launches: {reason}"
+    if rules.others:
+        yield from (f"{other} used the card in {count} of {launches} launches" for other, count in seen.others.items())
+
+
 SAME = ("commit", "lock", "pinned", "anchor", "anchor.former", "profile", "only", "device")
 """Facts that have to be the same for a stopped night to be continued."""
 FIRST = "the first"
@@ -42,7 +119,7 @@ class Ledger:
     @property
     def path(self) -> Path:
         """The file of the record."""
-        return self.folder / FILE
+        return self.folder / resume.RECORD
 
     @property
     def over(self) -> bool:
@@ -83,21 +160,11 @@ def resumed(stack: str, facts: Mapping[str, Figure], outputs: writer.Outputs, sa
     Raises:
         Refusal: there is none, it was not stopped, or something has changed since.
     """
-    found = last(outputs.results, stack)
-    if found is None:
-        raise Refusal(f"there is no earlier night of {stack} under {outputs.results}; run without --continue")
-    record = reading.read(found)
-    if (
-        record.verdict is not Verdict.INTERRUPTED and record.digests
-    ):  # only `close` gives it digests, after the last stage
-        raise Refusal(f"{found} was not stopped, it ended as '{record.verdict.value}'; run without --continue")
-    for fact in SAME:
-        if record.provenance.get(fact, "") != facts.get(fact, ""):
-            values = f"{record.provenance.get(fact, '')!r} then, {facts.get(fact, '')!r} now"
-            raise Refusal(f"{found} cannot be continued: '{fact}' is {values}; run without --continue")
+    path = resume.newest(outputs.results, VERB, stack)
+    record = resume.stopped(path, facts, SAME)
     ended = ", ".join(check.id for check in record.checks) or "nothing"
-    say(f"going on with {found.parent.name}; ended already: {ended}")
-    return Ledger(record, found.parent, say)
+    say(f"going on with {path.parent.name}; ended already: {ended}")
+    return Ledger(record, path.parent, say)
 
 
 def asked(facts: Mapping[str, Figure]) -> dict[str, Any]:
@@ -106,17 +173,6 @@ def asked(facts: Mapping[str, Figure]) -> dict[str, Any]:
     found["profile"] = str(facts.get("profile", ""))
     found["device"] = "" if (device := str(facts.get("device", FIRST))) == FIRST else device
     return {name: value for name, value in found.items() if value}
-
-
-def last(results: Path, stack: str, but: Path | None = None) -> Path | None:
-    """Return the newest night's record of a stack among a checkout's own, `but` this folder's; None without one."""
-    return next(iter(nights(results, stack, but)), None)
-
-
-def nights(results: Path, stack: str, but: Path | None = None) -> list[Path]:
-    """Return all of them, the newest first."""
-    found = (results / stack).glob(f"*-{VERB}-*/{FILE}")
-    return sorted((path for path in found if path.parent != but), reverse=True)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from stackproof.api.base import Refusal, files, places
 from stackproof.extras.fleet import judgement
 from stackproof.extras.fleet.judgement import FleetJudgement
-from stackproof.extras.nights.site import pages, records_index
+from stackproof.extras.nights.site import pages, stack_status
 from stackproof.extras.nights.site.model import SiteModel, model
 from stackproof.extras.nights.site.stack_status import DAYS
 
@@ -62,7 +62,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     if before.get("inputs") == inputs and all((out / name).is_file() for name in known):
         return SiteBuilt(len(known), problems=tuple(before["problems"]))
     with _uncollected():
-        read = records_index.read(paths, order.folders)
+        read = stack_status.read(paths, order.folders)
         found = model(
             read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles, order.nightly
         )
@@ -105,14 +105,14 @@ def _uncollected() -> Iterator[None]:
 
 def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
     """Return the digest of all that decides what is written, and the files of records."""
-    paths = records_index.files(order.folders)
+    paths = stack_status.files(order.folders)
     code = sorted(
         path
         for path in places.PACKAGE.rglob("*")
         if path.suffix in (".py", ".toml", ".css", ".js", ".svg", ".html", ".xml")
     )
     asked = [str(getattr(order, one.name)) for one in fields(order)]
-    marks = [records_index.fingerprint(those) for those in (code, paths, _judgement_files(order.folders))]
+    marks = [stack_status.fingerprint(those) for those in (code, paths, _judgement_files(order.folders))]
     return hashlib.sha256(json.dumps([asked, marks]).encode()).hexdigest(), paths
 
 

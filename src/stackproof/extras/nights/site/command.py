@@ -44,12 +44,12 @@ def _run(options: argparse.Namespace) -> int:
             missing = advice.missing(name, "site")
             raise Refusal(f"`site` looks for steps and fills pages with {name}, which is not installed here; {missing}")
     from stackproof.api.runs import suites
-    from stackproof.extras.nights.site import build, records_index
+    from stackproof.extras.nights.site import build, stack_status
 
     for folder in options.results or ():
         if not folder.is_dir():
             raise Refusal(f"--results {folder}: {files.why_no_such_folder(folder)}; name a folder of records")
-    folders = tuple(options.results or ()) or records_index.tops()
+    folders = tuple(options.results or ()) or stack_status.tops()
     order = build.SiteOrder(
         folders,
         stacks.names(),

@@ -14,7 +14,7 @@ from statistics import median
 
 from stackproof.api.base import statistics
 from stackproof.api.record import charts
-from stackproof.extras.nights.site.series import Curve, SeriesView
+from stackproof.extras.nights.site.model import Curve, SeriesView
 
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""

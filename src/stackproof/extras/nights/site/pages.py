@@ -18,15 +18,13 @@ import markupsafe
 from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
 from stackproof.api.record import CellWord, Check, Kind, Measurement, Record, Verdict, charts, outline, store
-from stackproof.extras.fleet import report as fleet_report
+from stackproof.extras.fleet import judgement as fleet_report
 from stackproof.extras.fleet.judgement import FleetJudgement
 from stackproof.extras.nights.drift import report
-from stackproof.extras.nights.drift.suspicions import Suspicion
+from stackproof.extras.nights.drift.findings import Suspicion
 from stackproof.extras.nights.site import drawing
-from stackproof.extras.nights.site.model import SiteModel
-from stackproof.extras.nights.site.records_index import IndexedRun, repeated_by
-from stackproof.extras.nights.site.series import SeriesView
-from stackproof.extras.nights.site.stack_status import CellState, StackStatus, statuses
+from stackproof.extras.nights.site.model import SeriesView, SiteModel
+from stackproof.extras.nights.site.stack_status import CellState, IndexedRun, StackStatus, repeated_by, statuses
 
 TEMPLATES = places.DATA / "site" / "templates"
 SCHEMA = "stackproof.extras.nights.site/1"

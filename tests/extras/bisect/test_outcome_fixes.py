@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from stackproof import cli
-from stackproof.extras.bisect import fixes
+from stackproof.extras.bisect import outcome
 from stackproof.extras.bisect.changes import Endpoint, differences
-from stackproof.extras.bisect.commits import LOCAL
+from stackproof.extras.bisect.endpoints import LOCAL
 from stackproof.extras.bisect.search import FirstBad
 from stackproof.gate.variants import assignments
 from stackproof.stack import lockfile
@@ -29,7 +29,7 @@ def test_the_gate_that_shows_it_again_is_one_that_can_be_typed(tmp_path: Path) -
     good = Endpoint("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")))
     bad = Endpoint("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")), {"V": _ODD})
     alpha, _, variable = differences(good, bad)
-    told = fixes.command(["gate", "--stack", "cpu"], [alpha, variable], good, bad, "gemm-float32", tmp_path)
+    told = outcome.command(["gate", "--stack", "cpu"], [alpha, variable], good, bad, "gemm-float32", tmp_path)
     options = cli._parser().parse_args(read(told))
     assert options.only == ["gemm-float32"] and assignments(options.head_env, "--head-env") == {"V": _ODD}
     assert [one.requirement for one in lockfile.read(options.head_lock).pins] == ["alpha==2", "beta==1"]
@@ -50,7 +50,7 @@ def test_a_variable_is_taken_back_in_one_line(
 ) -> None:
     alone = lock(tmp_path / "same.lock", pin("alpha", "1"))
     good, bad = Endpoint("", alone, before), Endpoint("", alone, after)
-    assert fixes.remedy(differences(good, bad), [], good, bad, tmp_path) == said
+    assert outcome.remedy(differences(good, bad), [], good, bad, tmp_path) == said
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_a_variable_is_taken_back_in_one_line(
     ],
 )
 def test_a_commit_is_taken_back_as_git_takes_it(names: tuple[str, ...], merge: bool, said: str) -> None:
-    assert fixes.revert(FirstBad(names, 1.0, 1, 2, {}), merge).startswith(said)
+    assert outcome.revert(FirstBad(names, 1.0, 1, 2, {}), merge).startswith(said)

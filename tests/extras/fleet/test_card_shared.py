@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.fleet import answers, shared
-from stackproof.extras.fleet.shared import CardTurns
+from stackproof.extras.fleet import answers, card
+from stackproof.extras.fleet.card import CardTurns
 from stackproof.record import records
 from stackproof.record.records import Record
 
@@ -29,7 +29,7 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def keep(path: Path, said: list[str], patience_s: float = 30.0) -> Path:
     """Keep a record; a busy host takes a while to write it."""
-    return shared.keep(MADE, path, said.append, patience_s=patience_s, pause_s=0.01)
+    return card.keep(MADE, path, said.append, patience_s=patience_s, pause_s=0.01)
 
 
 def test_a_record_is_written_where_all_write(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_a_server_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: py
 
 def test_a_host_begins_although_it_cannot_say_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert shared.mark_begun(tmp_path / "records" / "n1.started") == ""
-    assert "Not a directory" in shared.mark_begun(tmp_path / "file" / "records" / "n1.started")
+    assert card.mark_begun(tmp_path / "records" / "n1.started") == ""
+    assert "Not a directory" in card.mark_begun(tmp_path / "file" / "records" / "n1.started")
 
 
 def test_nobody_goes_on_before_all_are_there(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
-    shared.announce_end(tmp_path, 1)
+    card.announce_end(tmp_path, 1)
     CardTurns(tmp_path, 0, 2, 60.0).meet("here")
     one = CardTurns(tmp_path, 0, 3, 0.2)
     one.meet("there")
@@ -132,8 +132,8 @@ def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_how_many_there_are_is_told(tmp_path: Path) -> None:
-    assert shared.card_count(tmp_path) == 0
+    assert card.card_count(tmp_path) == 0
     (tmp_path / "cards").write_text("x", encoding="ascii")
-    assert shared.card_count(tmp_path) == 0
+    assert card.card_count(tmp_path) == 0
     CardTurns(tmp_path, 0, 8, 1.0).announce()
-    assert shared.card_count(tmp_path) == 8
+    assert card.card_count(tmp_path) == 8

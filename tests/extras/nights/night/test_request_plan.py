@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.extras.nights.night import plan
-from stackproof.extras.nights.night.plan import disturbances
+from stackproof.extras.nights.night import request
+from stackproof.extras.nights.night.request import disturbances
 from stackproof.gate.interleave import Conditions
 
-RULES = plan.load().admission
+RULES = request.load().admission
 
 
 def seen(load: float = 0.01, throttled: str = "", other: str = "") -> Conditions:

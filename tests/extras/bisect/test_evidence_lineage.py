@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from stackproof.extras.bisect.evidence import Exact, FailureRate
-from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage, Signs
+from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, Levels, Lineage, Signs
 
 
 def exact(count: int, first: int, broken: tuple[int, ...] = ()) -> tuple[Lineage, int]:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof.extras.bisect.evidence import SetWord
-from stackproof.extras.bisect.splits import Blame, Splitting, ddmin
+from stackproof.extras.bisect.evidence import Blame, SetWord, Splitting, ddmin
 
 BAD, GOOD, UNRESOLVED = SetWord.BAD, SetWord.GOOD, SetWord.UNRESOLVED
 UNITS = [f"u{number}" for number in range(12)]

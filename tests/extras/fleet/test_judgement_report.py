@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.fleet import judge, judgement, report
+from stackproof.extras.fleet import judge, judgement
 from stackproof.extras.fleet.judgement import FleetJudgement
 
 from .making import KERNELS, SUBJECTS, MadeHost, fleet
@@ -27,7 +27,7 @@ def judged(tmp_path: Path) -> FleetJudgement:
 
 
 def test_the_gravest_stand_first_and_suspects_are_swept_again(judged: FleetJudgement) -> None:
-    told = report.terminal(judged, "FOLDER")
+    told = judgement.terminal(judged, "FOLDER")
     assert told.index("compute wrong") < told.index("wrong1:") < told.index("slow1:") < told.index("dead1:")
     assert [line.split()[2] for line in judged.drains()] == ["NodeName=slow1", "NodeName=wrong1"]
     assert "five in all at least: wrong1, slow1" in told

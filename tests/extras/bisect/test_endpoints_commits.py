@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect.commits import LOCAL, Repository
+from stackproof.extras.bisect.endpoints import LOCAL, Repository
 from stackproof.gate import commits
 
 
