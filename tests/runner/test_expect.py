@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
+from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import expect
 from stackproof.stack import manifest
 from stackproof.stack.manifest import FileRow
@@ -38,3 +39,16 @@ def test_checks_that_no_run_has_shown_are_refused(mine: Stack, rows: dict[str, F
 def test_a_run_of_these_very_checks_gives_the_row(mine: Stack) -> None:
     rows = manifest.rows_of(NOW, {NOW[2]: "not applicable"})
     assert expect.settle(mine, rows, NOW) == rows
+
+
+def test_a_record_of_one_suite_says_nothing_of_the_others(mine: Stack) -> None:
+    seen = Record(
+        "verify",
+        "cuda",
+        "2026-11-01T00:00:00+00:00",
+        1.0,
+        Verdict.PASSED,
+        {},
+        [Check("data/a::b", Verdict.PASSED, "", 0.0)],
+    )
+    assert set(expect.predicted(mine, ("data/a::b", *BEFORE), seen, "as there")) == {"data/a"}

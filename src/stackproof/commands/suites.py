@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ ALL = "all"
 READER = "verify"
 """The verb that shows a record of any verb."""
 _LARGEST_DATASET = 1 << 50
+_MOST_NAMED = 4
 _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
@@ -108,22 +111,47 @@ def _run(options: argparse.Namespace) -> int:
 
 def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
     """Refuse what is wrong in a flag or a table before an environment is built or proved: that takes up to a minute."""
-    from stackproof.base.errors import suggestion
     from stackproof.project import projects
     from stackproof.stack import known_issues, manifest
 
     known_issues.load(stack)
     manifest.load(stack)
-    if options.profile:
-        return
     project = projects.current()
-    known = suites.defined() + (suites.defined(project.suites) if project and project.suites else ())
-    for one in options.only:
-        name = one.partition("[")[0]
-        if not set(name) & set("*?") and name not in known:
-            raise Refusal(
-                f"--only '{one}' names no check{suggestion(name, known)}; patterns may hold *, as in '{name}*'"
-            )
+    theirs = suites.defined(project.suites) if project and project.suites else ()
+    chosen = _chosen(options)
+    known = [name for name in suites.defined() if name.partition("/")[0] in chosen]
+    for only in options.only:
+        if not options.profile or "::" in only:
+            _require_check(only, (*known, *theirs), chosen)
+
+
+def _require_check(only: str, known: Sequence[str], chosen: Sequence[str]) -> None:
+    """Refuse a name or a pattern that can be no check's, whatever parameters it has where it is collected."""
+    from stackproof.base.errors import suggestion
+
+    name = only.partition("[")[0]
+    if not any(_may_match(check, only) for check in known):
+        hint = (
+            ""
+            if set(name) & set("*?")
+            else f"{suggestion(name, suites.defined())}; patterns may hold *, as in '{name}*'"
+        )
+        of = ", ".join(chosen[:_MOST_NAMED]) + (", ..." if len(chosen) > _MOST_NAMED else "")
+        raise Refusal(f"--only '{only}' names no check of {of}{hint or '; `verify --explain SUITE` lists them'}")
+
+
+def _may_match(name: str, pattern: str) -> bool:
+    """Whether a pattern may match a check of this name, with whatever parameters in brackets behind it."""
+    cuts = [
+        at for at in range(len(pattern) + 1) if pattern[at : at + 1] in ("", "*", "?", "[") or pattern[at - 1] == "*"
+    ]
+    return any(fnmatch.fnmatchcase(name, pattern[:at]) for at in cuts)
+
+
+def _chosen(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return the suites of a run."""
+    everything = suites.of_verb("verify") + suites.of_verb("ddp")
+    return everything if ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -137,12 +165,19 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _require_subjects(only: tuple[str, ...], stack: str) -> None:
     """Refuse a name that is no subject's; a project is asked for its workloads where they can be built and the name is none of ours."""
+    from stackproof.base.errors import suggestion
     from stackproof.bench.subjects import names_of_subjects, require_named
+    from stackproof.project import projects
     from stackproof.runner import vetting
     from stackproof.runner.process import variables_of
 
     named = [one for one in only if not set(one) & _PATTERN]
     require_named(named)
+    for pattern in only:
+        known = projects.current() or fnmatch.filter(names_of_subjects(), pattern)
+        if "::" not in pattern and set(pattern) & set("*?") and not known:
+            near = suggestion(pattern.strip("*?"), names_of_subjects()) or "; write a name such as gemm-float32"
+            raise Refusal(f"--only '{pattern}' matches no subject{near}")
     if not stack or not importlib.util.find_spec("torch") or not set(named) - names_of_subjects():
         return
     if theirs := vetting.vet(environment=variables_of(stacks.load(stack))):
@@ -169,8 +204,7 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
     from stackproof.runner.request import Request
 
     _require_device(options.device, stack)
-    everything = suites.of_verb("verify") + suites.of_verb("ddp")
-    chosen = everything if ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
+    chosen = _chosen(options)
     only, preset, more = tuple(options.only), options.preset, dict[str, str]()
     if options.profile:
         only = tuple(one if "::" in one else f"*[[]{one}]" for one in only)
