@@ -142,7 +142,7 @@ def test_stack_that_the_host_lacks_is_exit_code_3(checkout: Path, tmp_path: Path
 
 
 def test_rehearsal_of_a_missing_card_is_not_refused_for_the_card(checkout: Path, tmp_path: Path) -> None:
-    ended = stackproof("rehearse", "--stack", "card", "--results", str(tmp_path), "--only", "none*", root=checkout)
+    ended = stackproof("rehearse", "--stack", "card", "--results", str(tmp_path), "--only", "*none*", root=checkout)
     assert "it lacks a card" not in ended.stdout
     assert "rehearse card (rehearsed on cpu, not verified on cpu)" in ended.stdout
 
