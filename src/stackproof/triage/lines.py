@@ -172,7 +172,7 @@ def split(raw: str) -> list[str]:
 def time_of(text: str, last: bool = False) -> float | None:
     """Return the first (or last) time in the text, in seconds since the start of its year; not all formats name the year."""
     times = list(_TIMES.finditer(text))
-    return _seconds(times[-1 if last else 0]) if times else None
+    return next((time for match in times[:: -1 if last else 1] if (time := _seconds(match)) is not None), None)
 
 
 def _seconds(match: re.Match[str]) -> float | None:

@@ -310,8 +310,7 @@ class _Spot:
         if (own := line.seconds) is not None:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
-        times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))
-        return next((time for time in times if time is not None), None)
+        return lines.time_of(before, last=True)
 
 
 def _tail(window: Window) -> tuple[str, ...]:
