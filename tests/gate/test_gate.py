@@ -10,8 +10,10 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.gate import gate, plan
+from stackproof.gate.cells import Cell
 from stackproof.gate.report import headline, markdown
-from stackproof.record.records import Verdict
+from stackproof.gate.statistics import Estimate, Ruling
+from stackproof.record.records import CellWord, Verdict
 
 from .standins import SUBJECTS, Sides, judged, red
 
@@ -201,6 +203,15 @@ def test_the_first_line_says_how_many_times_were_judged_and_fewer_than_half_cann
     assert most.verdict is Verdict.PASSED
     assert "2 of 3 times judged, from 5 % on; the others are seen from " in headline(most).text
     assert "2 of 2 times judged, from 5 % on -" in headline(judged(Sides(), monkeypatch, tmp_path)).text
+
+
+@pytest.mark.parametrize(
+    ("centre", "verdict"), [(0.03, Verdict.INCONCLUSIVE), (0.01, Verdict.SKIPPED), (-0.04, Verdict.SKIPPED)]
+)
+def test_an_open_time_gates_only_where_it_looks_worse(centre: float, verdict: Verdict) -> None:
+    known = Estimate(centre, centre - 0.045, centre + 0.045, 0.1, 0.1, 0.049, 14)
+    cell = Cell("gemm", "time", 0.05, ruling=Ruling(CellWord.INCONCLUSIVE, known, 0.05, "open"))
+    assert gate.check_of(cell).verdict is verdict
 
 
 def test_a_subject_that_was_asked_for_by_name_must_be_judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def _verdict_of(cell: Cell) -> tuple[Verdict, CellWord, str]:
         reason = f"does not gate: {ruling.reason}, and the minimum effect is {cell.effect:.0%}"
         return Verdict.SKIPPED, CellWord.BLIND, reason
     outcome, reason = ruling.outcome, ruling.reason
-    if outcome is CellWord.INCONCLUSIVE and ruling.estimate.centre < ruling.effect:
+    if outcome is CellWord.INCONCLUSIVE and ruling.estimate.centre < ruling.effect / 2:
         return Verdict.SKIPPED, outcome, f"{outcome.value} {reason}; does not gate: it does not look worse by that"
     return _VERDICTS[outcome], outcome, f"{outcome.value} {reason}"
 
