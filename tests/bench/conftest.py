@@ -59,12 +59,14 @@ class Spin(Work):
         while time.perf_counter() < until:
             pass
 
-    def conclude(self) -> Mapping[str, Figure]:
-        """Look at the last run, and say how it went, unless it is told that it went wrong."""
-        self.verify()
+    def begin(self, runs: int) -> None:
+        """Begin a block."""
+
+    def verify(self, runs: int) -> None:
+        """Note how long the block was, unless it is told that it went wrong."""
         if Spin.spoilt:
             raise CheckFailed(Spin.spoilt)
-        return {"spins": Spin.log.count("run")}
+        self.facts = {"spins": Spin.log.count("run")}
 
     def close(self) -> None:
         """Note the end."""

@@ -24,7 +24,7 @@ SHORT = Budget(noise=0.5, seconds=0.3, least=8)
 def test_everything_comes_in_order(spin: type[Spin], cpu: Stack) -> None:
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
     order = [word for number, word in enumerate(spin.log) if number == 0 or spin.log[number - 1] != word]
-    assert order == ["calibrated", "built", "proved", "run", "closed"]
+    assert order == ["calibrated", "built", "proved", "run", "proved", "closed"]
     assert (found.verified, found.reason) == (True, "a spin is right")
     assert found.facts["calibration.factor"] == 2.0
     assert float(found.facts["spins"]) > 10
@@ -125,31 +125,26 @@ def test_a_real_subject_from_the_file(cpu: Stack) -> None:
     assert len(found.samples) >= 10
 
 
-def test_what_timed_runs_leave_is_looked_at(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = []
-
-    def verify(_: Spin) -> None:
-        looked.append(spin.log[-1])
-
-    monkeypatch.setattr(spin, "verify", verify)
-    monkeypatch.setattr(spin, "poison_output", lambda _: spin.log.append("spoilt"))
+def test_what_blocks_leave_is_held(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = list[tuple[int, str]]()
+    monkeypatch.setattr(spin, "verify", lambda _, runs: held.append((runs, spin.log[-1])))
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
-    assert found.facts["looks at timed runs"] == len(looked) >= 2
-    assert set(looked) == {"run"}
+    assert found.facts["blocks held"] == len(held) >= 1
+    assert {word for _, word in held} == {"run"}
+    assert len({runs for runs, _ in held}) == 1
 
 
-@pytest.mark.parametrize(("most", "joined"), [(2000, 4), (10, 2), (8, 0)])
-def test_runs_that_were_looked_at_are_samples_while_there_is_room(
-    spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch, most: int, joined: int
+@pytest.mark.parametrize(("cost", "blocks"), [(0.0, 9), (100.0, 2)])
+def test_dear_traces_are_held_of_the_first_and_the_last_block(
+    spin: type[Spin], monkeypatch: pytest.MonkeyPatch, cost: float, blocks: int
 ) -> None:
-    monkeypatch.setattr(spin, "begin_spot_check", lambda _: True)
-    monkeypatch.setattr(spin, "end_spot_check", lambda _: None)
-    monkeypatch.setattr(spin, "reset_to_verified", lambda _: most == 8)
-    monkeypatch.setattr(engine, "sample", lambda sampler, *_: sampler.block(8))
-    monkeypatch.setattr(engine, "PROOF", 0.0)
-    found = measure(subject_of(cpu), HOST, "tiny", replace(SHORT, most=most))
-    assert found.facts["runs looked at one by one"] == 4
-    assert len(found.samples) == 8 + joined
+    traces = engine.Traces(spin.__new__(spin))
+    monkeypatch.setattr(spin, "verify", lambda *_: None)
+    traces._began -= 100.0
+    for number in range(9):
+        traces.after(4, number == 8)
+        traces.spent += cost
+    assert (traces.blocks, traces.held) == (9, blocks)
 
 
 def test_a_rate_above_the_peak_is_void(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from stackproof.bench import ranks
 from stackproof.bench.engine import measure
-from stackproof.bench.ranks import SharedSpotChecks, Together, workspace
+from stackproof.bench.ranks import SharedTraces, Together, workspace
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Host
 from stackproof.ranks.rank import Rank
@@ -73,15 +73,15 @@ def test_the_slowest_rank_counts(alone: Rank, monkeypatch: pytest.MonkeyPatch) -
         tensor.copy_(torch.arange(1, len(tensor) + 1))
 
     sampler = Together(HOST, lambda: None)
-    sampler.begin()
+    sampler.start_clock()
     assert sampler.spent() == 0.0
     monkeypatch.setattr(dist, "all_reduce", slower)
     assert sampler.block(3) == [1.0, 2.0, 3.0]
     assert sampler.spent() == 4.0
 
 
-def test_ranks_look_at_single_runs_as_rank_0_does(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = SharedSpotChecks(Spin.__new__(Spin), device=HOST).on_all_ranks
+def test_ranks_hold_blocks_when_rank_0_does(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = SharedTraces(Spin.__new__(Spin), HOST).on_all_ranks
     assert asked(True)
     assert not asked(False)
     monkeypatch.setattr(dist, "broadcast", lambda tensor, source: tensor.fill_(1 - source))

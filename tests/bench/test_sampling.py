@@ -111,7 +111,7 @@ def test_sampling_ends_at_the_noise_target() -> None:
 def test_sampling_of_noise_ends_at_the_cap() -> None:
     noisy = [1e-3, 5e-3] * 200
     began = time.perf_counter()
-    taken = sample(scripted(*noisy), Budget(noise=0.001, seconds=0.2, least=20, most=100_000))
+    taken = sample(scripted(*noisy), Budget(noise=0.001, seconds=0.2, least=20, most=100_000), took=1e-3)
     assert time.perf_counter() - began < 5
     assert taken[:4] == [1e-3, 5e-3, 1e-3, 5e-3]
 

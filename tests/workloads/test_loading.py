@@ -10,7 +10,7 @@ import torch
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads.loading import Loading, PictureFiles
 
-from .working import looked_at, setting
+from .working import block, setting
 
 ROW: dict[str, Any] = {"size": 16, "batch": 4, "batches": 3, "pinned": False}
 
@@ -31,7 +31,7 @@ def test_a_wrong_picture_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Loading(setting(**ROW, workers=0))
     batches = [batch.flip(-1) for batch in work._loader]
     monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
-    with pytest.raises(CheckFailed, match="batch 0 is not what the data set holds"):
+    with pytest.raises(CheckFailed, match="12 pictures of an epoch are not what the data set holds"):
         work.prove()
 
 
@@ -43,16 +43,15 @@ def test_a_short_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         work.prove()
 
 
-def test_a_batch_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Loading(setting(**ROW, workers=0))
     work.prove()
     for _ in range(3):
-        looked_at(work)
-    first, _, last = work._loader
-    monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter([first, first, last]))
-    with pytest.raises(CheckFailed, match="batch 1 is not what the data set holds"):
-        for _ in range(64):
-            looked_at(work)
+        block(work, 1)
+    batches = list(work._loader)
+    monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
+    with pytest.raises(CheckFailed, match="pictures of an epoch are not what the data set holds at their place"):
+        block(work, 1)
 
 
 def test_pictures_are_in_range_and_every_second_is_mirrored() -> None:
@@ -60,4 +59,4 @@ def test_pictures_are_in_range_and_every_second_is_mirrored() -> None:
     assert len(pictures) == 20
     assert pictures[0].shape == (3, 16, 16)
     assert 0 <= float(pictures[1].min()) <= float(pictures[1].max()) <= 1
-    assert torch.equal(pictures[17], pictures[1])
+    assert torch.equal(pictures[17][1], pictures[1][1])

@@ -1,7 +1,8 @@
-"""What tests of repeatable work share: a setting on the CPU, made of plain values."""
+"""What tests of repeatable work share: a setting on the CPU, made of plain values, and blocks of runs of which some are left out."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ def setting(preset: str = "tiny", **parameters: Any) -> Setting:
     return Setting(HOST, preset, Table(Path("benchmarks.toml"), parameters))
 
 
-def looked_at(work: Work) -> None:
-    assert work.begin_spot_check()
-    work.run()
-    work.end_spot_check()
+def block(work: Work, runs: int, without: Collection[int] = ()) -> None:
+    work.begin(runs)
+    for number in range(runs):
+        if number not in without:
+            work.run()
+    work.verify(runs)

@@ -1,6 +1,6 @@
 """Measures one subject on one device: may it run, is the clock true, does it compute right, has it settled, how long does it take.
 
-What is timed is what was proved: what timed runs leave is looked at, the first, the last and some between.
+What is timed is what was proved: blocks of runs leave their trace in what is there at the end of each.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import gc
 import importlib
 import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any
 
 from stackproof.base.errors import Refusal, suggestion
@@ -37,16 +35,7 @@ _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
 
 _SHARE = 0.02
-"""So much of the sampling time may be spent on checks between blocks."""
-_OFTEN = 0.3
-"""How often a block is checked where that is affordable; which ones is left to chance."""
-PROOF = 0.05
-"""So much of the time budget all checks may take; what is left goes to runs that are checked one by one, a few at least."""
-SINGLE, _LEAST_SINGLE = 64, 4
-"""So many runs in a row are checked one by one, at most and at least."""
-PAIRS = 3
-FACTOR = 2.0
-"""A run of new inputs takes so many times as long only if more than half of the work of the others was not done."""
+"""So much of the sampling time may be spent on traces, beside the first and the last block's."""
 
 # Kinds that are no work to be repeated in this process: what measures each.
 _PROCEDURES = {
@@ -132,24 +121,19 @@ class _Measurement:
         """Time work that was proved."""
         self.device.synchronize()
         self.device.reset_peak()
-        sampler, telemetry = (
-            Sampler(self.device, work.run, ready=work.ready),
-            Telemetry(self.device, self.subject.stack),
-        )
+        sampler = Sampler(self.device, work.run, begin=work.begin, most=work.most_runs)
+        telemetry = Telemetry(self.device, self.subject.stack)
         warmth = warm_up(sampler, self.budget.seconds)
         telemetry.read(lambda: sampler.block(1))
         load = HostLoad()
-        checks = SpotChecks(work)
-        seconds = sample(sampler, self.budget, checks.between)
+        traces = Traces(work)
+        seconds = sample(sampler, self.budget, traces.after, warmth.took)
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
-        seconds += checks.sampled(sampler, self.budget, len(seconds))
         peak = self.device.memory().peak
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
-        self.facts |= {**checks.conclude(), **checks.computed(self.device, seconds)}
-        seconds += checks.singly(sampler, self.budget, len(seconds))
-        self.facts |= checks.figures(self.budget.seconds)
+        self.facts |= {**work.conclude(), **traces.figures(self.budget.seconds)}
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(
@@ -164,125 +148,44 @@ class _Measurement:
         )  # fmt: skip
 
 
-@dataclass
-class SpotChecks:
-    """Re-verifies what timed runs left: the first, the last, some in between that nobody can foresee, and some one by one.
+class Traces:
+    """Holds what blocks of timed runs left: of the first and the last block, and of all others whose turn the time allows."""
 
-    Checks change the inputs, and so find what is wrong. Work that is kept while its inputs stay is right and was not done: its time
-    shows. A run that is left out now and then leaves what the one before it left: some runs are checked one by one.
-    """
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.blocks = self.held = 0
+        self.spent = self._dear = 0.0
+        self._began = time.perf_counter()
 
-    work: Work
-    taken: int = 0
-    spent: float = 0.0
-    poisoned: bool = False
-    """Whether nothing has run since the last check."""
-    single: int = 0
-    """How many runs were checked one by one."""
-    _began: float = field(default_factory=time.perf_counter)
-
-    def between(self) -> None:
-        """Check what the last run of a block left, unless checks have taken their share; the next block finds other data.
+    def after(self, runs: int, last: bool) -> None:
+        """Hold a block of so many runs, unless that has taken its share of the time and it is not the last.
 
         Raises:
             CheckFailed: a timed run did not do what was proved.
         """
-        self.poisoned = False
-        wanted = not self.taken or (self._affordable() and random.random() < _OFTEN)
-        if self.on_all_ranks(wanted):
-            with self._spending():
-                self.work.verify()
-                self.work.poison_output()
-            self.poisoned = True
-            self.taken += 1
-
-    @contextmanager
-    def _spending(self) -> Iterator[None]:
-        began = time.perf_counter()
-        yield
-        self.spent += time.perf_counter() - began
+        self.blocks += 1
+        if self.on_all_ranks(last or not self.held or self._affordable()):
+            began = time.perf_counter()
+            self.work.verify(runs)
+            self._dear = time.perf_counter() - began
+            self.spent += self._dear
+            self.held += 1
 
     def on_all_ranks(self, wanted: bool) -> bool:
         """Return what all ranks that sample together do about something that this one wants."""
         return wanted
 
     def _affordable(self) -> bool:
-        """Whether one more check of the usual length stays within the share."""
-        return self.spent * (1 + 1 / self.taken) <= _SHARE * (time.perf_counter() - self._began)
-
-    def sampled(self, sampler: Sampler, budget: Budget, taken: int) -> list[float]:
-        """Take one more sample from where the work was proved, where no other run can be held in full; return it if there is room."""
-        if not self.work.reset_to_verified():
-            return []
-        self.poisoned = False
-        return sampler.block(1)[: max(budget.most - taken, 0)]
-
-    def conclude(self) -> dict[str, Figure]:
-        """Let the work check what the last timed run left, and once more; return its facts, and how often timed runs were checked."""
-        passed = max(time.perf_counter() - self._began, 1e-9)
-        seen = {"looks at timed runs": self.taken + 1, "looks, share of the time": self.spent / passed}
-        with self._spending():
-            if self.poisoned:
-                self.work.run()
-            return {**seen, **self.work.conclude()}
-
-    def computed(self, device: Device, samples: Sequence[float]) -> dict[str, Figure]:
-        """Time runs of new inputs beside runs of the same ones; return how many times as long the first take.
-
-        Raises:
-            CheckFailed: they take longer in all pairs, and the shortest takes longer than the samples: their results were kept.
-        """
-        pairs = []
-        with self._spending():
-            for _ in range(PAIRS):
-                if not self.work.fresh_inputs():
-                    return {}
-                pairs.append((_timed(self.work, device), _timed(self.work, device)))
-        longer = sum(new > FACTOR * same for new, same in pairs)
-        shortest = min(new for new, _ in pairs)
-        if longer == PAIRS and shortest > FACTOR * median(samples):
-            raise CheckFailed(
-                f"a run whose inputs are new takes {shortest:.3g} s at least, the timed ones took {median(samples):.3g} s: "
-                "what they left was kept from a run before, and not computed"
-            )
-        return {"new inputs, times as long": median(new / max(same, 1e-9) for new, same in pairs)}
-
-    def singly(self, sampler: Sampler, budget: Budget, taken: int) -> list[float]:
-        """Check runs one by one for what is left of the time budget's share, a few at least.
-
-        Where a sample is one run, these are samples too: returned are those for which there is room. Their time was not lost.
-
-        Raises:
-            CheckFailed: a run did nothing, or something else than was proved.
-        """
-        alone, samples = replace(sampler, number=1), list[float]()
-        with self._spending():
-            end = time.perf_counter() + PROOF * budget.seconds - self.spent
-            while len(samples) < SINGLE and self.on_all_ranks(
-                len(samples) < _LEAST_SINGLE or time.perf_counter() < end
-            ):
-                if not self.work.begin_spot_check():
-                    break
-                samples += alone.block(1)
-                try:
-                    self.work.end_spot_check()
-                except CheckFailed as failure:
-                    said = f"run {len(samples)} of those that were looked at one by one: {failure}"
-                    raise CheckFailed(said) from failure
-        self.single = len(samples)
-        kept = samples[: max(budget.most - taken, 0)] if sampler.number == 1 else []
-        self.spent -= sum(kept)
-        return kept
+        """Whether one more of the last one's length stays within the share; of those that do not, chance takes a few."""
+        return self.spent + self._dear <= _SHARE * (time.perf_counter() - self._began) / random.random()
 
     def figures(self, budget_s: float) -> dict[str, Figure]:
-        """Return what all checks since the first timed run cost of the time budget, and how many runs were checked one by one."""
-        alone: dict[str, Figure] = {"runs looked at one by one": self.single} if self.single else {}
-        return {"looks, share of the time budget": self.spent / budget_s, **alone}
-
-
-def _timed(work: Work, device: Device) -> float:
-    device.synchronize()
-    return Sampler(device, work.run).block(1)[0]
+        """Return how many blocks were held, and what that cost of the time budget."""
+        return {
+            "blocks": self.blocks,
+            "blocks held": self.held,
+            "traces, share of the time budget": self.spent / budget_s,
+        }
 
 
 def require_possible_rate(sampled: Sampled, device_name: str) -> None:

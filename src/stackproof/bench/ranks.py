@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
-from stackproof.bench.engine import SpotChecks, remarks
+from stackproof.bench.engine import Traces, remarks
 from stackproof.bench.rows import Sampled, result
 from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
@@ -56,9 +56,9 @@ class Together(Sampler):
 
     _passed = 0.0
 
-    def begin(self) -> None:
+    def start_clock(self) -> None:
         """Count seconds from now."""
-        super().begin()
+        super().start_clock()
         self._passed = 0.0
 
     def block(self, count: int) -> list[float]:
@@ -75,15 +75,16 @@ class Together(Sampler):
         return self._passed
 
 
-@dataclass
-class SharedSpotChecks(SpotChecks):
-    """Spot checks that all ranks take at once: rank 0 decides, between the blocks."""
+class SharedTraces(Traces):
+    """Traces that all ranks hold at once: rank 0 decides, between the blocks."""
 
-    device: Device = devices.HOST
+    def __init__(self, work: Work, device: Device) -> None:
+        super().__init__(work)
+        self._device = device
 
     def on_all_ranks(self, wanted: bool) -> bool:
         """Return what rank 0 wants."""
-        word = torch.tensor([float(wanted)], dtype=torch.float32).to(self.device.torch)
+        word = torch.tensor([float(wanted)], dtype=torch.float32).to(self._device.torch)
         dist.broadcast(word, 0)
         return bool(word.item())
 
@@ -119,18 +120,15 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     rank.phase("warming up")
     budget = Budget(**rank.arguments["budget"])
     threads = torch.get_num_threads()
-    sampler = Together(rank.device, work.run, ready=work.ready)
+    sampler = Together(rank.device, work.run, begin=work.begin, most=work.most_runs)
     rank.device.reset_peak()
     warmth = warm_up(sampler, budget.seconds)
     rank.phase("sampling")
-    checks = SharedSpotChecks(work, device=rank.device)
-    seconds = sample(sampler, budget, checks.between)
-    seconds += checks.sampled(sampler, budget, len(seconds))
+    traces = SharedTraces(work, rank.device)
+    seconds = sample(sampler, budget, traces.after, warmth.took)
     peak = rank.device.memory().peak
-    rank.phase("looking at what the last run left")
-    concluded = checks.conclude()
-    seconds += checks.singly(sampler, budget, len(seconds))
-    concluded |= checks.figures(budget.seconds)
+    rank.phase("proving once more")
+    concluded = {**work.conclude(), **traces.figures(budget.seconds)}
     rest()
     return {
         "facts": concluded,
@@ -168,7 +166,7 @@ class Parallel(TrainingSteps):
         """What all ranks did together."""
         return {name: amount * self.rank.world_size for name, amount in super().worth.items()}
 
-    def prove(self) -> str:
+    def against_reference(self) -> tuple[str, Proved]:
         """The ranks' mean gradient is the global batch's in float64, and every rank has the same bits of it."""
         twin = self.job if self.preset == "tiny" else self.build("tiny", torch.float32, self.job.recipe.autocast)
         if twin is not self.job:
@@ -181,12 +179,15 @@ class Parallel(TrainingSteps):
         name = f"{self.workload.name} {self.preset} on {world} ranks"
         require(worst.ok, worst.sentence(f"{self.workload.name} tiny on {world} ranks: the mean gradient"))
         _same_everywhere(self.device, actual.gradients)
-        self._proved = (
+        proved = (
             Proved(name, lambda seen: judged(self.workload, recipe.autocast, seen, exact, expected))
             if twin is self.job
             else as_before(name, self.job)
         )
-        return f"mean gradient of {world} ranks, error {worst.error:.1e} of {worst.bound:.1e} allowed, equal on all"
+        return (
+            f"mean gradient of {world} ranks, error {worst.error:.1e} of {worst.bound:.1e} allowed, equal on all",
+            proved,
+        )
 
 
 def _same_everywhere(device: Device, gradients: Mapping[str, torch.Tensor]) -> None:

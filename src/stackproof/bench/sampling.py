@@ -68,6 +68,9 @@ _WINDOW_OF_LONG = 2
 _LEAST_WARM_S = 0.3
 """A card's clock takes some tenths of a second to rise from idle."""
 _MOST_WARM = 2000
+_TELLING_S = 0.02
+"""What queueing and waiting take beside a block is far less."""
+_WHOLE = 0.985
 SPAN_S = 5e-4
 """A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
 
@@ -92,17 +95,21 @@ class Sampler:
     device: Device
     run: Callable[[], object]
     number: int = 1
-    ready: Callable[[int], object] = lambda _: None
-    """Called with the number of runs before each sample, outside its time."""
+    begin: Callable[[int], object] = lambda _: None
+    """Called with the number of runs before each block, outside its time."""
+    most: int = 1 << 30
+    """The most runs of a block."""
+    best_share: float = 0.0
+    """The largest share of a block's time, by the host's raw counter, that its samples add up to; nothing where all blocks are short."""
     _watches: list[HostStopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
-    def begin(self) -> None:
+    def start_clock(self) -> None:
         """Count seconds from now."""
         self._began = time.perf_counter()
 
     def spent(self) -> float:
-        """Return the seconds since the beginning, as all who sample together see them."""
+        """Return the seconds since the clock was started, as all who sample together see them."""
         return time.perf_counter() - self._began
 
     def block(self, count: int) -> list[float]:
@@ -110,22 +117,30 @@ class Sampler:
         while len(self._watches) < count:
             self._watches.append(self.device.stopwatch())
         watches = self._watches[:count]
+        self.begin(count * self.number)
+        self.device.synchronize()
+        began = timekeeping.raw()
         for watch in watches:
-            self.ready(self.number)
             watch.start()
             for _ in range(self.number):
                 self.run()
             watch.stop()
-        return [watch.seconds() / self.number for watch in watches]
+        self.device.synchronize()
+        whole = timekeeping.raw() - began
+        spans = [watch.seconds() for watch in watches]
+        if whole >= _TELLING_S:
+            self.best_share = max(self.best_share, sum(spans) / whole)
+        return [span / self.number for span in spans]
 
     def fit(self, seconds: float) -> None:
         """Repeat runs of this length until a sample is long enough for the clock."""
-        self.number = max(1, math.ceil(SPAN_S / max(seconds, 1e-9)))
+        self.number = min(self.most, max(1, math.ceil(SPAN_S / max(seconds, 1e-9))))
 
     def block_size(self, seconds: float) -> int:
         """Return how many samples of runs of this length make a block: some, or the queue is drained after each."""
         each = max(seconds * self.number, 1e-9)
-        return max(_LEAST_IN_BLOCK if each < _LONG_S else 1, min(_MOST_IN_BLOCK, round(_BLOCK_S / each)))
+        wanted = max(_LEAST_IN_BLOCK if each < _LONG_S else 1, min(_MOST_IN_BLOCK, round(_BLOCK_S / each)))
+        return max(1, min(wanted, self.most // self.number))
 
 
 def freeze_collector() -> None:
@@ -144,7 +159,7 @@ def warm_up(sampler: Sampler, seconds: float) -> Warmth:
     They agree when their medians differ by less than 2 %, or by less than the runs within them do. Windows of runs that take more
     than a second have two samples, and there are at least five runs.
     """
-    sampler.begin()
+    sampler.start_clock()
     taken, runs = sampler.block(1), 1
     while True:
         window = _WINDOW if min(taken) < _LONG_S else _WINDOW_OF_LONG
@@ -167,21 +182,32 @@ def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
     return abs(middle / median(before) - 1), 2 * spread / middle
 
 
-def sample(sampler: Sampler, budget: Budget, between: Callable[[], None] = lambda: None) -> list[float]:
-    """Return the seconds of each run, until the noise target or the cap is reached; `between` is called after each block.
+def sample(
+    sampler: Sampler, budget: Budget, after: Callable[[int, bool], None] = lambda _, __: None, took: float = 0.0
+) -> list[float]:
+    """Return the seconds of each run, until the noise target or the cap is reached, in blocks of one length.
+
+    `after` is called with the runs of each block, and whether it was the last; `took`: the seconds of a run, where they are known.
 
     Raises:
-        ClockWrongError: the host's clock went wrong meanwhile.
+        ClockWrongError: the host's clock went wrong meanwhile, or the samples do not add up to the time that passed.
     """
     meanwhile = timekeeping.Meanwhile()
-    sampler.begin()
-    taken = sampler.block(1)
-    between()
-    while not _enough(taken, budget, sampler.spent()):
-        taken += sampler.block(min(sampler.block_size(median(taken)), budget.most - len(taken)))
-        between()
+    count = sampler.block_size(took or median(sampler.block(1)))
+    sampler.start_clock()
+    taken = list[float]()
+    done = False
+    while not done:
+        taken += sampler.block(count)
+        done = _enough(taken, budget, sampler.spent())
+        after(count * sampler.number, done)
     meanwhile.require()
-    return taken
+    if 0 < sampler.best_share < _WHOLE:
+        raise timekeeping.ClockWrongError(
+            f"samples one after the other add up to {sampler.best_share:.1%} of the time by the host's raw counter at best, "
+            f"{_WHOLE:.1%} are expected: the clock that times them leaves something out of each"
+        )
+    return taken[: budget.most]
 
 
 def _enough(taken: Sequence[float], budget: Budget, spent: float) -> bool:

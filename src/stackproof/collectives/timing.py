@@ -24,23 +24,23 @@ from stackproof.workloads.catalogue import get
 from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.work import Setting
 
-_WARM_UP, _SPANS = 3, 15
+_WARM_UP, _SPANS, _CALLS = 3, 15, 8
 
 
 def all_reduce_rate(rank: Rank, mib: float) -> dict[str, Any]:
-    """Time single all-reduces of `mib` in float32, each on fresh data, and compare every number that each leaves.
+    """Time spans of all-reduces of `mib` in float32, one call after the other as `bench` does; compare all that each span leaves.
 
-    Returns `gb` (1e9 bytes of the whole tensor), `seconds` of each call on this rank, and `wrong`: what was wrong, or nothing. A wrong
-    number ends no rank, because the others would wait for it.
+    Returns `gb` (1e9 bytes of the whole tensor), `seconds` of a call of each span on this rank, and `wrong`: what was wrong, or
+    nothing. A wrong number ends no rank, because the others would wait for it.
     """
     row = Table(DATA / "benchmarks.toml", {"call": "all-reduce", "mib": mib, "dtype": "float32"})
     work = TimedCollective(Setting(rank.device, "tiny", row))
     seconds, wrong = list[float](), ""
     for _ in range(_WARM_UP + _SPANS):
-        work.poison_output()
-        seconds.append(timed(rank, work.run))
+        work.begin(_CALLS)
+        seconds.append(timed(rank, lambda: [work.run() for _ in range(_CALLS)]) / _CALLS)
         try:
-            work.verify()
+            work.verify(_CALLS)
         except CheckFailed as failure:
             wrong = wrong or str(failure)
     return {"gb": work.worth["GB"], "seconds": seconds[_WARM_UP:], "wrong": wrong}

@@ -44,6 +44,7 @@ class RankServer:
         self._rank = rank
         collective, setting = rank.arguments["kind"] == "collective", setting_of(rank)
         self._work: Work = TimedCollective(setting) if collective else Parallel(setting, rank)
+        self._begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
 
     def prove(self) -> Answer:
         """Verify the work together with the other ranks."""
@@ -54,7 +55,7 @@ class RankServer:
         device = self._rank.device
         freeze_collector()
         device.reset_peak()
-        sampler = Together(device, self._work.run, ready=self._work.ready)
+        sampler = Together(device, self._work.run, begin=self._begin)
         warmth = warm_up(sampler, seconds)
         took = min(sampler.block(3))
         return {"settled": warmth.settled, "seconds": took}
@@ -62,7 +63,7 @@ class RankServer:
     def block(self, runs: int) -> Answer:
         """Begin together and return this rank's mean seconds of a run."""
         watch = self._rank.device.stopwatch()
-        self._work.ready(runs)
+        self._begin(runs)
         dist.barrier()
         self._rank.device.synchronize()
         watch.start()
@@ -77,7 +78,7 @@ class RankServer:
 
     def count(self) -> Answer:
         """Count what one run dispatches on this rank."""
-        self._work.ready(1)
+        self._begin(1)
         found = {"operators": computed.operators(self._work.run)}
         self._rank.device.synchronize()
         return {"counters": found}

@@ -63,6 +63,7 @@ class InProcess:
         self.proved = self._work.prove() if earlier is None or self._proved_here else str(earlier["proved"])
         self.worth = {"iteration": 1.0, **self._work.worth}
         self._run = self._work.run
+        self._begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
         self._units: computed.UnitsDone | None = None
 
     def _built(self, subject: Subject, preset: str) -> Work:
@@ -89,7 +90,7 @@ class InProcess:
         self._device.synchronize()
         opening = self._device.memory().peak
         self._device.reset_peak()
-        sampler = Sampler(self._device, self._work.run)
+        sampler = Sampler(self._device, self._work.run, begin=self._begin)
         warmth = warm_up(sampler, seconds)
         took = warmth.took
         plain, self._run = self._work.run, planted.burdened(self._work.run, self._drill, self._device, took)
@@ -98,6 +99,7 @@ class InProcess:
 
     def block(self, runs: int) -> Answer:
         """Run so many times back to back and return the mean seconds of one, and where they are few the seconds of each."""
+        self._begin(runs)
         self._units = self._units or computed.UnitsDone(getattr(self._work, "job", None))
         whole = self._device.stopwatch()
         each = [self._device.stopwatch() for _ in range(runs)] if runs <= _MOST_TIMED else []

@@ -1,4 +1,4 @@
-"""Collectives over all ranks of the default group, verified on data that no rank has alone, then timed.
+"""Collectives over all ranks of the default group, timed on data that no rank has alone and that tell how often they were exchanged.
 
 algbw is S / t with S the bytes of the whole tensor; busbw is what a link carries: algbw times a factor that depends on the collective
 and the number n of ranks (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
@@ -6,6 +6,7 @@ and the number n of ranks (https://github.com/NVIDIA/nccl-tests/blob/master/doc/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,7 +16,6 @@ import torch.distributed as dist
 
 from stackproof.base.toml import OneOf
 from stackproof.record.checks import require
-from stackproof.record.records import Figure
 from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
 
 _MIB = 1 << 20
@@ -23,13 +23,12 @@ _PERIOD = 7
 """Values are small whole numbers, exact in every dtype and in every order of summing."""
 _PERIODS = 1024
 """So many are computed, and repeated for the rest: a remainder takes longer than a copy."""
-
 _MOST_BYTES = 1 << 30
-"""For the data of runs to come on a rank: a number that all ranks agree on."""
-
-_IN_PLACE = ("all-reduce", "reduce")
-"""Calls whose result is the next call's data, and sums of sums would leave the range: a run that `ready` knew of has a tensor of its own
-with this rank's data, any other is on zeros."""
+"""For the results of a block on a rank, where each run has one of its own."""
+_RANGE = 100
+"""Sums of sums grow by the number of ranks with each run: they begin this many powers of two below one, at most, and end as far above."""
+_RING = 3
+_NOBODYS = 99.0
 
 _FACTORS: dict[str, Callable[[int], float]] = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
@@ -55,24 +54,33 @@ class _Parameters:
 
 
 class TimedCollective(Work):
-    """One collective on one size: `mib` of the whole tensor."""
+    """One collective on one size: `mib` of the whole tensor. Every number of every run of a block leaves its trace, in one of three ways.
+
+    An all-reduce is called on what it left: the power of the number of ranks by which everything grew counts the runs. All-gather and
+    all-to-all go around a ring of three buffers with two contents, as copies do: each run changes all of one, and a run that is left out
+    loses a content. Where ranks receive and never send on (broadcast, reduce, reduce-scatter) each run has a result of its own.
+    """
 
     def __init__(self, setting: Setting) -> None:
         row = setting.parameters.row(_Parameters)
-        self._call, mib, dtype = row.call, row.mib, row.dtype
-        self.device, self.dtype = setting.device, name_of(dtype)
+        self._call, self._dtype = row.call, row.dtype
+        self.device, self.dtype = setting.device, name_of(row.dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
-        width = torch.empty((), dtype=dtype).element_size()
-        self._part = max(1, int(mib * _MIB) // width // self._world)
-        whole = self._part * self._world
-        self._turn, self._calls, self._zero = 0, 0, False
-        self._kept: torch.Tensor | None = None
-        self._bytes = whole * width
-        place = self.device.torch
-        self._longs = [torch.empty(whole, dtype=dtype, device=place)]
-        self._mine = torch.empty(whole, dtype=dtype, device=place)
-        self._short = torch.empty(self._part, dtype=dtype, device=place)
-        self._other = torch.empty(whole, dtype=dtype, device=place)
+        width = torch.empty((), dtype=row.dtype).element_size()
+        self._part = max(1, int(row.mib * _MIB) // width // self._world)
+        self._whole, self._turn = self._part * self._world, 0
+        self._bytes = self._whole * width
+        self.facts = {"call": self._call}
+        count = {"all-reduce": 1, "all-gather": _RING, "all-to-all": _RING}.get(self._call, 0)
+        if self._call == "all-reduce":
+            self.most_runs = int(2 * _RANGE / max(1, math.log2(self._world)))
+        elif not count:
+            self.most_runs = count = max(1, min(Work.most_runs, _MOST_BYTES // self._bytes))
+        size = self._part if self._call == "reduce-scatter" else self._whole
+        self.buffers = list(torch.empty(count, size, dtype=row.dtype, device=self.device.torch))
+        self._sent = self._of(self._rank).to(self.device.torch)
+        mine = self._ring()[1:] if count == _RING else ()
+        self._contents = [one.to(self.device.torch) for one in mine]
 
     @property
     def worth(self) -> Mapping[str, float]:
@@ -81,115 +89,109 @@ class TimedCollective(Work):
         over_link = {"GB over a link": factor * self._bytes / 1e9} if factor else {}
         return {"GB": self._bytes / 1e9, **over_link}
 
-    def conclude(self) -> Mapping[str, Figure]:
-        """Look at what the last timed call left, then at one more on fresh data; say which collective it was."""
-        return {**super().conclude(), "call": self._call}
+    def begin(self, runs: int) -> None:
+        """Write what this rank sends, and what nobody sends where it receives."""
+        self._turn = 0
+        if self._call == "all-reduce":
+            torch.mul(self._sent, self._scale(runs), out=self.buffers[0])
+            return
+        if self._contents:
+            for buffer, content in zip(self.buffers[1:], self._contents, strict=True):
+                buffer.copy_(content)
+            self.buffers[0].fill_(_NOBODYS)
+            return
+        sends = self._call == "reduce" or (self._call == "broadcast" and self._rank == 0)
+        for buffer in self.buffers[:runs]:
+            buffer.copy_(self._sent) if sends else buffer.fill_(_NOBODYS)
 
-    @property
-    def _long(self) -> torch.Tensor:
-        """The whole tensor of the run that is next, or of the last one."""
-        return self._longs[max(0, self._calls - 1) % len(self._longs)]
-
-    def run(self) -> None:
+    def run(self) -> object:
         """Call it once."""
-        self._calls += 1
-        _CALLS[self._call](self)
+        turn, self._turn = self._turn, self._turn + 1
+        return _CALLS[self._call](
+            self, self.buffers[turn % len(self.buffers)], self.buffers[(turn + 1) % len(self.buffers)]
+        )
 
-    def ready(self, runs: int) -> None:
-        """Give each of the coming runs this rank's data again, where the last ones wrote over them; zeros, where there is no room."""
-        if self._call not in _IN_PLACE:
-            return
-        self._calls, self._zero = 0, runs * self._bytes > _MOST_BYTES
-        if self._zero:
-            for one in self._longs:
-                one.zero_()
-            return
-        self._longs += [torch.empty_like(self._mine) for _ in range(runs - len(self._longs))]
-        for one in self._longs:
-            one.copy_(self._mine)
+    def verify(self, runs: int) -> None:
+        """Hold every element of what the runs left against what the call promises, computed without the backend."""
+        self.device.synchronize()
+        for buffer, expected in self._promised(runs):
+            right = torch.equal(buffer.cpu(), expected) if self._exact else torch.allclose(
+                buffer.cpu().float(), expected.float(), rtol=runs * self._world * torch.finfo(self._dtype).eps, atol=0
+            )  # fmt: skip
+            require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
 
     def prove(self) -> str:
-        """Every rank gets what the collective promises, computed without the backend."""
-        self.poison_output()
+        """Every rank gets what the collective promises."""
+        self.begin(1)
         self.run()
-        self.verify()
-        if self._call in _IN_PLACE:
-            self._longs[0].zero_()
-            self._zero = True
+        self.verify(1)
         return f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
 
-    def verify(self) -> None:
-        """Hold every element that the last runs left against what the call promises: of each run that has a tensor of its own."""
-        self.device.synchronize()
-        found, expected = self._received(), self._promised()
-        expected = torch.zeros_like(expected) if self._zero else expected
-        seen = self._longs[: self._calls] if found is self._long and self._call in _IN_PLACE else [found]
-        right = all(torch.equal(one.cpu(), expected) for one in seen)
-        require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong")
+    @property
+    def _exact(self) -> bool:
+        """Whether growing by the number of ranks rounds nothing."""
+        return self._call != "all-reduce" or self._world & (self._world - 1) == 0
 
-    def begin_spot_check(self) -> bool:
-        """Give every rank data that no call had."""
-        self.poison_output()
-        return True
-
-    def end_spot_check(self) -> None:
-        """Hold every element."""
-        self.verify()
-
-    def poison_output(self) -> None:
-        """Give every rank other data than before, and what receives a value that nobody sends."""
-        self._turn += 1
-        self._fill()
+    def _scale(self, runs: int) -> float:
+        return 2.0 ** -min(_RANGE, int(runs * math.log2(self._world) / 2))
 
     def _of(self, rank: int) -> torch.Tensor:
         """Return the whole tensor that a rank starts with, on the CPU."""
-        places, whole = torch.arange(_PERIODS * _PERIOD, dtype=torch.int32), self._part * self._world
-        some = ((places * (rank + 1) + self._turn) % _PERIOD - 3).to(self._long.dtype)
-        return some.repeat(-(-whole // len(some)))[:whole]
+        places = torch.arange(_PERIODS * _PERIOD, dtype=torch.int32)
+        some = ((places * (rank + 1) + rank) % _PERIOD - 3).to(self._dtype)
+        return some.repeat(-(-self._whole // len(some)))[: self._whole]
 
-    def _fill(self) -> None:
-        """Fill what is sent with this rank's data, and what is received with a value that nobody sends."""
-        self._mine.copy_(self._of(self._rank))
-        self._calls, self._zero, self._kept = 0, False, None
-        for one in self._longs:
-            one.copy_(self._mine)
-        self._short.copy_(self._mine[self._part * self._rank : self._part * (self._rank + 1)])
-        if self._call == "reduce-scatter":
-            self._short.fill_(99.0)
-        self._other.fill_(99.0)
+    def _ring(self) -> list[torch.Tensor]:
+        """Return what the buffers of the ring hold at the start on the CPU: of any rank's numbers, each has other ones in both contents."""
+        first = self._of(self._rank)
+        return [torch.full_like(first, _NOBODYS), first, first + 16]
 
-    def _received(self) -> torch.Tensor:
-        """Return what this rank holds its result in, or what a call must have left alone."""
-        if self._call in ("all-reduce", "broadcast") or (self._call == "reduce" and self._rank == 0):
-            return self._long
-        return self._short if self._call in ("reduce", "reduce-scatter") else self._other
+    def _promised(self, runs: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return buffers, and what each must hold after so many runs."""
+        everyone = [self._of(rank) for rank in range(self._world)]
+        part = slice(self._part * self._rank, self._part * (self._rank + 1))
+        if self._call == "all-reduce":
+            factor = self._scale(runs) * float(self._world) ** (runs - 1)
+            return [(self.buffers[0], (sum(everyone[1:], everyone[0]).double() * factor).to(self._dtype))]
+        if self._call in _MOVED:
+            return self._moved(everyone, runs)
+        if self._call == "reduce" and self._rank:
+            return []  # a backend may use what the other ranks sent as it likes
+        total = everyone[0] if self._call == "broadcast" else sum(everyone[1:], everyone[0])
+        return [(buffer, total[part] if self._call == "reduce-scatter" else total) for buffer in self.buffers[:runs]]
 
-    def _promised(self) -> torch.Tensor:
-        """Return what this rank should hold, computed once for the data that are there now."""
-        if self._kept is None:
-            everyone = [self._of(rank) for rank in range(self._world)]
-            part = slice(self._part * self._rank, self._part * (self._rank + 1))
-            results: dict[str, Callable[[], torch.Tensor]] = {
-                "all-reduce": lambda: sum(everyone[1:], everyone[0]),
-                "broadcast": lambda: everyone[0],
-                "reduce": lambda: sum(everyone[1:], everyone[0]) if self._rank == 0 else everyone[self._rank][part],
-                "all-gather": lambda: torch.cat([_part_of(one, rank, self._part) for rank, one in enumerate(everyone)]),
-                "reduce-scatter": lambda: sum(everyone[1:], everyone[0])[part],
-                "all-to-all": lambda: torch.cat([one[part] for one in everyone]),
-            }
-            self._kept = results[self._call]()
-        return self._kept
+    def _moved(self, everyone: list[torch.Tensor], runs: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Play the ring for all ranks at once: which content each buffer has, and how it was moved."""
+        states: list[list[torch.Tensor] | None] = [None, everyone, [one + 16 for one in everyone]]
+        for turn in range(runs):
+            source = states[(turn + 1) % _RING]
+            if source is not None:
+                states[turn % _RING] = _MOVED[self._call](source, self._part)
+        return [
+            (buffer, state[self._rank]) for buffer, state in zip(self.buffers, states, strict=True) if state is not None
+        ]
 
 
-def _part_of(whole: torch.Tensor, rank: int, size: int) -> torch.Tensor:
-    return whole[rank * size : (rank + 1) * size]
+def _gathered(whole: list[torch.Tensor], part: int) -> list[torch.Tensor]:
+    """Each rank sends the part after its own, so that parts move on."""
+    world = len(whole)
+    sent = [one.view(world, part)[(rank + 1) % world] for rank, one in enumerate(whole)]
+    return [torch.cat(sent)] * world
 
 
-_CALLS: dict[str, Callable[[TimedCollective], object]] = {
-    "all-reduce": lambda work: dist.all_reduce(work._long),
-    "broadcast": lambda work: dist.broadcast(work._long, 0),
-    "reduce": lambda work: dist.reduce(work._long, 0),
-    "all-gather": lambda work: dist.all_gather_into_tensor(work._other, work._short),
-    "reduce-scatter": lambda work: dist.reduce_scatter_tensor(work._short, work._long),
-    "all-to-all": lambda work: dist.all_to_all_single(work._other, work._long),
+def _exchanged(whole: list[torch.Tensor], part: int) -> list[torch.Tensor]:
+    split = torch.stack(whole).view(len(whole), len(whole), part)
+    return list(split.transpose(0, 1).reshape(len(whole), -1))
+
+
+_MOVED = {"all-gather": _gathered, "all-to-all": _exchanged}
+_CALLS: dict[str, Callable[[TimedCollective, torch.Tensor, torch.Tensor], object]] = {
+    "all-reduce": lambda _, own, __: dist.all_reduce(own),
+    "broadcast": lambda _, own, __: dist.broadcast(own, 0),
+    "reduce": lambda _, own, __: dist.reduce(own, 0),
+    "all-gather": lambda work, own, other: dist.all_gather_into_tensor(
+        own, other.view(work._world, -1)[(work._rank + 1) % work._world]
+    ),
+    "reduce-scatter": lambda work, own, _: dist.reduce_scatter_tensor(own, work._sent),
+    "all-to-all": lambda _, own, other: dist.all_to_all_single(own, other),
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,11 +12,13 @@ from stackproof.base.toml import OneOf
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
-from stackproof.record.records import Figure
 from stackproof.workloads.work import Setting, Work
 
 _MIB = 1 << 20
-
+_RING = 3
+_MOST_BYTES = 4 << 30
+"""For the targets of a block over the link, each of which receives one copy."""
+_MOST_TARGETS = 8
 
 _PlaceName = Annotated[str, OneOf(("host", "pinned", "device"))]
 
@@ -34,106 +35,92 @@ class Copy(Work):
 
     Within the device the bytes read and the bytes written both count (as STREAM counts, https://www.cs.virginia.edu/stream/ref.html);
     between host and device each byte crosses the link once and counts once.
+
+    Within one place the block before is filled from the one behind, around a ring of three that hold a pattern and its complement: every
+    copy changes every bit, and one that is left out or cut loses one of the two for good. Over a link each copy of a block has a target of
+    its own.
     """
 
     dtype = "uint8"
 
     def __init__(self, setting: Setting) -> None:
         row = setting.parameters.row(_Parameters)
-        size, source, target = row.mib * _MIB, row.source, row.target
-        self.device, self._passes = setting.device, 2 if source == target else 1
-        self.source = _PLACES[source](size, setting.device)
-        self.target = _PLACES[target](size, setting.device)
+        size, self.device = row.mib * _MIB, setting.device
+        self._ring = row.source == row.target
+        self.most_runs = Work.most_runs if self._ring else max(1, min(_MOST_TARGETS, _MOST_BYTES // size))
         pattern = _pattern(size)
-        self.source.copy_(pattern)
-        self._turned, self._sums = False, sums(pattern)
-        self._reference = pattern.to(self.target.device, copy=True)
-        """What the target must hold, on the same device, turned with the source."""
+        self.sources = [_PLACES[row.source](size, setting.device) for _ in range(_RING if self._ring else 2)]
+        self.targets = (
+            self.sources if self._ring else [_PLACES[row.target](size, setting.device) for _ in range(self.most_runs)]
+        )
+        self._first, self._sums = pattern.to(self.sources[0].device, copy=True), sums(pattern)
+        self._size, self._turn = size, 0
+        self.facts = {"memory": "device" if self._ring else "link"}
 
     @property
     def worth(self) -> Mapping[str, float]:
         """GB of 1e9 bytes."""
-        return {"GB": self._passes * self.source.numel() / 1e9}
+        return {"GB": (2 if self._ring else 1) * self._size / 1e9}
 
-    def conclude(self) -> Mapping[str, Figure]:
-        """Look at the last copy; then at one more, byte by byte, and at the source; say what the bytes went through."""
-        self.verify()
-        self.poison_output()
-        self.run()
-        self._exact()
-        return {"memory": "device" if self._passes == 2 else "link"}
+    def begin(self, runs: int) -> None:  # noqa: ARG002 - the same start for any number
+        """Write the pattern and its complement, and into the targets what is not to come."""
+        self._turn = 0
+        self.sources[-1].copy_(self._first).bitwise_not_()
+        self.sources[-2].copy_(self._first)
+        if self._ring:
+            self.sources[0].zero_()
+            return
+        for number, target in enumerate(self.targets):
+            target.copy_(self.sources[1 - number % 2])
 
     def run(self) -> torch.Tensor:
-        """Queue the copy."""
-        return self.target.copy_(self.source, non_blocking=True)
+        """Queue the next copy."""
+        turn, self._turn = self._turn, self._turn + 1
+        source = self.sources[(turn + 1) % _RING if self._ring else turn % 2]
+        return self.targets[turn % len(self.targets)].copy_(source, non_blocking=True)
+
+    def verify(self, runs: int) -> None:
+        """Hold every byte: which block has the pattern and which its complement tells how many copies there were."""
+        self.device.synchronize()
+        if self._ring:
+            contents = [2, 0, 1]
+            for turn in range(runs):
+                contents[turn % _RING] = contents[(turn + 1) % _RING]
+            held = [
+                (block, bool(content)) for block, content in zip(self.targets, contents, strict=True) if content < 2
+            ]
+        else:
+            held = [(target, bool(number % 2)) for number, target in enumerate(self.targets[:runs])]
+            self._summed(self.sources[0], turned=False, what="changed some of its source")
+        for block, turned in held:
+            self._summed(block, turned=turned, what=f"changed some of them, or one of {runs} was not made")
 
     def prove(self) -> str:
         """Every byte arrives, and none is changed where it came from."""
-        self.poison_output()
+        self.begin(1)
         self.run()
-        self._exact()
-        return f"{self.source.numel()} bytes arrived unchanged"
-
-    def verify(self) -> None:
-        """Hold the sums of all groups of bytes that arrived, and an eighth of them byte by byte, against what was written."""
         self.device.synchronize()
-        self._summed(self.target, "changed some of them")
-        step = self.source.numel() // _PARTS
-        start = random.randrange(_PARTS) * step
-        self._equal(slice(start, start + step))
+        for block, what in (
+            (self.targets[0], "changed some of them"),
+            (self.sources[-2], "changed some of its source"),
+        ):
+            self._require(torch.equal(block.to(self._first.device), self._first), what)
+        return f"{self._size} bytes arrived unchanged"
 
-    def _exact(self) -> None:
-        self.device.synchronize()
-        self._equal(slice(None))
-        self._summed(self.source, "changed some of its source")
-
-    def _equal(self, part: slice) -> None:
-        left, right = (block[part].view(torch.int64) for block in (self.target, self._reference))
-        self._require(torch.equal(left, right), "changed some of them")
-
-    def _summed(self, block: torch.Tensor, what: str) -> None:
-        expected = -_GROUP - self._sums if self._turned else self._sums  # not x is -1 - x
+    def _summed(self, block: torch.Tensor, *, turned: bool, what: str) -> None:
+        expected = -_GROUP - self._sums if turned else self._sums  # not x is -1 - x
         self._require(torch.equal(sums(block), expected), what)
 
     def _require(self, right: bool, what: str) -> None:
-        require(right, f"a copy of {self.source.numel()} bytes {what}")
-
-    def outputs(self) -> Sequence[torch.Tensor]:
-        """The tensor that each run overwrites."""
-        return (self.target,)
-
-    def poison_output(self) -> None:
-        """Turn every bit of the source; no byte of the target is what it will be, if it is what it was."""
-        self.source.bitwise_not_()
-        self._reference.bitwise_not_()
-        self._turned = not self._turned
-
-    def fresh_inputs(self) -> bool:
-        """Add a number that chance picks to an eighth of the source."""
-        self.source.view(torch.int64).chunk(_PARTS)[random.randrange(_PARTS)].add_(random.randrange(1, 1 << 62))
-        return True
+        require(right, f"a copy of {self._size} bytes {what}")
 
 
-_PARTS = 8
 _GROUP = 256  # numbers of eight bytes in a sum: 2 KiB
 
 
 def sums(block: torch.Tensor) -> torch.Tensor:
     """Return the sum modulo 2**64 of each 2 KiB, as numbers of eight bytes: exact on every device, and one pass over memory."""
     return block.view(torch.int64).view(-1, _GROUP).sum(1).cpu()
-
-
-_STEP = 1 << 22  # numbers of eight bytes weighed at once: 32 MiB
-
-
-def checksum(block: torch.Tensor) -> int:
-    """Return the sum modulo 2**64 of every eight bytes times a weight that belongs to their place: exact on every device."""
-    words, total = block.view(torch.int64), 0
-    for start in range(0, words.numel(), _STEP):
-        part = words[start : start + _STEP]
-        places = torch.arange(start, start + part.numel(), dtype=torch.int64, device=block.device)
-        total += int((places.mul_(0x1E3779B97F4A7C15).bitwise_or_(1).mul_(part)).sum())
-    return total % (1 << 64)
 
 
 def _pattern(size: int) -> torch.Tensor:

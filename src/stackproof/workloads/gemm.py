@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 
+from stackproof.device.devices import HOST
 from stackproof.device.numerics import shortened
-from stackproof.operators.projection import WHOLE, Deviation, fold, product, signs, unit
+from stackproof.operators.projection import WHOLE, ExpectedSums, fold, has_float64, product, signs, unit
 from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
 
 _SEED = 3
@@ -25,22 +25,26 @@ class _Parameters:
 
 
 class Gemm(Work):
-    """C = A B of size n x n in one dtype, on normal random numbers; `tf32` lets float32 round its factors to tf32.
+    """B becomes A B, n x n in one dtype, A random and orthogonal so that numbers stay ordinary; `tf32` lets float32 round its factors.
 
-    Never on zeros or ones: cards use less power on them and run faster.
+    Never on zeros or ones: cards use less power on them and run faster. After k runs B x must be A^k (B x) for a random x, which A gives
+    in float64 at n^2 a run: a run more or less gives another vector entirely, and rounding moves it by its square root of k.
     """
 
     def __init__(self, setting: Setting) -> None:
         row = setting.parameters.row(_Parameters)
         self._size, dtype, self._short = row.size, row.dtype, row.tf32
-        generator = torch.Generator().manual_seed(_SEED)
-        left, right = (torch.randn(self._size, self._size, generator=generator).to(dtype) for _ in range(2))
+        left = orthogonal(self._size, _SEED).to(dtype)
+        self._start = torch.randn(self._size, self._size, generator=torch.Generator().manual_seed(_SEED)).to(dtype)
         self._signs = signs(self._size, _SEED)
-        self._expected = product(left, right, self._signs)
-        self._sign = 1.0
+        self._expected = product(left, self._start, self._signs)
         self.device = setting.device
-        self.factors = left.to(self.device.torch), right.to(self.device.torch)
-        self.result = torch.full_like(self.factors[0], torch.nan)
+        self._start, self.left = (one.to(self.device.torch) for one in (self._start, left))
+        self.buffers = self._start.clone(), torch.empty_like(self._start)
+        place = self.device.torch if has_float64(str(self.device.torch)) else HOST.torch
+        self._wide = left.to(place, torch.float64)
+        self._powers = [torch.from_numpy(fold(self._start, self._signs, self._size)).to(place)]
+        self._turn = 0
         self._switches = ExitStack()
         self._switches.enter_context(shortened(self._short))  # once: switching costs what a small product does
         self.dtype = name_of(dtype)
@@ -51,44 +55,51 @@ class Gemm(Work):
         """A multiplication and an addition are two: 2 n^3 FLOPs."""
         return {"TFLOP": 2 * self._size**3 / 1e12}
 
+    def begin(self, runs: int) -> None:  # noqa: ARG002 - the same start for any number
+        """Start from the first B; what receives is no number."""
+        self.buffers[0].copy_(self._start)
+        self.buffers[1].fill_(torch.nan)
+        self._turn = 0
+
     def run(self) -> torch.Tensor:
-        """Multiply into the same result."""
-        return torch.mm(*self.factors, out=self.result)
+        """Multiply B by A, into the other buffer."""
+        self._turn ^= 1
+        return torch.mm(self.left, self.buffers[self._turn ^ 1], out=self.buffers[self._turn])
+
+    def verify(self, runs: int) -> None:
+        """Hold each row of the last product, projected, against A^runs from the other side."""
+        while len(self._powers) <= runs:
+            self._powers.append(self._wide @ self._powers[-1])
+        expected = self._powers[runs].cpu().numpy()
+        # Rounding adds up as a walk does; tf32 is cut rather than rounded, always to the same side.
+        grown = runs if self._short else math.sqrt(runs)
+        scale = ExpectedSums(expected, expected * 0 + math.sqrt(self._size) * grown)
+        found = fold(self.buffers[runs % 2], self._signs, self._size)
+        scale.judge(found, unit(self._start.dtype, self._size, short=self._short), f"{runs} products", math.inf)
 
     def close(self) -> None:
         """Put the switches of float32 back."""
         self._switches.close()
 
     def prove(self) -> str:
-        """Hold every element of a product of these factors against float64."""
-        self.poison_output()
+        """Hold every element of one product against float64."""
+        self.begin(1)
         self.run()
-        return f"all {self._size} x {self._size} of the product: {self._seen().said}"
-
-    def verify(self) -> None:
-        """Hold every element of the last product against float64."""
-        self._seen()
-
-    def outputs(self) -> Sequence[torch.Tensor]:
-        """The tensor that each run overwrites."""
-        return (self.result,)
-
-    def poison_output(self) -> None:
-        """Turn the sign of a factor, and so of every element; the result is no number until it is written."""
-        self.factors[0].neg_()
-        self._sign = -self._sign
-        self.result.fill_(torch.nan)
-
-    def fresh_inputs(self) -> bool:
-        """Multiply a factor by a number that chance picks."""
-        self.factors[0].mul_(random.uniform(0.8, 1.2))
-        return True
-
-    def _seen(self) -> Deviation:
-        found = self._sign * fold(self.result, self._signs)
+        found = fold(self.buffers[1], self._signs)
         # Matrix units cut factors to tf32 rather than round them, and then all numbers are a little too small.
         whole = math.inf if self._short else WHOLE
-        return self._expected.judge(found, unit(self.result.dtype, self._size, short=self._short), "the product", whole)
+        step = unit(self._start.dtype, self._size, short=self._short)
+        seen = self._expected.judge(found, step, "the product", whole)
+        return f"all {self._size} x {self._size} of the product: {seen.said}"
+
+
+def orthogonal(size: int, seed: int) -> torch.Tensor:
+    """Return a random orthogonal matrix in float64 whose numbers look normal: two Hartley transforms between random signs."""
+    rows = torch.eye(size, dtype=torch.float64)
+    for turn in range(2):
+        spectrum = torch.fft.fft(rows * torch.from_numpy(signs(size, seed + turn)), norm="ortho")
+        rows = spectrum.real - spectrum.imag
+    return rows
 
 
 KINDS = {"gemm": Gemm}

@@ -1,31 +1,25 @@
-"""Data loading as training does it: workers that augment pictures, batches that are copied to the device.
-
-The data set lives here because a worker that is spawned imports it by name.
-"""
+"""Loading: seeded pictures through a `DataLoader` with worker processes, onto the device."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from stackproof.record.checks import require
-from stackproof.record.records import Figure
 from stackproof.workloads import inputs
-from stackproof.workloads.copies import checksum
 from stackproof.workloads.work import Setting, Work
 
 _DRAWN = 16
-"""Different pictures that are drawn; the set repeats them."""
+"""Different pictures that are drawn; the set repeats them, each with its number in a pixel."""
 _SEED = 5
 
 
 class PictureFiles(Dataset[torch.Tensor]):
-    """PictureFiles (3, size, size) in 0..1: every second one is mirrored, as augmentation would."""
+    """Pictures (3, size, size) in 0..1: every second one is mirrored, as augmentation would."""
 
     def __init__(self, count: int, size: int) -> None:
         images, _ = inputs.classification(_SEED, min(count, _DRAWN), size)
@@ -36,7 +30,26 @@ class PictureFiles(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         image = self._images[index % len(self._images)]
-        return (image.flip(-1) if index % 2 else image).to(torch.float32).div_(255)
+        made = (image.flip(-1) if index % 2 else image).to(torch.float32).div_(255)
+        made[0, 0, 0] = index / self._count
+        return made
+
+
+class EpochOrder(Sampler[int]):
+    """The order of the next epoch, which `draw` changes."""
+
+    def __init__(self, count: int) -> None:
+        self.order = list(range(count))
+
+    def draw(self) -> None:
+        """Shuffle."""
+        self.order = torch.randperm(len(self.order)).tolist()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order)
+
+    def __len__(self) -> int:
+        return len(self.order)
 
 
 @dataclass(frozen=True)
@@ -49,73 +62,56 @@ class _Parameters:
 
 
 class Loading(Work):
-    """An epoch from the loader onto the device: single batches come in bursts, whose median says nothing of the rate."""
+    """An epoch from the loader onto the device: single batches come in bursts, whose median says nothing of the rate.
+
+    Every epoch has an order that no epoch had; its batches are kept, and each picture is held by its bits and its place in the order.
+    """
 
     dtype = "float32"
+    most_runs = 1
 
     def __init__(self, setting: Setting) -> None:
         row = setting.parameters.row(_Parameters)
-        self._batch, workers = row.batch, row.workers
         self.device = setting.device
         self._pictures = PictureFiles(row.batch * row.batches, row.size)
-        options: dict[str, Any] = {"multiprocessing_context": "spawn", "persistent_workers": True} if workers else {}
-        self._chosen, self._sums = 0, dict[int, int]()
-        self._loader = DataLoader(self._pictures, self._batch, num_workers=workers, pin_memory=row.pinned, **options)
+        options: dict[str, Any] = (
+            {"multiprocessing_context": "spawn", "persistent_workers": True} if row.workers else {}
+        )
+        self._order = EpochOrder(len(self._pictures))
+        self._sums = torch.cat([_sums(one[None]) for one in (self._pictures[at] for at in range(len(self._pictures)))])
+        self._kept: list[torch.Tensor] = []
+        self._loader = DataLoader(
+            self._pictures, row.batch, sampler=self._order, num_workers=row.workers, pin_memory=row.pinned, **options
+        )
 
     @property
     def worth(self) -> Mapping[str, float]:
         """The pictures of an epoch."""
         return {"sample": float(len(self._pictures))}
 
+    def begin(self, runs: int) -> None:  # noqa: ARG002 - a block is one epoch
+        """Draw an order."""
+        self._order.draw()
+        self._kept = []
+
     def run(self) -> None:
-        """Wait for each batch of an epoch and queue its copy; the last, and one chosen at random, are kept for the checks."""
-        self._seen = 0
-        for batch in self._loader:
-            self._last = batch.to(self.device.torch, non_blocking=True)
-            if self._seen == self._chosen:
-                self._kept = self._last
-            self._seen += 1
+        """Wait for each batch of an epoch and queue its copy; all are kept."""
+        self._kept = [batch.to(self.device.torch, non_blocking=True) for batch in self._loader]
+
+    def verify(self, runs: int) -> None:
+        """Hold every picture of the last epoch."""
+        seen = sum(map(len, self._kept))
+        require(bool(runs) and seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
+        found, wanted = torch.cat([_sums(one) for one in self._kept]), self._sums[self._order.order]
+        wrong = int((found != wanted).sum())
+        require(not wrong, f"{wrong} pictures of an epoch are not what the data set holds at their place in its order")
 
     def prove(self) -> str:
         """An epoch's batches hold the data set's pictures, in order."""
-        seen = 0
-        for number, batch in enumerate(self._loader):
-            arrived = batch.to(self.device.torch, non_blocking=True)
-            expected = torch.stack([self._pictures[seen + place] for place in range(len(arrived))])
-            require(torch.equal(arrived.cpu(), expected), f"batch {number} is not what the data set holds")
-            self._sums[number] = _sum(expected)
-            seen += len(arrived)
-        require(seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
-        return f"an epoch of {seen} pictures arrived in order and unchanged"
-
-    def verify(self) -> None:
-        """The last epoch had all of its batches; the last of them, and the one that chance picked, hold what they should."""
-        require(self._seen == len(self._sums), f"a timed epoch gave {self._seen} batches of {len(self._sums)}")
-        self._require_batch(self._chosen, self._kept)
-        self._require_batch(self._seen - 1, self._last)
-
-    def poison_output(self) -> None:
-        """Choose another batch at random to be checked."""
-        self._chosen = random.randrange(len(self._sums))
-
-    def begin_spot_check(self) -> bool:
-        """Choose a batch of the next epoch at random to be checked."""
-        self.poison_output()
-        return True
-
-    def end_spot_check(self) -> None:
-        """Verify that batch, and the last."""
-        self.verify()
-
-    def conclude(self) -> Mapping[str, Figure]:
-        """Look at the last epoch, and at every batch of one more."""
-        self.verify()
-        for number, batch in enumerate(self._loader):
-            self._require_batch(number, batch.to(self.device.torch, non_blocking=True))
-        return {}
-
-    def _require_batch(self, number: int, arrived: torch.Tensor) -> None:
-        require(_sum(arrived) == self._sums[number], f"batch {number} is not what the data set holds")
+        self.begin(1)
+        self.run()
+        self.verify(1)
+        return f"an epoch of {len(self._pictures)} pictures arrived in order and unchanged"
 
     def close(self) -> None:
         """Let the workers end."""
@@ -124,9 +120,11 @@ class Loading(Work):
             shutdown()
 
 
-def _sum(batch: torch.Tensor) -> int:
-    """Return a checksum of a batch's bits, each by its place."""
-    return checksum(batch.flatten())
+def _sums(batch: torch.Tensor) -> torch.Tensor:
+    """Return a checksum of each picture's bits, each by its place, modulo 2**64: exact on every device."""
+    words = batch.flatten(1).contiguous().view(torch.int32).to(torch.int64)
+    places = torch.arange(words.shape[1], dtype=torch.int64, device=batch.device)
+    return words.mul_(places.mul_(0x1E3779B97F4A7C15).bitwise_or_(1)).sum(1).cpu()
 
 
 KINDS = {"loading": Loading}

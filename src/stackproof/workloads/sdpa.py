@@ -7,7 +7,7 @@ on the host, large work on the device by plain products, and a head of that by N
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -24,7 +24,6 @@ from stackproof.operators import forms
 from stackproof.operators.projection import WHOLE, Deviation, ExpectedSums, Floats, fold, has_float64, signs, unit
 from stackproof.probes import attention
 from stackproof.record.checks import CapabilityMissing, require
-from stackproof.record.records import Figure
 from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
 
 _SEED = 13
@@ -38,6 +37,8 @@ _STEPS = 4
 """A kernel rounds its scores, their weights and what it multiplies them by, each once or more, before it writes a result."""
 _WHOLE = 0.25
 """Half of a last place in half precision, of the units above."""
+_ROWS = 16
+"""So many rows of each head of each run are held."""
 _AGREE = 1e-9
 """How closely two ways to float64 agree."""
 
@@ -60,7 +61,13 @@ class _Parameters:
 
 
 class Attention(Work):
-    """Causal attention of (batch, heads, length, width), by `kernel` or, where that is empty, by torch's own choice."""
+    """Causal attention of (batch, heads, length, width), by `kernel` or, where that is empty, by torch's own choice.
+
+    Each run of a block has values, and a cotangent, multiplied by numbers that chance picks, and results of its own: by these numbers
+    each result is known, and what an earlier run left is another. Some rows of every head of every run are held, and all of a proof.
+    """
+
+    most_runs = 16
 
     def __init__(self, setting: Setting) -> None:
         row = setting.parameters.row(_Parameters)
@@ -69,15 +76,19 @@ class Attention(Work):
         self.device, self._shape, self.dtype = setting.device, shape, name_of(self._dtype)
         self.arithmetic = self.dtype
         generator = torch.Generator().manual_seed(_SEED)
-        drawn = [torch.randn(shape, generator=generator).to(self._dtype) for _ in range(4)]
+        self._drawn = [torch.randn(shape, generator=generator).to(self._dtype).to(self.device.torch) for _ in range(4)]
         self._signs = signs(shape[-1], _SEED)
         self._expected: dict[str, ExpectedSums] = {}
-        self._left: Tensors = {}
-        self._factors = {"value": 1.0, "cotangent": 1.0}
-        moved = [one.to(setting.device.torch) for one in drawn]
-        leaves = [one.requires_grad_(self._backward) for one in moved[:3]]
-        self._inputs, self._cotangent = dict(zip(_INPUTS, leaves, strict=True)), moved[3]
-        self._ran = ""
+        query, key, value, cotangent = self._drawn
+        same = [one.requires_grad_(self._backward) for one in (query, key)]
+        moved = [
+            (value.clone().requires_grad_(self._backward), cotangent.clone() if self._backward else cotangent)
+            for _ in range(self.most_runs)
+        ]
+        self.inputs = [(*same, *pair) for pair in moved]
+        self._factors = [(1.0, 1.0)] * self.most_runs
+        self._left: list[Tensors] = []
+        self._turn, self._dice = 0, random.Random(_SEED)
         self._switches = ExitStack()
         self._switches.enter_context(_restricted(self._kernel))
 
@@ -88,70 +99,45 @@ class Attention(Work):
         forward = 4 * batch * heads * length**2 * width / 2
         return {"TFLOP": forward * (1 + _BACKWARD * self._backward) / 1e12}
 
+    def begin(self, runs: int) -> None:
+        """Multiply each run's values and cotangent by other numbers, and let go of the results."""
+        self._left, self._turn = [{} for _ in range(self.most_runs)], 0
+        with torch.no_grad():
+            for number, (_, _, value, cotangent) in enumerate(self.inputs[:runs]):
+                chosen = self._dice.choice((-1, 1)) * 2 ** self._dice.uniform(-1, 1), 2 ** self._dice.uniform(-1, 1)
+                torch.mul(self._drawn[2], chosen[0], out=value)
+                if self._backward:
+                    torch.mul(self._drawn[3], chosen[1], out=cotangent)
+                self._factors[number] = chosen
+
     def run(self) -> Tensors:
         """Queue forward, and backward into fresh gradients; return output and gradients by name."""
-        self._left = {}  # lets go of them, so that memory holds one set
-        query, key, value = self._inputs.values()
+        number, self._turn = self._turn % self.most_runs, self._turn + 1
+        query, key, value, cotangent = self.inputs[number]
         output = scaled_dot_product_attention(query, key, value, is_causal=True)
-        if not self._backward:
-            self._left = {"output": output}
-            return self._left
-        gradients = torch.autograd.grad(output, list(self._inputs.values()), self._cotangent)
-        self._left = {"output": output.detach(), **dict(zip(self._inputs, gradients, strict=True))}
-        return self._left
+        found = {"output": output.detach()}
+        if self._backward:
+            found |= zip(_INPUTS, torch.autograd.grad(output, (query, key, value), cotangent), strict=True)
+        self._left[number] = found
+        return found
+
+    def verify(self, runs: int) -> None:
+        """Hold some rows of every head of each run's results."""
+        length = self._shape[2]
+        chosen = torch.randint(length, (min(length, _ROWS),))
+        for number in range(runs):
+            self._judged(number, chosen)
 
     def prove(self) -> str:
         """Hold output and gradients against the closed form: every head, every row, every number."""
-        self._observed()
-        self._expected = _reference({**self._inputs, "cotangent": self._cotangent}, self._backward, self._signs)
-        seen = max(self._seen(), key=lambda one: one.worst)
-        return f"kernel {self._ran}, all numbers of {len(self._left)} tensors: {seen.said}"
-
-    def verify(self) -> None:
-        """Compare all that the last run gave with the closed form."""
-        self._seen()
-
-    def _seen(self) -> list[Deviation]:
-        value, cotangent = self._factors.values()
-        factors = {"output": value, "query": value * cotangent, "key": value * cotangent, "value": cotangent}
-        step = _STEPS * unit(self._dtype, self._shape[-1])
-        return [
-            self._expected[name].judge(
-                fold(found, self._signs) / factors[name],
-                step,
-                "attention: " + ("the output" if name == "output" else f"the gradient of the {name}"),
-                _WHOLE if self._dtype.itemsize == 2 else WHOLE,
-            )
-            for name, found in self._left.items()
-        ]
-
-    def poison_output(self) -> None:
-        """Turn the sign of the values, and double the cotangent or halve it again: every result is another, by a known factor."""
-        for tensor in self._left.values():
-            tensor.fill_(torch.nan)
-        with torch.no_grad():
-            self._inputs["value"].neg_()
-            again = 2.0 if self._factors["cotangent"] == 1.0 else 0.5
-            self._cotangent.mul_(again)
-        self._factors["value"] *= -1
-        self._factors["cotangent"] *= again
-
-    def outputs(self) -> Sequence[torch.Tensor]:
-        """The results of the last run."""
-        return tuple(self._left.values())
-
-    def fresh_inputs(self) -> bool:
-        """Multiply the values by a number that chance picks."""
-        with torch.no_grad():
-            self._inputs["value"].mul_(random.uniform(0.8, 1.2))
-        return True
-
-    def _observed(self) -> Tensors:
-        """Run once and note which kernel did it."""
+        self.begin(1)
+        if not self._expected:
+            named = dict(zip((*_INPUTS, "cotangent"), self._drawn, strict=True))
+            self._expected = _reference(named, self._backward, self._signs)
         witness = attention.Witness()
         try:
             with witness:
-                found = self.run()
+                self.run()
         except RuntimeError as error:
             if not self._kernel:
                 raise
@@ -159,16 +145,32 @@ class Attention(Work):
             raise CapabilityMissing(
                 f"torch has no {self._kernel} kernel for {self.dtype} of {shape} here: {first_line(error)}"
             ) from error
-        self._ran = witness.kernel
-        return found
+        self.facts = {"kernel": witness.kernel}
+        seen = max(self._judged(0, torch.arange(self._shape[2])), key=lambda one: one.worst)
+        return f"kernel {witness.kernel}, all numbers of {len(self._left[0])} tensors: {seen.said}"
+
+    def _judged(self, number: int, rows: torch.Tensor) -> list[Deviation]:
+        """Hold these rows of every head of what a run left."""
+        value, cotangent = self._factors[number]
+        factors = {"output": value, "query": value * cotangent, "key": value * cotangent, "value": cotangent}
+        left = self._left[number]
+        require(bool(left), f"attention: run {number} of a block left nothing")
+        batch, heads, length, _ = self._shape
+        places = (torch.arange(batch * heads)[:, None] * length + rows).flatten().numpy()
+        seen = []
+        for name, tensor in left.items():
+            wanted = self._expected[name]
+            part = ExpectedSums(wanted.sums[places], wanted.scale[places])
+            what = "the output" if name == "output" else f"the gradient of the {name}"
+            # A value times a factor is rounded to the dtype, as the first one was not.
+            step = (_STEPS + 2) * unit(self._dtype, self._shape[-1])
+            found = fold(tensor[:, :, rows.to(tensor.device)], self._signs) / factors[name]
+            seen.append(part.judge(found, step, f"attention: {what}", _WHOLE if self._dtype.itemsize == 2 else WHOLE))
+        return seen
 
     def close(self) -> None:
         """Leave the choice of kernels to torch again."""
         self._switches.close()
-
-    def conclude(self) -> Mapping[str, Figure]:
-        """Verify the last run and one more; say which kernel ran."""
-        return {**super().conclude(), "kernel": self._ran}
 
 
 def _restricted(name: str) -> AbstractContextManager[Any]:

@@ -1,4 +1,4 @@
-"""A training step as the users run it, proved before it is timed; the last timed one is looked at in full.
+"""A training step as the users run it: proved before it is timed and after, and timed in blocks that are held against replays.
 
 A tiny job is proved against float64; a full one by its tiny sibling, and by finite differences at its own sizes.
 """
@@ -6,7 +6,7 @@ A tiny job is proved against float64; a full one by its tiny sibling, and by fin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,6 @@ from torch import nn
 from stackproof.device.devices import HOST
 from stackproof.device.numerics import shortened
 from stackproof.record.checks import require
-from stackproof.record.records import Figure
 from stackproof.workloads.base import Job, Preset, StepResult
 from stackproof.workloads.gradients import (
     AGAIN,
@@ -33,8 +32,9 @@ from stackproof.workloads.gradients import (
 from stackproof.workloads.gradients import Proved as Proved
 from stackproof.workloads.gradients import as_before as as_before
 from stackproof.workloads.gradients import judged as judged
+from stackproof.workloads.replays import ReplayedSteps
 from stackproof.workloads.updates import Update, against, on_host, unanchored, written
-from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
+from stackproof.workloads.work import OfWorkload, Setting, name_of
 
 
 def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
@@ -79,11 +79,10 @@ _SAME = 1e-5
 """Gradients that are as near in both were not rounded to tf32: the device has none, and what is timed is held like what was proved."""
 
 
-class TrainingSteps(Work):
+class TrainingSteps(ReplayedSteps):
     """One training step: forward, backward and optimiser over all micro-batches of a job.
 
-    The last timed step begins where the first did. It must find the gradients that were proved, and do to each parameter what the closed
-    form of its optimiser does with them.
+    The first step must find the gradients that were proved, and do to each parameter what the closed form of its optimiser does with them.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -96,16 +95,10 @@ class TrainingSteps(Work):
         self._units = self.job.units
         self.dtype = name_of(self.job.recipe.autocast or self.job.recipe.dtype)
         self.arithmetic = self._arithmetic()
-        self._losses: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._end: torch.Tensor | None = None
         self._proved: Proved | None = None
         self._rounded: Gradients | None = None
-        self._single: dict[str, torch.Tensor] | None = None
-        self._begun: torch.Tensor | None = None
-        self._kept: Gradients = {}
-        self._begins = True
-        self._fresh = False
-        self._start = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
+        self._averages: Gradients = {}
+        self._built = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
         """Build the job, in the preset's own precision unless another is asked for."""
@@ -133,22 +126,31 @@ class TrainingSteps(Work):
         return {name: one for name, one in self.job.model.named_parameters() if one.requires_grad}
 
     def prove(self) -> str:
-        """Hold the job, or its tiny sibling and then the job itself, against a reference."""
+        """Hold the job, or its tiny sibling and then the job itself, against a reference; then a whole step from where it was built."""
+        if self._proved is None:
+            self._said, self._proved = self.against_reference()
+            self._round()
+        self.to_first_step()
+        self._require_step(self._proved)
+        return self._said
+
+    def against_reference(self) -> tuple[str, Proved]:
+        """Return what was seen, and what the first gradients must be."""
         if self.preset == "tiny":
-            said, self._proved = against_float64(self.workload, self.job, self.device)
-            self._kept = self._averaged()
-            return said + unanchored(self.job.optimiser)
+            said, proved = against_float64(self.workload, self.job, self.device)
+            self._averages = self._averaged()
+            return said + unanchored(self.job.optimiser), proved
         twin = self.build("tiny", torch.float32, self.job.recipe.autocast)
         sibling, _ = against_float64(self.workload, twin, self.device)
         said = against_itself(self.job, widened_twin(self.workload, self.job, self.device), self._dead())
-        self._proved = as_before(self.workload.name, self.job)
-        return f"tiny: {sibling}; full: {said}{unanchored(self.job.optimiser)}"
+        proved = as_before(self.workload.name, self.job)
+        return f"tiny: {sibling}; full: {said}{unanchored(self.job.optimiser)}", proved
 
     def _averaged(self) -> Gradients:
         """Return what a step's forward must leave in each floating buffer that it moves, such as running means, in float64 on the CPU."""
         moving = [
             name for name, one in self.job.model.named_buffers()
-            if one.is_floating_point() and not torch.equal(one.cpu(), self._start[name])
+            if one.is_floating_point() and not torch.equal(one.cpu(), self._built[name])
         ]  # fmt: skip
         if not moving:
             return {}
@@ -157,7 +159,7 @@ class TrainingSteps(Work):
             for index in range(len(exact.batches)):
                 exact.forward(index)
         found = dict(exact.model.named_buffers())
-        return {name: found[name] - self._start[name] for name in moving}
+        return {name: found[name] - self._built[name] for name in moving}
 
     def _dead(self) -> frozenset[str]:
         """Return the kinds of parameters none of which has a gradient in exact arithmetic."""
@@ -175,89 +177,32 @@ class TrainingSteps(Work):
                 self._rounded = rounded
 
     def run(self) -> torch.Tensor:
-        """Train one step; before the first one, keep what it finds."""
-        if self._proved is not None and self._losses is None:
-            self._round()
-            self._reset()
-        loss = self.job.step()
-        self._fresh, self._begins = self._begins, False
-        self._losses = (self._losses or (loss, loss))[0], loss
-        return loss
+        """Train one step."""
+        self._loss = self.job.step()
+        return self._loss
 
-    def verify(self) -> None:
-        """The loss is a number at the end of the timed steps."""
-        assert self._losses is not None
-        first, last = map(float, self._losses)
-        require(math.isfinite(last), f"the loss was {first:.4g} before and {last} after the timed steps")
-
-    def reset_to_verified(self) -> bool:
-        """Go back to where the job was proved, if it was."""
-        if self._end is None and self._losses is not None:
-            self._end = self._losses[1]
-        self._reset()
-        return self._proved is not None
-
-    def _reset(self) -> None:
+    def to_first_step(self) -> None:
+        """Take a step from where the job was built."""
         with torch.no_grad():
             for name, tensor in self._state().items():
-                tensor.copy_(self._start[name])
+                tensor.copy_(self._built[name])
         self.job.optimiser.state.clear()
-        self._begins = True
-
-    def _recheck(self) -> None:
-        """Hold the step that began where the job was proved, or take one: its gradients, and what its optimiser did with them."""
-        self.verify()
-        if self._proved is None:
-            return
-        if not self._fresh:
-            self.reset_to_verified()
-            self.run()
-        self._fresh, self._single = False, self._left()
-        self._require_step(self._proved)
-
-    def begin_spot_check(self) -> bool:
-        """Go back to where the job was proved."""
-        return self.reset_to_verified()
-
-    def end_spot_check(self) -> None:
-        """Hold some numbers of each parameter's gradient and change against those of the step that was held in full.
-
-        A step, or a part of one, that was left out shows in any of them.
-        """
-        if self._single is None:
-            self._recheck()
-            return
-        self._fresh = False
-        for what, found in self._left().items():
-            known = self._single[what]
-            require(found.shape == known.shape, f"it left {what} of other parameters than the others did")
-            far = apart({what: found}, {what: known})
-            require(
-                far <= AGAIN,
-                f"it left {what} that are {far:.2g} of their length from the others', {AGAIN} are allowed",
-            )
-
-    def _left(self) -> dict[str, torch.Tensor]:
-        """Return some numbers of each gradient of a first step, and how far it moved them, each as one vector on the device."""
-        trained = list(self._trained.values())
-        if self._begun is None:
-            self._begun = _some([self._start[name] for name in self._trained]).to(self.device.torch)
-        return {
-            "gradients": _some([one.grad for one in trained]),
-            "changes of parameters": _some(trained) - self._begun,
-        }
+        self.run()
+        loss = float(self._loss)
+        require(math.isfinite(loss), f"the loss of the first step is {loss}")
+        self.facts = {"loss at the start": loss, "update compared with": against(self.job.optimiser)}
 
     def _require_step(self, proved: Proved) -> None:
         trained = {name: one for name, one in self._trained.items() if one.grad is not None}
         used = {name: one.grad for name, one in trained.items() if one.grad is not None}
         if self._rounded is None:
-            assert self._losses is not None
-            loss = self._losses[1]
-            proved.require(StepResult(loss, loss, {name: one.cpu() for name, one in used.items()}), " in a timed step")
+            proved.require(
+                StepResult(self._loss, self._loss, {name: one.cpu() for name, one in used.items()}), " in a timed step"
+            )
         else:
             _require_near(used, self._rounded, AGAIN, "in a timed step")
-        if self._kept:
-            self._require_kept()
+        if self._averages:
+            self._require_averages()
         if not written(self.job.optimiser):
             update = Update(self.job.optimiser)
             self.run()
@@ -268,17 +213,17 @@ class TrainingSteps(Work):
         Update(
             self.job.optimiser,
             list(mine.values()),
-            {id(one): {"parameter": on_host(self._start[name])} for name, one in mine.items()},
+            {id(one): {"parameter": on_host(self._built[name])} for name, one in mine.items()},
         ).share()
         others = {name: one for name, one in trained.items() if id(one) not in owned}
-        moved = [name for name, one in others.items() if not torch.equal(one.detach().cpu(), self._start[name])]
+        moved = [name for name, one in others.items() if not torch.equal(one.detach().cpu(), self._built[name])]
         require(not moved, f"a step changed {moved[:1]}, which no group of the optimiser has")
 
-    def _require_kept(self) -> None:
+    def _require_averages(self) -> None:
         """Hold what the step's forward left in buffers."""
         found = dict(self.job.model.named_buffers())
-        changes = {name: found[name].cpu().double() - self._start[name] for name in self._kept}
-        far, allowed = apart(changes, self._kept), _KEPT if self._exact else AGAIN
+        changes = {name: found[name].cpu().double() - self._built[name] for name in self._averages}
+        far, allowed = apart(changes, self._averages), _KEPT if self._exact else AGAIN
         require(
             far <= allowed,
             f"a timed step changed the model's buffers by {far:.2g} of the change otherwise than float64, {allowed} are allowed",
@@ -288,24 +233,6 @@ class TrainingSteps(Work):
     def _exact(self) -> bool:
         """Whether what is timed rounds as float32 does, and no more."""
         return self._rounded is None and self.dtype == "float32"
-
-    def conclude(self) -> Mapping[str, Figure]:
-        """Verify what the timed steps left, and one step from the start."""
-        assert self._losses is not None
-        self._recheck()
-        first, last = self._losses[0], self._losses[1] if self._end is None else self._end
-        facts: dict[str, Figure] = {"loss at the start": float(first), "loss at the end": float(last)}
-        return {**facts, "update compared with": against(self.job.optimiser)} if self._proved else facts
-
-
-_SOME = 1024
-"""So many numbers of each parameter tell whether a step was taken."""
-
-
-def _some(tensors: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """Return numbers of each tensor at equal distances, in float32, one after the other."""
-    flat = [one.detach().flatten() for one in tensors if one is not None]
-    return torch.cat([one[:: -(-one.numel() // _SOME) or 1].float() for one in flat])
 
 
 def _require_near(seen: Gradients, known: Gradients, allowed: float, where: str) -> float:
