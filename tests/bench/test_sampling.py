@@ -121,6 +121,17 @@ def test_sampling_never_takes_more_than_allowed() -> None:
     assert len(sample(scripted(*noisy), Budget(noise=0.0, seconds=60.0, least=10, most=100))) == 100
 
 
+def test_a_clock_that_leaves_something_out_of_each_sample_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget(noise=0.0, seconds=0.5, least=10)
+    sampler = Sampler(HOST, lambda: time.sleep(1e-3))
+    sample(sampler, budget, took=1e-3)
+    own = HostStopwatch.seconds
+    monkeypatch.setattr(HostStopwatch, "seconds", lambda watch: own(watch) - 5e-5)
+    sampler.shares.clear()
+    with pytest.raises(timekeeping.ClockWrongError, match="add up to 9.* of the time by the host's raw counter"):
+        sample(sampler, budget, took=1e-3)
+
+
 _ODD = 1.00037  # whole milliseconds are a lie of their own
 
 

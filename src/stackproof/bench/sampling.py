@@ -70,7 +70,8 @@ _LEAST_WARM_S = 0.3
 _MOST_WARM = 2000
 _TELLING_S = 0.02
 """What queueing and waiting take beside a block is far less."""
-_WHOLE = 0.985
+_TELLING, _WHOLE = 4, 0.985
+"""On a busy host the gaps between samples may be long in some blocks, and never in all."""
 SPAN_S = 5e-4
 """A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
 
@@ -99,8 +100,8 @@ class Sampler:
     """Called with the number of runs before each block, outside its time."""
     most: int = 1 << 30
     """The most runs of a block."""
-    best_share: float = 0.0
-    """The largest share of a block's time, by the host's raw counter, that its samples add up to; nothing where all blocks are short."""
+    shares: list[float] = field(default_factory=list)
+    """The shares of longer blocks' time, by the host's raw counter, that their samples add up to."""
     _watches: list[HostStopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
@@ -129,7 +130,7 @@ class Sampler:
         whole = timekeeping.raw() - began
         spans = [watch.seconds() for watch in watches]
         if whole >= _TELLING_S:
-            self.best_share = max(self.best_share, sum(spans) / whole)
+            self.shares.append(sum(spans) / whole)
         return [span / self.number for span in spans]
 
     def fit(self, seconds: float) -> None:
@@ -202,9 +203,9 @@ def sample(
         done = _enough(taken, budget, sampler.spent())
         after(count * sampler.number, done)
     meanwhile.require()
-    if 0 < sampler.best_share < _WHOLE:
+    if len(sampler.shares) >= _TELLING and max(sampler.shares) < _WHOLE:
         raise timekeeping.ClockWrongError(
-            f"samples one after the other add up to {sampler.best_share:.1%} of the time by the host's raw counter at best, "
+            f"samples one after the other add up to {max(sampler.shares):.1%} of the time by the host's raw counter at best, "
             f"{_WHOLE:.1%} are expected: the clock that times them leaves something out of each"
         )
     return taken[: budget.most]

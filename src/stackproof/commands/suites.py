@@ -207,7 +207,7 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
     chosen = _chosen(options)
     only, preset, more = tuple(options.only), options.preset, dict[str, str]()
     if options.profile:
-        only = tuple(one if "::" in one else f"*[[]{one}]" for one in only)
+        only = tuple(one if "::" in one or "/" in one else f"*[[]{one}]" for one in only)
         preset = preset or profile(options.profile).preset
         more = {"profile": options.profile, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
     return Request(

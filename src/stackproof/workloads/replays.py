@@ -11,13 +11,14 @@ import torch
 
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job
-from stackproof.workloads.gradients import apart
+from stackproof.workloads.gradients import AGAIN, apart
 from stackproof.workloads.updates import Update
 from stackproof.workloads.work import Work
 
 _FEW = 3
 """The closed form is asked for so many small parameters in each replayed step."""
 _NOISES = 5.0
+_MOST_NOISE = 2 * AGAIN
 _SHARE = 0.05
 """Of one run of a block: so far may its end be from the replay's, beside the noise."""
 
@@ -67,10 +68,15 @@ class ReplayedSteps(Work):
         """Hold the end of a block against a replay's, as one vector of what changed."""
         end = self._ends()
         if runs not in self._replays:
-            known, again = self._replayed(runs, held=True), self._replayed(runs, held=False)
+            known, again = self._replayed(runs), self._replayed(runs)
             self._replays[runs] = known, {group: apart(again[group], known[group]) for group in known}
         known, noise = self._replays[runs]
-        self.facts = {**self.facts, "distance of two replays": max(noise.values())}
+        worst = max(noise.values())
+        self.facts = {**self.facts, "distance of two replays": worst}
+        require(
+            worst <= _MOST_NOISE,
+            f"two replays of {runs} steps end {worst:.2g} of their way apart, {_MOST_NOISE} are allowed",
+        )
         for group, moved in known.items():
             require(group in end, f"{runs} timed steps left the {group} as they were")
             far, allowed = apart(end[group], moved), _NOISES * noise[group] + _SHARE / runs
@@ -88,14 +94,13 @@ class ReplayedSteps(Work):
                 found[group][name] = one.detach().float() - self._start[name].float()
         return {group: moved for group, moved in found.items() if any(bool(one.any()) for one in moved.values())}
 
-    def _replayed(self, runs: int, *, held: bool) -> dict[str, Tensors]:
-        """Take the steps of a block again; in the first replay hold each against the closed form of the optimiser."""
+    def _replayed(self, runs: int) -> dict[str, Tensors]:
+        """Take the steps of a block again, and hold each against the closed form of the optimiser."""
         self.begin(runs)
         for _ in range(runs):
-            update = Update(self.job.optimiser, self._smallest) if held else None
+            update = Update(self.job.optimiser, self._smallest)
             self.run()
-            if update:
-                update.share()
+            update.share()
         return self._ends()
 
     @cached_property
