@@ -138,7 +138,7 @@ def test_what_blocks_leave_is_held(spin: type[Spin], cpu: Stack, monkeypatch: py
 def test_dear_traces_are_held_of_the_first_and_the_last_block(
     spin: type[Spin], monkeypatch: pytest.MonkeyPatch, cost: float, blocks: int
 ) -> None:
-    traces = engine.Traces(spin.__new__(spin))
+    traces = engine.RunTraces(spin.__new__(spin))
     monkeypatch.setattr(spin, "verify", lambda *_: None)
     traces._began -= 100.0
     for number in range(9):

@@ -126,7 +126,7 @@ class _Measurement:
         warmth = warm_up(sampler, self.budget.seconds)
         telemetry.read(lambda: sampler.block(1))
         load = HostLoad()
-        traces = Traces(work)
+        traces = RunTraces(work)
         seconds = sample(sampler, self.budget, traces.after, warmth.took)
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
@@ -148,7 +148,7 @@ class _Measurement:
         )  # fmt: skip
 
 
-class Traces:
+class RunTraces:
     """Holds what blocks of timed runs left: of the first and the last block, and of all others whose turn the time allows."""
 
     def __init__(self, work: Work) -> None:

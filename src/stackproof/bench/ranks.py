@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
-from stackproof.bench.engine import Traces, remarks
+from stackproof.bench.engine import RunTraces, remarks
 from stackproof.bench.rows import Sampled, result
 from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
@@ -75,8 +75,8 @@ class Together(Sampler):
         return self._passed
 
 
-class SharedTraces(Traces):
-    """Traces that all ranks hold at once: rank 0 decides, between the blocks."""
+class SharedTraces(RunTraces):
+    """RunTraces that all ranks hold at once: rank 0 decides, between the blocks."""
 
     def __init__(self, work: Work, device: Device) -> None:
         super().__init__(work)
