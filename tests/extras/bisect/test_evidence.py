@@ -31,8 +31,8 @@ def test_one_launch_decides_nothing() -> None:
 
 
 def test_the_noise_is_never_taken_to_be_nothing() -> None:
-    assert Slowdown.seen([0.08] * 6, 0.08).noise == pytest.approx(0.01)
-    assert Slowdown.seen([0.05, 0.07], 0.06).noise == pytest.approx(0.02 / math.sqrt(2))
+    assert Slowdown.learnt([0.08] * 6, 0.08).noise == pytest.approx(0.01)
+    assert Slowdown.learnt([0.05, 0.07], 0.06).noise == pytest.approx(0.02 / math.sqrt(2))
 
 
 def test_the_error_is_split_over_the_steps() -> None:

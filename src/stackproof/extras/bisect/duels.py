@@ -83,7 +83,7 @@ class Symptom:
     def weigher(self) -> Weigher:
         """Return how runs of a candidate are weighed."""
         if self.timed:
-            return Slowdown.seen(self.ratios, self.centre)
+            return Slowdown.learnt(self.ratios, self.centre)
         return Exact(repeated=self.kind is SymptomKind.ENDED)
 
     def read(self, launch: interleave.Launch, lost: Sequence[interleave.Lost]) -> float | NoAnswer:

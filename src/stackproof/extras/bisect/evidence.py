@@ -58,7 +58,7 @@ class Slowdown:
     fewest: int = 2
 
     @classmethod
-    def seen(cls, ratios: Sequence[float], centre: float, shares: tuple[float, ...] = (0.5, 1.0)) -> Slowdown:
+    def learnt(cls, ratios: Sequence[float], centre: float, shares: tuple[float, ...] = (0.5, 1.0)) -> Slowdown:
         """Learn the noise of one launch from those in which both ends were confirmed."""
         mean = sum(ratios) / len(ratios)
         spread = math.sqrt(sum((one - mean) ** 2 for one in ratios) / max(len(ratios) - 1, 1))

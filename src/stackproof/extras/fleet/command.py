@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace) -> int:
     if not slurm.finished(jobs, options.wait, _say):
         _say("the time is over; what still waits is cancelled")
         slurm.cancel(jobs)
-    return _told(folder)
+    return _judge_and_print(folder)
 
 
 def _require_stack(named: str | None, folder: Path) -> None:
@@ -195,10 +195,10 @@ def _judge(options: argparse.Namespace) -> int:
         why = f"{files.why_no_such_folder(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         raise Refusal(f"{options.folder}: {why}")
     _require_stack(options.stack, options.folder)
-    return _told(options.folder)
+    return _judge_and_print(options.folder)
 
 
-def _told(folder: Path) -> int:
+def _judge_and_print(folder: Path) -> int:
     """Judge a sweep, keep the judgement beside its records, and print it."""
     from stackproof.extras.fleet import judge, judgement
 

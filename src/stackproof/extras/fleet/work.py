@@ -66,17 +66,17 @@ class CardWork:
         known = {one.name: one for one in bench_subjects.subjects(self.profile.benchmarks, self.stack)}
         own, profile = [name for name in self.profile.subjects if name not in self.profile.turns], self.profile
         turns.meet("replayed")
-        for name in self._asked(profile.turns):
+        for name in self._kept_names(profile.turns):
             with turns.turn():
                 self._subject(known[name], device)
         turns.meet("shared")
-        for name in self._asked(profile.together) if self.card == 0 else ():
+        for name in self._kept_names(profile.together) if self.card == 0 else ():
             self._subject(known[name], device)
         turns.meet("together")
-        for name in self._asked(own):
+        for name in self._kept_names(own):
             self._subject(known[name], device)
 
-    def _asked(self, names: Sequence[str]) -> list[str]:
+    def _kept_names(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if name not in self.without]
 
     def _cold(self, device: Device) -> Iterator[ReplayedKind]:

@@ -128,9 +128,9 @@ def test_the_former_is_measured_until_ten_undisturbed_nights_have_both() -> None
     file = Anchors(SIDE, OTHER)
     good = nights(9, SIDE.digest, OTHER.digest)
     bad = nights(5, SIDE.digest, OTHER.digest, "foreign load") + nights(5, SIDE.digest)
-    assert file.beside([*good, *bad]) == OTHER
-    assert file.beside([*good, *nights(1, SIDE.digest, OTHER.digest)]) is None
-    assert Anchors(SIDE).beside(good) is None
+    assert file.former_in_chain([*good, *bad]) == OTHER
+    assert file.former_in_chain([*good, *nights(1, SIDE.digest, OTHER.digest)]) is None
+    assert Anchors(SIDE).former_in_chain(good) is None
 
 
 def test_a_project_has_no_anchor_here(monkeypatch: pytest.MonkeyPatch) -> None:

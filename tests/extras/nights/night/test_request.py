@@ -94,10 +94,10 @@ def test_another_state_is_another_night(tmp_path: Path, fact: str) -> None:
 
 def test_what_was_asked_is_in_the_journal() -> None:
     facts: dict[str, Figure] = {"only": "gemm-float32 copy", "without": "", "profile": "full", "device": "cuda:1"}
-    assert request_.asked(facts) == {
+    assert request_.flags_of(facts) == {
         "only": ["gemm-float32", "copy"], "profile": "full", "device": "cuda:1"
     }  # fmt: skip
-    assert request_.asked({"device": request_.FIRST}) == {}
+    assert request_.flags_of({"device": request_.FIRST}) == {}
 
 
 def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:

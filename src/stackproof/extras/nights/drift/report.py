@@ -82,10 +82,10 @@ def size(step: Suspicion) -> str:
 
 def size_seen(step: Suspicion) -> str:
     """Return how far a figure has stepped: by its gate, else by its nights."""
-    return seen(step.gate) if step.gate else size(step)
+    return size_by_gate(step.gate) if step.gate else size(step)
 
 
-def seen(gate: GateResult) -> str:
+def size_by_gate(gate: GateResult) -> str:
     """Return what a gate has measured of a step, and in which direction."""
     return f"{statistics.percent(gate.ratio)} [{statistics.percent(gate.low)}, {statistics.percent(gate.high)}] {direction(gate)}"
 

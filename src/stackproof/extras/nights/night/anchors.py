@@ -56,7 +56,7 @@ class Anchors:
         both = (self.anchor.digest, self.former.digest)
         return sum((night.anchor, night.former) == both for night in nights if not night.disturbed)
 
-    def beside(self, nights: Iterable[Night]) -> FrozenSide | None:
+    def former_in_chain(self, nights: Iterable[Night]) -> FrozenSide | None:
         """Return the former anchor for as long as nights are needed that measure both."""
         return self.former if self.chained(nights) < rules.rules().chain.nights else None
 

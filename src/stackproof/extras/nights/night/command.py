@@ -104,7 +104,7 @@ def _recall(options: argparse.Namespace) -> None:
 
     path = resume.newest((options.results or store.LOCAL).absolute(), VERB, options.stack)
     facts = reading.read(path).provenance
-    for name, known in request.asked(facts).items():
+    for name, known in request.flags_of(facts).items():
         if not getattr(options, name):
             setattr(options, name, known)
     if facts.get("pinned") is False and not options.unpinned:

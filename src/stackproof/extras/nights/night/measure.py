@@ -182,7 +182,7 @@ def frozen(asked: NightRequest) -> dict[Measured, FrozenSide]:
     found = {Measured.ANCHOR: asked.anchors.anchor}
     if asked.anchors.former:
         earlier, _ = nights(store.dated(store.read(store.files(asked.tops, (VERB,)))))
-        if former := asked.anchors.beside(one for one in earlier if one.place.stack == asked.stack.name):
+        if former := asked.anchors.former_in_chain(one for one in earlier if one.place.stack == asked.stack.name):
             found[Measured.FORMER] = former
     return found
 

@@ -167,7 +167,7 @@ def resumed(stack: str, facts: Mapping[str, Figure], outputs: writer.Outputs, sa
     return Ledger(record, path.parent, say)
 
 
-def asked(facts: Mapping[str, Figure]) -> dict[str, Any]:
+def flags_of(facts: Mapping[str, Figure]) -> dict[str, Any]:
     """Return what was asked of a night, by the names of the flags; what was not said is not there."""
     found: dict[str, Any] = {name: str(facts.get(name, "")).split() for name in ("only", "without")}
     found["profile"] = str(facts.get("profile", ""))
