@@ -52,10 +52,16 @@ def add_shared(verb: argparse.ArgumentParser, *flags: str, **changed: Any) -> No
         verb.add_argument(flag, **{**_shared()[flag], **changed})
 
 
+def _stack(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} names no stack; name one of: {', '.join(stacks.names())}")
+    return text
+
+
 def _shared() -> dict[str, dict[str, Any]]:
     one_of = f"one of: {', '.join(stacks.names())}"
     return {
-        "--stack": {"metavar": "NAME", "help": one_of},
+        "--stack": {"metavar": "NAME", "type": _stack, "help": one_of},
         "--locked": {"action": "store_true", "help": "build the environment of the stack's lock, and go on in it"},
         "--rehearsed": {"action": "store_true", "help": "on the CPU, with upstream builds of the stack's versions"},
         "--unpinned": {

@@ -71,10 +71,11 @@ def _add_gate(verbs: Verbs) -> None:
 def _gate(options: argparse.Namespace) -> int:
     _require_command(options)
     if options.command is not None:  # its commits are of its own repository
+        asked = _command_request(options)
         need_statistics("gate")
         from stackproof.gate.command import run_command_gate
 
-        return run_command_gate(_command_request(options))
+        return run_command_gate(asked)
     request = _gate_request(options)
     need_statistics("gate")
     from stackproof.gate.run import run_gate
