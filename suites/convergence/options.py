@@ -12,15 +12,19 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ddp.course import Case, conduct, keep
 from stackproof.ranks.rank import Rank
 
 STEPS, _SAMPLES, _RATE = 4, 6, 0.2
+_NORM = 0.05
+"""Below every step's own norm, so that each is clipped."""
 Tensors = dict[str, torch.Tensor]
 
 
@@ -30,6 +34,9 @@ class Option:
 
     `wrapped` and `shared` are what `DistributedDataParallel` and `fully_shard` are given; `micro` batches make a step, all but the last of
     which exchange nothing. `some`: only rank 0 uses the layer at the side. `ends`: only rank 0 has the last step, under `join`.
+    `clip`: the norm that gradients are clipped to. `state`: each rank has the optimiser's state of some parameters, and takes their step.
+    `reload`: after the second step the model is saved, and loaded into another, over all ranks and on each alone. `functional`: the
+    program exchanges by functional collectives. `tensor`: layers are cut, and all ranks have rank 0's batch.
     """
 
     name: str
@@ -41,10 +48,16 @@ class Option:
     ends: bool = False
     hook: Callable[..., Any] | None = None
     exchanged: torch.dtype = torch.float32
+    clip: float = 0.0
+    momentum: float = 0.0
+    state: bool = False
+    reload: bool = False
+    functional: bool = False
+    tensor: bool = False
 
     def taking_part(self, step: int, ranks: int) -> range:
         """Return the ranks that have a batch in a step."""
-        return range(1) if self.ends and step == STEPS - 1 else range(ranks)
+        return range(1) if self.tensor or (self.ends and step == STEPS - 1) else range(ranks)
 
 
 OPTIONS = (
@@ -58,6 +71,12 @@ OPTIONS = (
     Option("sharded-kept", shared={"reshard_after_forward": False}, sharded=True),
     Option("sharded-accumulated", sharded=True, micro=3),
     Option("sharded-bfloat16", sharded=True, exchanged=torch.bfloat16),
+    Option("clipped", clip=_NORM),
+    Option("sharded-clipped", sharded=True, clip=_NORM),
+    Option("optimiser-state-shared", momentum=0.9, state=True),
+    Option("sharded-reloaded", sharded=True, reload=True),
+    Option("functional", functional=True),
+    Option("tensor-parallel", tensor=True),
 )
 NAMES = tuple(option.name for option in OPTIONS)
 
@@ -68,11 +87,11 @@ def of_name(name: str) -> Option:
 
 
 class Forked(nn.Module):
-    """Two layers, one at the side that a forward may leave out, and one that none uses; no size divides by two."""
+    """Two layers, one at the side that a forward may leave out, and one that none uses; no size divides by two unless it is cut."""
 
-    def __init__(self, idle: bool) -> None:
+    def __init__(self, idle: bool, hidden: int) -> None:
         super().__init__()
-        self.first, self.side, self.last = nn.Linear(7, 5), nn.Linear(7, 5), nn.Linear(5, 3)
+        self.first, self.side, self.last = nn.Linear(7, hidden), nn.Linear(7, hidden), nn.Linear(hidden, 3)
         self.idle = nn.Linear(3, 3) if idle else nn.Identity()
 
     def forward(self, given: torch.Tensor, both: bool) -> torch.Tensor:
@@ -82,10 +101,17 @@ class Forked(nn.Module):
         return output
 
 
-def network(seed: int, device: torch.device, dtype: torch.dtype, idle: bool) -> Forked:
+def network(seed: int, device: torch.device, dtype: torch.dtype, option: Option) -> Forked:
     """Return the same network on every rank and in one process."""
     torch.manual_seed(seed)
-    return Forked(idle).to(device, dtype)
+    return Forked(option.some, 8 if option.tensor else 5).to(device, dtype)
+
+
+def _optimiser(option: Option, model: nn.Module) -> torch.optim.Optimizer:
+    plain: dict[str, Any] = {"lr": _RATE, "momentum": option.momentum}
+    if option.state and dist.is_initialized():
+        return ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, **plain)
+    return torch.optim.SGD(model.parameters(), **plain)
 
 
 def loss(runner: nn.Module, option: Option, place: tuple[int, int, int]) -> torch.Tensor:
@@ -100,14 +126,15 @@ def loss(runner: nn.Module, option: Option, place: tuple[int, int, int]) -> torc
 
 def one_process(option: Option, dtype: torch.dtype, seed: int, ranks: int) -> Tensors:
     """Return what the ranks must keep, from one process on the CPU that takes every rank's part in turn."""
-    model, found = network(seed, torch.device("cpu"), dtype, option.some), Tensors()
+    model, found = network(seed, torch.device("cpu"), dtype, option), Tensors()
+    optimiser = _optimiser(option, model)
     for step in range(STEPS):
         model.zero_grad()
         active = option.taking_part(step, ranks)
         for rank in active:
             for micro in range(option.micro):
                 (loss(model, option, (step, micro, rank)) / len(active)).backward()
-        _note(found, option, step, model)
+        _note(found, option, step, model, optimiser)
     return found
 
 
@@ -119,17 +146,74 @@ def run(rank: Rank) -> dict[str, Any]:
 
 def _case(rank: Rank, option: Option) -> dict[str, Any]:
     """Wrap, train, and keep every step's gradients (not of steps that some ranks have not), and the parameters after the last."""
-    model, found = network(rank.arguments["seed"], rank.device.torch, torch.float32, option.some), Tensors()
-    runner = _sharded(rank, option, model) if option.sharded else _wrapped(option, model)
+    model, found = network(rank.arguments["seed"], rank.device.torch, torch.float32, option), Tensors()
+    runner = _made(rank, option, model)
+    optimiser = _optimiser(option, model)
     with runner.join(divide_by_initial_world_size=False) if option.ends else nullcontext():
         for step in range(STEPS):
-            if rank.rank in option.taking_part(step, rank.world_size):
+            if option.tensor or rank.rank in option.taking_part(step, rank.world_size):
                 _train(rank, option, runner, step)
-                _note(found, option, step, model)
+                _note(found, option, step, model, optimiser)
+            if option.reload and step == STEPS // 2 - 1:
+                model = runner = _reloaded(rank, option, model)
+                optimiser = _optimiser(option, model)
+    if option.state:
+        kept = len(optimiser.optim.state)  # type: ignore[attr-defined]
+        assert 0 < kept < len(list(model.parameters())), f"a rank keeps the optimiser's state of {kept} parameters"
     if option.ends:  # `join` sends what is right to the ranks that ended before
         found |= {name: one.detach().clone() for name, one in model.named_parameters()}
     keep(rank, option.name, found)
     return {}
+
+
+def _made(rank: Rank, option: Option, model: nn.Module) -> Any:
+    if option.functional:
+        return model
+    if option.tensor:
+        return _cut(rank, model)
+    return _sharded(rank, option, model) if option.sharded else _wrapped(option, model)
+
+
+def _cut(rank: Rank, model: nn.Module) -> nn.Module:
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    plan = {"first": ColwiseParallel(), "side": ColwiseParallel(), "last": RowwiseParallel()}
+    return parallelize_module(model, init_device_mesh(rank.device.kind, (rank.world_size,)), plan)
+
+
+def _reloaded(rank: Rank, option: Option, model: nn.Module) -> Forked:
+    """Save a sharded model; load it into another one over all ranks, and into a whole one on each rank alone."""
+    from torch.distributed.checkpoint.state_dict_loader import load
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    folder = str(rank.folder / f"{option.name}.checkpoint")
+    save({"model": model.state_dict()}, checkpoint_id=folder)
+    fresh = network(rank.arguments["seed"] + 1, rank.device.torch, torch.float32, option)
+    alone = network(rank.arguments["seed"] + 2, torch.device("cpu"), torch.float32, option)
+    _sharded(rank, option, fresh)
+    for group, target in ((None, fresh), ([dist.new_group([one]) for one in range(rank.world_size)][rank.rank], alone)):
+        state = {"model": target.state_dict()}
+        load(state, checkpoint_id=folder, process_group=group)
+        target.load_state_dict(state["model"])
+    for name, parameter in model.named_parameters():
+        assert torch.equal(_whole(parameter.detach()).cpu(), alone.state_dict()[name]), (
+            f"'{name}' was loaded otherwise on one rank"
+        )
+    return fresh
+
+
+def _exchange(rank: Rank, runner: nn.Module) -> None:
+    """Take the mean of gradients by functional collectives: a sum of matrices, gathered biases."""
+    from torch.distributed import _functional_collectives as functional
+
+    group: Any = dist.group.WORLD
+    for parameter in runner.parameters():
+        assert parameter.grad is not None
+        if parameter.dim() > 1:
+            parameter.grad = functional.all_reduce(parameter.grad, "sum", group) / rank.world_size
+        else:
+            parts = functional.all_gather_tensor(parameter.grad[None], 0, group)
+            parameter.grad = parts.mean(0)
 
 
 def _wrapped(option: Option, model: nn.Module) -> Any:
@@ -154,10 +238,12 @@ def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
     runner.zero_grad()
     for micro in range(option.micro):
         with _exchanging(option, runner, micro == option.micro - 1):
-            value = loss(runner, option, (step, micro, rank.rank))
+            value = loss(runner, option, (step, micro, 0 if option.tensor else rank.rank))
             if option.sharded:
                 _require_sharding(option, runner)
             value.backward()
+    if option.functional:
+        _exchange(rank, runner)
     for name, parameter in runner.named_parameters():
         if parameter.grad is not None:
             sent = parameter.grad.to(option.exchanged).to(parameter.grad.dtype)
@@ -180,8 +266,11 @@ def _exchanging(option: Option, runner: Any, last: bool) -> AbstractContextManag
     return quiet
 
 
-def _note(found: Tensors, option: Option, step: int, model: nn.Module) -> None:
-    """Keep the gradients of a step, take a plain step with them, and keep the parameters if it was the last."""
+def _note(found: Tensors, option: Option, step: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    """Clip and keep the gradients of a step, take it, and keep the parameters if it was the last."""
+    if option.clip:
+        norm = float(_whole(nn.utils.clip_grad_norm_(model.parameters(), option.clip)))
+        assert norm > option.clip, f"a norm of {norm:.3f} is not clipped by {option.clip}, so that nothing is seen"
     for name, parameter in model.named_parameters():
         if name.startswith("idle"):
             assert parameter.grad is None, f"step {step + 1} left a gradient of '{name}', which nobody uses"
@@ -189,10 +278,10 @@ def _note(found: Tensors, option: Option, step: int, model: nn.Module) -> None:
         assert parameter.grad is not None, f"step {step + 1} left no gradient of '{name}'"
         if not option.ends:
             found[f"step {step + 1}, gradient of {name}"] = _whole(parameter.grad).clone()
-        with torch.no_grad():
-            parameter.sub_(parameter.grad, alpha=_RATE)
-        if step == STEPS - 1:
-            found[name] = _whole(parameter.detach()).clone()
+    optimiser.step()
+    if step == STEPS - 1:
+        kept = {name: one for name, one in model.named_parameters() if not name.startswith("idle")}
+        found |= {name: _whole(one.detach()).clone() for name, one in kept.items()}
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:

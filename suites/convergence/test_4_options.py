@@ -22,7 +22,8 @@ SHARDING = ("fully-shard", "sharded-mean")
 
 def _possible(name: str, stack: Stack) -> None:
     """Raise where the stack cannot do what the option takes."""
-    if not of_name(name).sharded:
+    option = of_name(name)
+    if not (option.sharded or option.functional or option.tensor):
         return
     for capability in SHARDING:
         capabilities.require(stack, capability)
