@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
 from stackproof.commands import arguments, locks
 from stackproof.runner import suites
 from stackproof.stack import hosts, stacks
@@ -46,6 +48,15 @@ def add(verbs: Verbs) -> None:
     verb.set_defaults(preset="")
     ddp = "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end"
     _add_suites(_add_run(verbs, "ddp", ddp, _run), suites.of_verb("ddp"))
+    explore = "do relations of operators hold at points that no run has had; a failure comes as code and as a row of known issues"
+    verb = _add_run(verbs, "explore", explore, _explore)
+    arguments.add_shared(verb, "--minutes", default=30.0)
+    help_ = "begin with this seed, and count up by the minute (default: another every time)"
+    verb.add_argument("--seed", type=arguments.seed, metavar="SEED", help=help_)
+    verb.add_argument(
+        "--case", default="", metavar="TEXT", help="ask only judges and operators with this in JUDGE-OPERATOR"
+    )
+    verb.set_defaults(otherwise=("explore",))
     rehearse = "a run on the CPU with upstream builds of the stack's versions; says nothing of the card"
     verb = _add_run(verbs, "rehearse", rehearse, _run)
     _add_suites(verb, ("smoke",))
@@ -76,6 +87,7 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
         "explain": None,
         "rehearsed": False,
         "profile": "",
+        "more": {},
     }
     verb.set_defaults(verb=name, **usual)
     return verb
@@ -163,6 +175,14 @@ def _bench(options: argparse.Namespace) -> int:
     return _run(options)
 
 
+def _explore(options: argparse.Namespace) -> int:
+    """Draw a seed where none is given; the record has it."""
+    if options.seed is None:
+        options.seed = time.time_ns() // 1_000_000_000 % 1_000_000_000
+    options.more = {"minutes": str(options.minutes), "seed": str(options.seed), "case": options.case}
+    return _run(options)
+
+
 def _require_subjects(only: tuple[str, ...], stack: str) -> None:
     """Refuse a name that is no subject's; a project is asked for its workloads where they can be built and the name is none of ours."""
     from stackproof.base.errors import suggestion
@@ -205,7 +225,7 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
 
     _require_device(options.device, stack)
     chosen = _chosen(options)
-    only, preset, more = tuple(options.only), options.preset, dict[str, str]()
+    only, preset, more = tuple(options.only), options.preset, dict[str, str](options.more)
     if options.profile:
         only = tuple(one if "::" in one or "/" in one else f"*[[]{one}]" for one in only)
         preset = preset or profile(options.profile).preset
@@ -223,6 +243,9 @@ def _conduct(request: Request, outputs: Outputs, resume: bool) -> int:
     with console.Terminal().watching(f"{request.verb} {request.stack.label}: {request.stack.title}") as terminal:
         record, where = runs.conduct(request, outputs, terminal, resume)
     console.show(record, where)
+    causes = [str(text) for check in record.checks for name, text in check.figures.items() if name.startswith("cause ")]
+    for cause in dict.fromkeys(causes):
+        print(f"\n{'=' * 79}\n{plain(cause)}")  # noqa: T201
     return record.verdict.exit_code
 
 

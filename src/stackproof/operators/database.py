@@ -101,17 +101,17 @@ def full_name(op: OpInfo) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
-def samples(op: OpInfo, dtype: torch.dtype, backward: bool) -> Iterator[SampleInput]:
+def samples(op: OpInfo, dtype: torch.dtype, backward: bool, start: int = 0) -> Iterator[SampleInput]:
     """Make the operator's samples one by one on the CPU, the same in every run whatever is drawn in between.
 
     The maker is called directly: `OpInfo.sample_inputs` seeds every device for every sample, and takes the
     seed from the caller's name.
     """
-    seed()  # some makers draw all their samples when they are called
+    seed(start)  # some makers draw all their samples when they are called
     with torch.no_grad():
         made = iter(op.sample_inputs_func(op, str(REFERENCE), dtype, backward))
     for index in count():
-        seed(index)
+        seed(start + index)
         with torch.no_grad():
             sample = next(made, None)
         if sample is None:

@@ -8,6 +8,7 @@ import random
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -60,13 +61,13 @@ JUDGES: Mapping[str, ModuleType] = {
     "spellings": spellings,
     "states": states,
 }
-_OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
+OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     "layers": layers.modules,
     "draws": draws.draws,
     "sizes": sizes.forms,
     "states": states.schedules,
 }
-"""Judges that ask about something else than operators of the database."""
+"""Judges that ask about something else than operators of the database, at points that are the same by every seed."""
 
 
 @dataclass(frozen=True)
@@ -123,19 +124,18 @@ def cases() -> list[tuple[str, str]]:
 
 def subjects(judge: str) -> Mapping[str, Any]:
     """Return what a judge asks about, by name."""
-    if judge in _OWN:
-        return _OWN[judge]()
+    if judge in OWN:
+        return OWN[judge]()
     return {name: op for name, op in database().items() if JUDGES[judge].suits(name, op)}
 
 
 def points(judge: str, name: str, device: torch.device, seed: int = SEED) -> Iterator[OperatorPoint]:
     """Yield the operator in each dtype that the judge asks and the device has."""
-    op = _OWN[judge]()[name] if judge in _OWN else database()[name]
+    op = OWN[judge]()[name] if judge in OWN else database()[name]
     for dtype in JUDGES[judge].DTYPES:
-        if judge in _OWN or dtype in op.supported_dtypes(device.type):
-            yield OperatorPoint(
-                name, op, dtype, device, random.Random(zlib.crc32(f"{seed} {judge} {name} {dtype}".encode()))
-            )
+        if judge in OWN or dtype in op.supported_dtypes(device.type):
+            draw = random.Random(zlib.crc32(f"{seed} {judge} {name} {dtype}".encode()))
+            yield OperatorPoint(name, op, dtype, device, draw, 0 if seed == SEED else seed)
 
 
 def faults(
@@ -168,6 +168,18 @@ class ContextLostError(Exception):
     """A kernel failed in a way after which nothing works on the card in this process."""
 
 
+@contextmanager
+def ready(device: Device) -> Iterator[None]:
+    """Let relations be asked on a device; where nothing computes on it any more the process ends, and a new one goes on."""
+    with preserved(device.torch), device.current():
+        try:
+            yield
+        except ContextLostError as error:
+            sys.stderr.write(f"{error}\n")
+            sys.stderr.flush()
+            os.abort()
+
+
 def _require_alive(device: torch.device, where: str, said: Any) -> None:
     """Raise `ContextLostError` if the device no longer computes."""
     try:
@@ -184,13 +196,8 @@ def check(judge: str, name: str, device: Device, figures: dict[str, Figure]) -> 
         CheckFailed: a relation does not hold, and no row says why.
     """
     seen: dict[str, int] = {}
-    with preserved(device.torch), device.current():
-        try:
-            every = list(faults(judge, name, device.torch, seen=seen))
-        except ContextLostError as error:  # all checks behind it would fail: a new process goes on with them
-            sys.stderr.write(f"{error}\n")
-            sys.stderr.flush()
-            os.abort()
+    with ready(device):
+        every = list(faults(judge, name, device.torch, seen=seen))
         rows = [next((row for row in known() if row.covers(judge, *one)), None) for one in every]
         found = [one for one, row in zip(every, rows, strict=True) if row is None]
         figures |= {**seen, **{f"known: {row.reason}": row.link for row in rows if row}}
@@ -207,10 +214,9 @@ def _sentence(
 ) -> str:
     """Return the smallest fault in one sentence, and put its code into the figures."""
     point, relation, wrong = min(found, key=lambda one: elements_of((one[1].arguments, one[1].options)))
-    plain = relation.simplified()
+    plain, wrong = relation.reduced(wrong)
     figures["repro"] = plain.program(point.path)
     others = sorted({f"{one.says} in {word(at.dtype)}" for at, one, _ in found if one is not relation})
     more = f"; also {', '.join(others[:4])}{' and more' if len(others) > 4 else ''}" if others else ""
-    said = plain.wrong() if plain is not relation else wrong
     where = f"{name} in {word(point.dtype)} on {device}, {relation.says}"
-    return f"{where}: {said or wrong}; figure 'repro' is code that repeats it{more}"
+    return f"{where}: {wrong}; figure 'repro' is code that repeats it{more}"

@@ -1,91 +1,111 @@
-"""New points for the engine until time is up, `python -m stackproof.operators.explore --minutes 30`: what no row knows, each cause once.
-
-What is found is printed as code that can be pasted and as a row for `data/relations.toml`; the seed makes a session again.
-"""
+"""New points for the engine until time is up: what no row knows, each cause once, as code to paste and as a row of known issues."""
 
 from __future__ import annotations
 
-import argparse
-import json
+import datetime
 import random
-import sys
+import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from stackproof.device import devices
+import torch
+from packaging.version import Version
+
+from stackproof.device.kinds import Device
 from stackproof.operators import engine
 from stackproof.operators.compare import word
-from stackproof.operators.database import preserved
+from stackproof.operators.relation import Relation
+from stackproof.record.checks import CheckFailed
+from stackproof.record.records import Figure
 
-_ROW = """
-[[known]]
+_ROW = """[[known]]
 judge = "{judge}"
-operators = ["{name}"]
+operators = {names}
 says = "{says}"
-dtypes = ["{dtype}"]
+dtypes = {dtypes}
+text = "{text}"
+torch = "=={torch}"
+devices = ["{device}"]
 link = "https://..."
 reason = "..."
-expires = ...
+owner = "..."
+expires = {expires}
 """
+_DAYS = 180
 
 
-@dataclass(frozen=True)
-class Discovery:
-    """A relation that does not hold and that no row knows: how to see it again, and the row that would excuse it."""
+@dataclass
+class Cause:
+    """A way in which relations fail: where it was seen first, in few numbers, and in which operators and dtypes."""
 
-    seed: int
     judge: str
-    name: str
     sentence: str
     code: str
-    row: str
+    says: str
+    text: str
+    names: set[str] = field(default_factory=set)
+    dtypes: set[str] = field(default_factory=set)
+
+    def row(self, device: str) -> str:
+        """Return the row that would excuse it."""
+        names, dtypes = (str(sorted(found)).replace("'", '"') for found in (self.names, self.dtypes))
+        return _ROW.format(
+            judge=self.judge, names=names, says=self.says, dtypes=dtypes, text=self.text, device=device,
+            torch=Version(torch.__version__).base_version, expires=datetime.date.today() + datetime.timedelta(_DAYS),
+        )  # fmt: skip
 
 
-def discoveries(seed: int, minutes: float, device: str = "") -> Iterator[Discovery]:
-    """Yield what is found until the minutes are over; a judge's same complaint about the same operator comes once."""
-    end, place = (
-        time.monotonic() + 60 * minutes,
-        devices.parse(device, device.partition(":")[0]) if device else devices.HOST,
-    )
-    cases, seen = engine.cases(), set()
-    with preserved(place.torch), place.current():
-        while time.monotonic() < end:
-            random.Random(seed).shuffle(cases)
-            for judge, name in cases:
-                if time.monotonic() > end:
-                    return
-                for point, relation, wrong in engine.faults(judge, name, place.torch, seed):
-                    cause = (judge, name, relation.says.rstrip("0123456789"))
-                    if cause in seen or any(row.covers(judge, point, relation, wrong) for row in engine.known()):
-                        continue
-                    seen.add(cause)
-                    row = _ROW.format(judge=judge, name=name, says=relation.says, dtype=word(point.dtype))
-                    sentence = f"{name} in {word(point.dtype)}, {relation.says}: {wrong}"
-                    yield Discovery(seed, judge, name, sentence, relation.simplified().program(point.path), row)
-            seed += 1
+_SEEN: set[tuple[str, ...]] = set()
+"""Causes of this process."""
 
 
-def main(words: list[str]) -> int:
-    """Explore, print and perhaps keep what is found; 1 if anything is."""
-    parser = argparse.ArgumentParser(prog="explore", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000_000)
-    parser.add_argument("--device", default="", help="such as cuda:0; the host's CPU without it")
-    parser.add_argument("--json", type=Path, help="keep each discovery there, one a line")
-    asked = parser.parse_args(words)
-    sys.stdout.write(f"seed {asked.seed}\n")
-    count = 0
-    for found in discoveries(asked.seed, asked.minutes, asked.device):
-        count += 1
-        sys.stdout.write(f"\n{'=' * 79}\n{found.sentence} (seed {found.seed})\n\n{found.code}{found.row}")
-        if asked.json:
-            with asked.json.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(vars(found)) + "\n")
-    sys.stdout.write(f"\n{count} discoveries\n")
-    return int(count > 0)
+def symptom(wrong: str) -> str:
+    """Return what stands in the words of a failure wherever its numbers differ: `is nan`, or what an error says before any number."""
+    if found := re.match(r"number .* (is (?:nan|-?inf))", wrong):
+        return found[1]
+    return "" if wrong.startswith("number") else re.split(r"[\d\"\\]", wrong)[0].strip()
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _key(judge: str, name: str, relation: Relation, text: str) -> tuple[str, ...]:
+    """Return what tells causes apart: an error's words are one cause in every operator, wrong numbers are one for each."""
+    return (judge, re.sub(r"\d+", "", relation.says), text, "" if text.startswith("raises") else name.partition(".")[0])
+
+
+def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure], only: str = "") -> None:
+    """Ask relations of points drawn by a seed until the minutes are over.
+
+    Raises:
+        CheckFailed: relations do not hold that no row knows; the figures have code and a row for each cause.
+    """
+    end, seen, causes = time.monotonic() + 60 * minutes, dict[str, int](), dict[tuple[str, ...], Cause]()
+    cases = [case for case in engine.cases() if case[0] not in engine.OWN and only in "-".join(case)]
+    random.Random(seed).shuffle(cases)
+    done = 0
+    with engine.ready(device):
+        for judge, name in cases:
+            if time.monotonic() > end:
+                break
+            done += 1
+            print(f"{judge}-{name} by seed {seed}", flush=True)  # noqa: T201 - the last words of a process that dies
+            for point, relation, wrong in engine.faults(judge, name, device.torch, seed, seen):
+                key = _key(judge, name, relation, text := symptom(wrong))
+                if key in _SEEN - causes.keys() or any(
+                    row.covers(judge, point, relation, wrong) for row in engine.known()
+                ):
+                    continue
+                if key not in causes:
+                    _SEEN.add(key)
+                    plain, said = relation.reduced(wrong)
+                    sentence = f"{name} in {word(point.dtype)} on {device}, {relation.says}: {said}"
+                    causes[key] = Cause(judge, sentence, plain.program(point.path), relation.says, text)
+                causes[key].names.add(name)
+                causes[key].dtypes.add(word(point.dtype))
+    asked = f"{seen.get('relations', 0)} relations of {done} operators under a judge"
+    figures |= {"seed": seed, "relations": seen.get("relations", 0), "cases": done}
+    figures["summary"] = f"{asked}: none fails that no row knows"
+    for number, cause in enumerate(causes.values(), 1):
+        figures[f"cause {number}"] = f"# {cause.sentence}\n{cause.code}\n{cause.row(device.torch.type)}"
+    if causes:
+        sentences = "; ".join(cause.sentence for cause in list(causes.values())[:3])
+        more = f"; and {len(causes) - 3} more" if len(causes) > 3 else ""
+        raise CheckFailed(f"{asked}, {len(causes)} causes of failures that no row knows: {sentences}{more}")

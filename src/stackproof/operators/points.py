@@ -35,11 +35,13 @@ class OperatorPoint:
     dtype: torch.dtype
     device: torch.device
     draw: random.Random
+    start: int = 0
+    """What the database's own numbers are drawn from; 0 for those that every run has."""
 
     def samples(self, count: int, gradient: bool = False, smallest: int = 0) -> list[SampleInput]:
         """Draw samples of the database, moved to the device; none without numbers, and of few only where they are few."""
         made = []
-        for sample in islice(samples(self.op, self.dtype, gradient), _POOL):
+        for sample in islice(samples(self.op, self.dtype, gradient, self.start), _POOL):
             if smallest < elements_of((sample.input, sample.args, sample.kwargs)) <= _LARGEST:
                 made.append(sample)
         chosen = self.draw.sample(made, min(count, len(made)))

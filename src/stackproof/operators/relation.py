@@ -6,7 +6,8 @@ unit in the last place, so that a jump, an overflow or an ill-conditioned sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -107,20 +108,20 @@ class Relation:
                 refuse_on_host(self.second, arguments, options)
                 yield _outputs(self.second(*arguments, **options))
 
-    def simplified(self) -> Relation:
-        """Return the same with plainer numbers, where it is still wrong with them."""
-        plainer = self
-        for change in (torch.round, lambda x: torch.round(x * 8) / 8, torch.sign):
-            trial = replace(
-                plainer,
-                arguments=tree_map(lambda leaf: _plain(leaf, change), plainer.arguments),  # noqa: B023
-            )
-            try:
-                if trial.wrong():
-                    return trial
-            except UnusableError:
-                continue
-        return plainer
+    def reduced(self, wrong: str, seconds: float = 4.0) -> tuple[Relation, str]:
+        """Return the same with fewer elements, a simpler layout and plainer numbers, as long as it is wrong in the same way, and how."""
+        kept, end, tried = (self, wrong), time.monotonic() + seconds, set[int]()
+        while time.monotonic() < end:
+            change = next((one for one in _simpler(kept[0].arguments) if hash(one) not in tried), None)
+            if change is None:
+                break
+            tried.add(hash(change))
+            arguments, options = tree_map(lambda leaf: _changed(leaf, *change), (kept[0].arguments, kept[0].options))  # noqa: B023
+            trial = replace(kept[0], arguments=arguments, options=options)
+            with suppress(UnusableError):
+                if (said := trial.wrong()).split(" ")[0] == wrong.split(" ")[0]:
+                    kept = trial, said
+        return kept
 
     def program(self, operator: str) -> str:
         """Return code that can be pasted: it prints both results. Arguments that cannot be written out are described."""
@@ -210,10 +211,34 @@ def moved(tree: Any, eps: float, draw: int) -> Any:
     return tree_map(move, tree)
 
 
-def _plain(leaf: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if not numeric(leaf) or leaf.is_complex():
+_PLAINER: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": torch.clone,
+    "eighths": lambda x: torch.round(x * 8) / 8,
+    "whole": torch.round,
+    "signs": torch.sign,
+}
+
+
+def _simpler(arguments: Any) -> Iterator[tuple[str, int]]:
+    """Yield what may be done to arguments: sizes cut to one or by half, the largest first, then plainer numbers."""
+    sizes = {size for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor) for size in leaf.shape}
+    for size in sorted(sizes - {0, 1}, reverse=True):
+        yield from dict.fromkeys((f"narrow to {part}", size) for part in (1, size // 2, size - 1))
+    yield from ((name, 0) for name in _PLAINER)
+
+
+def _changed(leaf: Any, change: str, size: int) -> Any:
+    if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or leaf.is_conj() or leaf.is_neg():
         return leaf
-    return change(leaf.detach()).requires_grad_(leaf.requires_grad)
+    made = leaf.detach()
+    if size:
+        cuts = [slice(int(change.split()[-1])) if length == size else slice(None) for length in leaf.shape]
+        made = made[tuple(cuts)].clone() if cuts else made
+    elif change == "contiguous":
+        made = made.clone(memory_format=torch.contiguous_format)
+    elif numeric(leaf) and not leaf.is_complex():
+        made = _PLAINER[change](made)
+    return made.requires_grad_(leaf.requires_grad)
 
 
 def _copied(tree: Any) -> Any:

@@ -14,6 +14,8 @@ from stackproof.record.writer import TYPED
 
 _SESSIONS = (*SUITE_VERBS, "gate", "sweep", "bisect", "night")
 """Verbs that have a session of each stack (tools/sessions.toml)."""
+_OWN_SUITE = ("explore", "upstream")
+"""Verbs that run one suite, of checks that their flags name."""
 _TOOLS = ("drill", "triage")
 """Verbs that have one session for all."""
 _WRAPPERS = ("watch",)
@@ -28,10 +30,14 @@ def command_of_check(record: Record, check: Check) -> str:
     """Return the command that repeats one check; it is never broken into lines, so that it can be copied."""
     if "::" not in check.id or check.id.startswith(("guard: ", "known issue ")):  # of the whole run, not of one check
         suites = [word for suite in str(record.provenance.get("suites", "")).split() for word in ("--suite", suite)]
-        whole = suites if record.verb not in ("smoke", "rehearse") else []
+        whole = suites if record.verb not in ("smoke", "rehearse", *_OWN_SUITE) else []
         return command_with(record, [*whole, *_flags(record, "")])
     suite = check.id.split("/", 1)[0]
-    chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
+    chosen = (
+        []
+        if record.verb in ("smoke", *_OWN_SUITE) or (record.verb == "rehearse" and suite == "smoke")
+        else ["--suite", suite]
+    )
     return command_with(record, [*chosen, *_flags(record, suite), "--only", check.id])
 
 
@@ -115,6 +121,7 @@ def _flags(record: Record, suite: str) -> list[str]:
     facts = record.provenance
     usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
     usual |= {"dataset": "none"} if suite == "data" else {}
+    usual |= dict.fromkeys(("minutes", "seed", "case", "source"), "") if record.verb in _OWN_SUITE else {}
     given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
     flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]

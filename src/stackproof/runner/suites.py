@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -46,12 +46,20 @@ class SuiteEntry:
     """Files that measure: where the rest runs in several processes, they come last, in one."""
     apart_gib: float = 0.0
     """From so much memory of the device on it runs in a process of its own beside the stage before; 0: never."""
+    counted: bool = True
+    """Whether manifests say which checks it has."""
 
 
 def of_verb(verb: str) -> tuple[str, ...]:
     """Return the suites that a verb runs when none is named, in alphabetical order."""
     rows = _rows(SUITES)
     return tuple(name for name in suites() if rows.get(name, SuiteEntry(name)).verb == verb)
+
+
+def counted(chosen: Sequence[str]) -> tuple[str, ...]:
+    """Return the suites whose checks the manifests have."""
+    rows = _rows(SUITES)
+    return tuple(name for name in chosen if rows.get(name, SuiteEntry(name)).counted)
 
 
 def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...] = ()) -> tuple[Stage, ...]:

@@ -21,7 +21,7 @@ from stackproof.project.projects import Project
 from stackproof.record.records import NOT_EXECUTED, Check, Record, Verdict, overall
 from stackproof.runner.process import CheckProcess, Observer, RunState
 from stackproof.runner.request import Request
-from stackproof.runner.suites import DEFAULT_PROFILE, Stage, stages
+from stackproof.runner.suites import DEFAULT_PROFILE, Stage, counted, stages
 from stackproof.stack import known_issues, manifest, stacks
 from stackproof.stack.manifest import Manifest
 from stackproof.stack.stacks import Stack
@@ -153,14 +153,14 @@ def _guards(request: Request, found: Manifest | None, state: RunState) -> Iterat
     if found is not None:
         ours = [check for check in state.record.checks if check.id not in state.theirs]
         known = [name for name in state.known if name not in state.theirs]
-        run = manifest.Selection(known, ours, chosen, exact, more)
+        run = manifest.Selection(known, ours, counted(chosen), exact, more)
         for file, sentence in manifest.complaints(found, run, request.stack):
             yield Check(f"guard: {file}", Verdict.FAILED, sentence, 0.0)
     if (project := projects.current()) and state.theirs:
         run = manifest.Selection(state.theirs, theirs, chosen, exact, more)
         yield from _guard_project(project, run, request.stack)
-    counted = {file.partition("/")[0] for file in found.files} if found else set()
-    for suite in [suite for suite in chosen if suite not in counted]:
+    rows = {file.partition("/")[0] for file in found.files} if found else set()
+    for suite in [suite for suite in chosen if suite not in rows]:
         yield from _guard_count(suite, state.record.checks, request.stack)
 
 

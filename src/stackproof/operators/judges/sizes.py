@@ -276,9 +276,9 @@ class _Pieces(Relation):
             return float(gap.max()) <= self.tolerance * float(room.max()) < torch.inf
         return bool((gap <= room.mul_(self.tolerance)).all())
 
-    def simplified(self) -> Relation:
-        """Return itself: numbers are drawn, and plainer ones are other sizes' question."""
-        return self
+    def reduced(self, wrong: str, seconds: float = 0.0) -> tuple[Relation, str]:  # noqa: ARG002 - the size is the point
+        """Return itself."""
+        return self, wrong
 
     def _name(self, slot: int) -> str:
         count = len(self.row.results)

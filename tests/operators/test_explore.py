@@ -1,0 +1,72 @@
+"""Exploring: a planted fault comes as one cause, in few and plain numbers, with code and a row that excuses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.device.devices import HOST
+from stackproof.operators import engine, explore
+from stackproof.operators.relation import Relation
+from stackproof.record.checks import CheckFailed
+from stackproof.record.records import Figure
+
+from .test_engine import Planted
+
+
+def found(monkeypatch: pytest.MonkeyPatch, seed: int = 7) -> tuple[str, dict[str, Figure]]:
+    """Explore one operator with a fault, and return the sentence and the figures."""
+    figures: dict[str, Figure] = {}
+    monkeypatch.setattr(explore, "_SEEN", set())
+    with (
+        Planted("exp.default", lambda out: out * 1.01, lambda x: x.numel() > 1),
+        pytest.raises(CheckFailed) as failed,
+    ):
+        explore.check(seed, 0.5, HOST, figures, "elementwise-exp")
+    return str(failed.value), figures
+
+
+def test_a_fault_is_one_cause_with_code_and_a_row_that_excuses_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    sentence, figures = found(monkeypatch)
+    assert "no row knows: exp in " in sentence and figures["seed"] == 7
+    code, mark, row = str(figures["cause 1"]).partition("[[known]]")
+    compile(code, "pasted", "exec")
+    path = tmp_path / "relations.toml"
+    path.write_text((DATA / "relations.toml").read_text("utf-8").partition("[[known]]")[0] + mark + row, "utf-8")
+    (known,) = Table.load(path).row(engine._Rows).known
+    monkeypatch.setattr(engine, "known", lambda: (known,))
+    figures = {}
+    with Planted("exp.default", lambda out: out * 1.01, lambda x: x.numel() > 1):
+        explore.check(7, 0.5, HOST, figures, "elementwise-exp")
+    assert "none fails that no row knows" in str(figures["summary"])
+
+
+def test_what_fails_is_cut_down_to_few_plain_numbers() -> None:
+    given = torch.randn(6, 10, dtype=torch.float64).mT
+
+    def first(x: torch.Tensor) -> torch.Tensor:
+        return x.sum() + (x.dim() == 2)
+
+    plain, wrong = Relation("adds", (given,), {}, first, torch.sum, "").reduced("number [] is 2 instead of 1")
+    assert plain.arguments[0].shape == (1, 1) and plain.arguments[0].is_contiguous() and "instead of" in wrong
+    assert plain.arguments[0].item() in (-1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ("number [3] is nan instead of 1 (1 of 4 differ)", "is nan"),
+        ("number [3] is -inf instead of 1 (1 of 4 differ)", "is -inf"),
+        ("number [3] is 2 instead of 1 (1 of 4 differ)", ""),
+        ('raises RuntimeError: size 3 of "x"', "raises RuntimeError: size"),
+        ("has shape (3,) instead of (4,)", "has shape ("),
+    ],
+)
+def test_a_symptom_stands_in_the_words(wrong: str, text: str) -> None:
+    assert explore.symptom(wrong) == text and text in wrong
