@@ -23,10 +23,10 @@ def found(monkeypatch: pytest.MonkeyPatch, seed: int = 7) -> tuple[str, dict[str
     figures: dict[str, Figure] = {}
     monkeypatch.setattr(explore, "_SEEN", set())
     with (
-        Planted("exp.default", lambda out: out * 1.01, lambda x: x.numel() > 1),
+        Planted("sin_.default", lambda out: out.mul_(1.01), lambda *_: True),
         pytest.raises(CheckFailed) as failed,
     ):
-        explore.check(seed, 0.5, HOST, figures, "elementwise-exp")
+        explore.check(seed, 0.5, HOST, figures, "spellings-sin")
     return str(failed.value), figures
 
 
@@ -34,7 +34,7 @@ def test_a_fault_is_one_cause_with_code_and_a_row_that_excuses_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     sentence, figures = found(monkeypatch)
-    assert "no row knows: exp in " in sentence and figures["seed"] == 7
+    assert "no row knows: sin in " in sentence and figures["seed"] == 7
     code, mark, row = str(figures["cause 1"]).partition("[[known]]")
     compile(code, "pasted", "exec")
     path = tmp_path / "relations.toml"
@@ -42,8 +42,8 @@ def test_a_fault_is_one_cause_with_code_and_a_row_that_excuses_it(
     (known,) = Table.load(path).row(engine._Rows).known
     monkeypatch.setattr(engine, "known", lambda: (known,))
     figures = {}
-    with Planted("exp.default", lambda out: out * 1.01, lambda x: x.numel() > 1):
-        explore.check(7, 0.5, HOST, figures, "elementwise-exp")
+    with Planted("sin_.default", lambda out: out.mul_(1.01), lambda *_: True):
+        explore.check(7, 0.5, HOST, figures, "spellings-sin")
     assert "none fails that no row knows" in str(figures["summary"])
 
 
