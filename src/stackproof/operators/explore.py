@@ -35,7 +35,7 @@ _DAYS = 180
 
 
 @dataclass
-class Cause:
+class FailureCause:
     """A way in which relations fail: where it was seen first, in few numbers, and in which operators and dtypes."""
 
     judge: str
@@ -77,7 +77,7 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
     Raises:
         CheckFailed: relations do not hold that no row knows; the figures have code and a row for each cause.
     """
-    end, seen, causes = time.monotonic() + 60 * minutes, dict[str, int](), dict[tuple[str, ...], Cause]()
+    end, seen, causes = time.monotonic() + 60 * minutes, dict[str, int](), dict[tuple[str, ...], FailureCause]()
     cases = [case for case in engine.cases() if case[0] not in engine.OWN and only in "-".join(case)]
     random.Random(seed).shuffle(cases)
     done = 0
@@ -97,7 +97,7 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
                     _SEEN.add(key)
                     plain, said = relation.reduced(wrong)
                     sentence = f"{name} in {word(point.dtype)} on {device}, {relation.says}: {said}"
-                    causes[key] = Cause(judge, sentence, plain.program(point.path), relation.says, text)
+                    causes[key] = FailureCause(judge, sentence, plain.program(point.path), relation.says, text)
                 causes[key].names.add(name)
                 causes[key].dtypes.add(word(point.dtype))
     asked = f"{seen.get('relations', 0)} relations of {done} operators under a judge"
