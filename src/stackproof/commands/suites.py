@@ -80,7 +80,7 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
     verb.add_argument("--deep", action="store_true", help="hash every file of the environment again before the run")
     replay = "show this record, from any machine, and run nothing"
     verb.add_argument("--replay", type=Path, metavar="FILE", help=replay)
-    usual = {
+    usual: dict[str, object] = {
         "suites": None,
         "otherwise": ("smoke",),
         "dataset": None,
