@@ -1,254 +1,39 @@
-"""What trains, against its definition: optimisers, schedules, clipping and scaling; and what is saved and resumed goes on as before."""
+"""What trains, against its definition: schedules, clipping and scaling; and what is saved and resumed goes on as before."""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from stackproof import DATA
-from stackproof.base import places
-from stackproof.base.toml import read_toml
 from stackproof.device.kinds import Device
-from stackproof.operators import forms
-from stackproof.operators.recurrences import RECURRENCES, quasi_newton
-from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.updates import in_float64
+from suites.anchors.held import drawn
 from suites.anchors.schedules import FIRST, SCHEDULES, Schedule
-from suites.optimisers.variants import CPU, SETTINGS, Case, give_gradients, left, parameters
 
-_STEPS = 8
-"""RAdam's adaptive rate begins at the sixth."""
-_FAR = 700
-_RATES = ("SGD", "Adam", "AdamW")
-"""Those that have taken a tensor as rate since torch 2.4."""
-_ALLOWED = {torch.float64: 1e-11, torch.float32: 5e-6}
-_TABLE = read_toml(DATA / "optimisers.toml")
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {row["name"]: row for row in _TABLE["optimiser"]}
+SHAPES = ((7,), (33, 5), (4, 3, 3, 3), (70_001,), *[(3,)] * 112)
 
 
-def _options(name: str) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in _OPTIONS[name]["options"].items()}
+def parameters(device: torch.device) -> list[torch.Tensor]:
+    """Return parameters with values that every device makes alike."""
+    return [
+        torch.from_numpy(drawn(*shape, key=key)).float().to(device).requires_grad_() for key, shape in enumerate(SHAPES)
+    ]
 
 
-def _otherwise(key: str, value: Any) -> Any:
-    """Return another value that the option may have: a group's own, which no other group's must replace.
-
-    Adagrad's first sum is what its constructor was given, whatever the group says.
-    """
-    if key == "betas":
-        return tuple(0.9 * one for one in value)
-    halved = isinstance(value, float) and 0 < value < 1 and key != "initial_accumulator_value"
-    return value / 2 if halved else value
-
-
-def _made(
-    name: str, tensors: Sequence[torch.Tensor], **more: Any
-) -> tuple[torch.optim.Optimizer, dict[int, dict[str, Any]]]:
-    """Return the optimiser of a row over two groups, and what holds for each tensor; end the check if this torch has none.
-
-    The first group has options of its own, some by half and uphill for downhill; the other says nothing and has what is given to all.
-    """
-    row, kind = _OPTIONS[name], name.split(",")[0]
-    if not hasattr(torch.optim, kind):
-        raise CapabilityMissing(
-            f"{places.table('optimisers.toml')}: {kind} is there since torch {row['since']}, this is {torch.__version__}"
-        )
-    options = _options(name)
-    own = {key: _otherwise(key, value) for key, value in options.items()}
-    own["maximize"] = not options.get("maximize", False)
-    groups = [{"params": tensors[:3], **own}, {"params": tensors[3:]}]
-    made: torch.optim.Optimizer = getattr(torch.optim, kind)(groups, **options, **more)
-    common = {**made.defaults, **options}
-    return made, {id(one): {**common, **own} if place < 3 else common for place, one in enumerate(tensors)}
-
-
-@pytest.mark.deadline(60)
-@pytest.mark.parametrize("kind", ["single", "foreach"])
-@pytest.mark.parametrize("name", _OPTIONS)
-def test_optimiser(name: str, kind: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Parameters and state after each of ten steps are the closed form's, of each tensor by the options of its own group.
-
-    Before the ninth step the counts are set far on, where corrections for a short past have faded; in the tenth the rate is a tensor.
-    """
-    recurrence = RECURRENCES[name.split(",")[0]]
-    for place, dtype in ((CPU, torch.float64), (device.torch, torch.float32)):
-        tensors = parameters(place, dtype)[1:]
-        optimiser, options = _made(name, tensors, foreach=kind == "foreach")
-        states: list[forms.State] = [{"parameter": in_float64(one)} for one in tensors]
-        sizes: list[dict[str, float]] = [{} for _ in tensors]
-        worst, allowed = 0.0, max(_ALLOWED[dtype], _OPTIONS[name].get("allowed", 0.0))
-        for step in range(_STEPS + 2):
-            if step == _STEPS:
-                _far_on(optimiser, states)
-            if step == _STEPS + 1 and kind == "single" and name.split(",")[0] in _RATES:
-                for group in optimiser.param_groups:
-                    group["lr"] = torch.tensor(group["lr"], dtype=torch.float64)
-            give_gradients([torch.empty(0), *tensors], step)
-            gradients = [in_float64(one.grad) for one in tensors]
-            optimiser.step()
-            for number, (tensor, slope) in enumerate(zip(tensors, gradients, strict=True)):
-                own = options[id(tensor)]
-                exact = states[number] = recurrence(states[number], -slope if own["maximize"] else slope, own)
-                said = f"{name}, {kind}, in {dtype}, after step {step + 1}"
-                worst = max(worst, _held(optimiser, tensor, exact, sizes[number], allowed, said))
-        figures[f"{dtype}"] = worst
-    figures |= {"tensors": len(tensors)}
-    figures["summary"] = f"{_STEPS + 2} steps of {name} over {len(tensors)} tensors are its closed form, state and all"
-
-
-def _far_on(optimiser: torch.optim.Optimizer, states: Sequence[forms.State]) -> None:
-    """Set the count of steps of every tensor, and of its closed form."""
-    for one in optimiser.state.values():
-        if "step" in one:
-            one["step"].fill_(_FAR)
-    for state in states:
-        if "step" in state:
-            state["step"] = np.asarray(float(_FAR))
-
-
-@pytest.mark.deadline(30)
-def test_defaults(device: Device, figures: dict[str, Figure]) -> None:
-    """Where nothing is said, every optimiser and the gradient scaler do what torch documents."""
-    compared = 0
-    for row in _TABLE["default"]:
-        name = row["name"]
-        if name == "GradScaler":
-            found = torch.amp.GradScaler(device.kind).state_dict()
-        else:
-            found = getattr(torch.optim, name)([torch.zeros(1, requires_grad=True)]).defaults
-        for what, value in row["values"].items():
-            said, known = found.get(what), tuple(value) if isinstance(value, list) else value
-            require(said == known, f"{name}: where nothing is said of {what} it is {said}, {known} is documented")
-            compared += 1
-    figures |= {"compared": compared}
-    figures["summary"] = f"{compared} defaults are what torch documents"
-
-
-def _held(
-    optimiser: torch.optim.Optimizer,
-    tensor: torch.Tensor,
-    exact: forms.State,
-    sizes: dict[str, float],
-    allowed: float,
-    said: str,
-) -> float:
-    """Hold a parameter and what the optimiser keeps of it, in parts of the largest size that each had; return the worst."""
-    found = {key: in_float64(one) for key, one in optimiser.state[tensor].items() if torch.is_tensor(one)}
-    found["parameter"] = in_float64(tensor)
-    require(found.keys() == exact.keys(), f"{said} it keeps {sorted(found)}, its closed form {sorted(exact)}")
-    worst = 0.0
-    for what, value in exact.items():
-        require(
-            found[what].shape == np.shape(value),
-            f"{said} the {what} has shape {found[what].shape}, not {np.shape(value)}",
-        )
-        sizes[what] = max(sizes.get(what, 1e-300), float(np.linalg.norm(value)))
-        off = float(np.linalg.norm(found[what] - value)) / sizes[what]
-        require(off <= allowed, f"{said} the {what} is {off:.2g} from the closed form, {allowed} is allowed")
-        worst = max(worst, off)
-    return worst
-
-
-@pytest.mark.deadline(60)
-def test_quasi_newton(device: Device, figures: dict[str, Figure]) -> None:
-    """L-BFGS with a history of three goes where the recursion of two loops goes, on nine numbers, from afar and from near."""
-    matrix = np.diag(np.arange(1.0, 10.0)) + 0.25
-    for away in (2.0, 0.02):  # near the end curvatures are small, and are still to be used
-        start = np.linspace(-away, away, 9)
-        exact = quasi_newton(lambda place: matrix @ place, start, 0.5, 3, 8)
-        for place, dtype, allowed in ((CPU, torch.float64, 1e-9), (device.torch, torch.float32, 1e-3)):
-            found = _settled(matrix, start, place, dtype)
-            off = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
-            said = (
-                f"L-BFGS in {dtype} is {off:.2g} from its recursion after 8 steps from {away:g}, {allowed} is allowed"
-            )
-            require(off <= allowed, said)
-            figures[f"{dtype}, from {away:g}"] = off
-    figures["summary"] = "eight steps of L-BFGS are its recursion, twice"
-
-
-def _settled(matrix: forms.Floats, start: forms.Floats, place: torch.device, dtype: torch.dtype) -> forms.Floats:
-    """Return where eight steps of L-BFGS end, which nothing stops before."""
-    form, leaf = (torch.tensor(one, dtype=dtype, device=place) for one in (matrix, start))
-    optimiser = torch.optim.LBFGS(
-        [leaf.requires_grad_()], lr=0.5, max_iter=8, history_size=3, tolerance_grad=0.0, tolerance_change=0.0
-    )
-
-    def loss() -> float:
-        leaf.grad = form @ leaf.detach()
-        return float(leaf.detach() @ leaf.grad) / 2
-
-    optimiser.step(loss)
-    found: forms.Floats = in_float64(leaf)
-    return found
-
-
-@pytest.mark.deadline(60)
-@pytest.mark.parametrize("name", SETTINGS)
-def test_resume(name: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Three steps, saved and loaded into a new optimiser, and two more are five steps, bit for bit, for every tensor of its state.
-
-    The second group has a rate and a decay of its own, which the new optimiser knows only from what was saved.
-    """
-    case = Case(name, "foreach", device.torch, torch.float32)
-    tensors = parameters(device.torch, torch.float32)
-    optimiser = _grouped(case, tensors, 0.5)
-    _train(optimiser, tensors, range(3))
-    saved, kept = copy.deepcopy(optimiser.state_dict()), [one.detach().clone() for one in tensors]
-    _train(optimiser, tensors, range(3, 5))
-    others = [one.requires_grad_() for one in kept]
-    resumed = _grouped(case, others, 1.0)
-    resumed.load_state_dict(saved)
-    _train(resumed, others, range(3, 5))
-    on, again = left(optimiser, tensors), left(resumed, others)
-    require(
-        on.keys() == again.keys(), f"{name}: what was resumed keeps {sorted(again.keys() ^ on.keys())[:3]} otherwise"
-    )
-    apart = [what for what, value in on.items() if not torch.equal(value, again[what])]
-    require(not apart, f"{name}: resumed, {len(apart)} of {len(on)} tensors differ from going on, such as {apart[:1]}")
-    _counts(case, others)
-    figures["compared"] = len(on)
-    figures["summary"] = f"{len(on)} tensors are bit-equal after a resume"
-
-
-def _counts(case: Case, tensors: list[torch.Tensor]) -> None:
-    """Steps are counted on where parameters are bfloat16, which does not hold the number 257."""
-    halves = [one.detach().bfloat16().requires_grad_() for one in tensors]
-    optimiser, resumed = _grouped(case, halves, 0.5), _grouped(case, halves, 0.5)
-    _train(optimiser, halves, range(1))
-    counters = [state["step"] for state in optimiser.state.values() if isinstance(state.get("step"), torch.Tensor)]
-    for counter in counters:
-        counter.fill_(257)
-    resumed.load_state_dict(copy.deepcopy(optimiser.state_dict()))
-    found = {float(state["step"]) for state in resumed.state.values() if isinstance(state.get("step"), torch.Tensor)}
-    require(
-        found <= {257.0},
-        f"{case.optimiser}: saved after 257 steps and loaded, it counts {sorted(found)} of parameters in bfloat16",
-    )
-
-
-def _grouped(case: Case, tensors: Sequence[torch.Tensor], share: float) -> torch.optim.Optimizer:
-    """Return the optimiser over two groups, the second at this share of the rate."""
-    rate = share * SETTINGS[case.optimiser]["lr"]
-    made = case.build([{"params": tensors[:5]}, {"params": tensors[5:], "lr": rate}])
-    if "weight_decay" in (own := made.param_groups[1]):
-        own["weight_decay"] = 0.1 * share
-    return made
-
-
-def _train(optimiser: torch.optim.Optimizer, tensors: list[torch.Tensor], turns: range) -> None:
-    for step in turns:
-        give_gradients(tensors, step)
-        optimiser.step()
+def give_gradients(tensors: Sequence[torch.Tensor], step: int) -> None:
+    """Set the gradients of one step."""
+    for key, tensor in enumerate(tensors):
+        tensor.grad = torch.empty_like(tensor).copy_(torch.from_numpy(drawn(*tensor.shape, key=1000 * step + key)))
 
 
 @pytest.mark.deadline(30)
@@ -301,10 +86,9 @@ def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, 
     In one call for a list of tensors, and tensor by tensor; of two dtypes where the stack has float64.
     """
     tensors = [
-        one.detach().to(_wide(stack, place)).requires_grad_()
-        for place, one in enumerate(parameters(device.torch, torch.float32)[1:])
+        one.detach().to(_wide(stack, place)).requires_grad_() for place, one in enumerate(parameters(device.torch))
     ]
-    give_gradients([torch.empty(0), *tensors], 1)
+    give_gradients(tensors, 1)
     before = [in_float64(one.grad) for one in tensors]
     joined = np.concatenate([one.reshape(-1) for one in before])
     total = float(np.linalg.norm(joined, norm))
@@ -350,9 +134,9 @@ def test_clipping_infinite(device: Device, figures: dict[str, Figure]) -> None:
 def test_clearing(device: Device, figures: dict[str, Figure]) -> None:
     """Gradients are None when cleared, or zeros in the same memory where that is asked for."""
     for kind in ("single", "foreach"):
-        tensors = parameters(device.torch, torch.float32)[1:]
+        tensors = parameters(device.torch)
         optimiser = torch.optim.SGD(tensors, lr=0.1, foreach=kind == "foreach")
-        give_gradients([torch.empty(0), *tensors], 1)
+        give_gradients(tensors, 1)
         kept = [one.grad for one in tensors]
         optimiser.zero_grad(set_to_none=False)
         same = [one.grad is before for one, before in zip(tensors, kept, strict=True)]
@@ -366,10 +150,10 @@ def test_clearing(device: Device, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(30)
 def test_clipping_values(device: Device, figures: dict[str, Figure]) -> None:
     """Each number of a gradient is cut at the bound, to the bit, and no other is touched."""
-    tensors = parameters(device.torch, torch.float32)[1:]
+    tensors = parameters(device.torch)
     wrong: list[int] = []
     for foreach in (None, False):
-        give_gradients([torch.empty(0), *tensors], 2)
+        give_gradients(tensors, 2)
         before = [in_float64(one.grad) for one in tensors]
         torch.nn.utils.clip_grad_value_(tensors, 0.375, foreach=foreach)
         wrong += [

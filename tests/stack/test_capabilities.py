@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-import torch
 
 from stackproof.base.errors import Refusal
 from stackproof.record.checks import CapabilityMissing
 from stackproof.stack import capabilities, stacks
-from suites.optimisers import variants
-from suites.optimisers.variants import Case, parameters
 
 CPU = stacks.load("cpu")
 
@@ -62,36 +58,3 @@ def test_an_unknown_capability_is_a_mistake_of_the_check() -> None:
 
 def test_every_rule_has_a_reason() -> None:
     assert all(len(rule.reason) > 20 for rule in capabilities.rules().values())
-
-
-CASE = Case("Adagrad", "fused", variants.CPU, torch.float32)
-
-
-def refusing(error: Exception) -> Any:
-    def method(self: Any, *arguments: Any, **keywords: Any) -> None:
-        raise error
-
-    return method
-
-
-def test_a_variant_that_is_refused_when_it_is_made_is_a_missing_capability(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.optim.Adagrad, "__init__", refusing(RuntimeError("`fused` is not for this device")))
-    with pytest.raises(CapabilityMissing, match=r"Adagrad\(fused=True\), measured on cpu: torch 2.*`fused` is not for"):
-        CASE.build(parameters(variants.CPU, torch.float32))
-
-
-@pytest.mark.parametrize(
-    ("error", "ends"),
-    [
-        (RuntimeError("`fused=True` requires all the params to be floating point: ['xpu']"), CapabilityMissing),
-        (NotImplementedError("aten::_fused_adagrad_"), CapabilityMissing),
-        (RuntimeError("the device is lost"), RuntimeError),
-    ],
-)
-def test_what_the_first_step_says_is_told_from_a_failure(
-    error: Exception, ends: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    optimiser = CASE.build(parameters(variants.CPU, torch.float32))
-    monkeypatch.setattr(torch.optim.Adagrad, "step", refusing(error))
-    with pytest.raises(ends):
-        CASE.step(optimiser)

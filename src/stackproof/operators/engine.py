@@ -32,6 +32,7 @@ from stackproof.operators.judges import (
     elementwise,
     exact,
     layers,
+    optimisers,
     parts,
     references,
     regimes,
@@ -52,6 +53,7 @@ JUDGES: Mapping[str, ModuleType] = {
     "elementwise": elementwise,
     "exact": exact,
     "layers": layers,
+    "optimisers": optimisers,
     "parts": parts,
     "draws": draws,
     "references": references,
@@ -63,6 +65,7 @@ JUDGES: Mapping[str, ModuleType] = {
 }
 OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     "layers": layers.modules,
+    "optimisers": optimisers.steps,
     "draws": draws.draws,
     "sizes": sizes.forms,
     "states": states.schedules,

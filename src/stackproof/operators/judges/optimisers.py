@@ -1,0 +1,298 @@
+"""A step is a step: the loop, list and fused forms of an optimiser, groups, pieces of a parameter, a resume and a scaler lead to one place.
+
+torch writes the loop and the list form of each optimiser apart, so that either is the other's reference; three have their papers' form too.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from stackproof.device.devices import Operators
+from stackproof.operators import forms
+from stackproof.operators.database import REFERENCE, isolated
+from stackproof.operators.points import OperatorPoint
+from stackproof.operators.relation import Relation, UnusableError
+
+WHAT = "a step is a step"
+DTYPES = (torch.float32, torch.bfloat16)
+_STEPS, _LEFT, _FAR = 6, 3, 701
+"""Steps, after how many of them one is resumed, and what the count is set to before the last, where corrections have faded."""
+_SHAPES = ((1,), (7,), (33, 5), (4, 3, 3, 3), (70_001,), *[(3,)] * 112)
+"""One longer than what a block of a kernel over lists takes (2^16), and more small ones than such a kernel takes at once (110)."""
+_KERNELS = {"foreach": "_foreach_", "fused": "_fused_"}
+_REFUSED = "`fused=True` requires all the params to be"
+_BETAS = (0.875, 0.984375)
+"""Exact in float32, as 1 - beta is: fused kernels of CUDA take them in it (https://github.com/pytorch/pytorch/pull/173224)."""
+_SCALE = 1024.0
+"""A power of two: scaling and unscaling change no bit."""
+_WHOLE = ("Adafactor",)
+"""Whose step of one number depends on the others of its parameter."""
+_NARROWED = ("ASGD", "NAdam")
+"""That keep rates or products beside the count, which are loaded in the dtype of the parameter."""
+_DOCUMENTED = re.compile(
+    r"^\s+(\w+) \([^)]*\):[^\n]*?(?:\n\s{12,}[^\n]*?)*?\(default: ([^\n]*?)\)(?:$|[\s.,])", re.MULTILINE
+)
+Tensors = Sequence[torch.Tensor]
+
+
+@cache
+def steps() -> Mapping[str, Any]:
+    """Return torch's own database of optimisers by the names of their classes: those of dense parameters of any shape."""
+    with isolated():
+        from torch.testing._internal.common_optimizers import optim_db
+    return {one.optim_cls.__name__: one for one in optim_db if one.optim_cls.__name__ not in ("SparseAdam", "Muon")}
+
+
+def suits(_name: str, _op: Any) -> bool:
+    """None of the operators: optimisers are listed by `steps`."""
+    return False
+
+
+def relations(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield ways to the same parameters and state, under some of the options that torch tries an optimiser with."""
+    make, dtype = point.op.optim_cls, point.dtype
+    if dtype is torch.float32:
+        yield _documented(make)
+    if make is torch.optim.LBFGS:
+        yield from _settled(point) if dtype is torch.float32 else ()
+        return
+    tried = [one.kwargs for one in point.op.optim_inputs_func(str(REFERENCE))]
+    plain = [one for one in tried if not isinstance(one.get("lr"), torch.Tensor)]
+    exact = {"betas": _BETAS} if "betas" in _defaults(make) else {}
+    chosen = [plain[-1], *point.draw.sample(plain[:-1], 2)]
+    many, few = (tuple(point.numbers(shape) for shape in (*shapes, *shapes)) for shapes in (_SHAPES, _SHAPES[:5]))
+    for options in ({**one, **exact} for one in chosen):
+        uphill = {**options, "maximize": not options.get("maximize"), "lr": 0.03}
+        way = partial(_Way, make, options)
+        if dtype is torch.bfloat16:
+            if make.__name__ not in _NARROWED:
+                yield _relation("resumed", options, few, way("foreach", resumed=True), way("foreach"), exact=True)
+            continue
+        fused = ["fused"] * ("fused" in point.op.supported_impls)
+        two = partial(way, "foreach", first=uphill)
+        yield _relation("resumed", options, few, two(resumed=True), two(), exact=True)
+        yield _relation("two groups", options, few, two(), two(apart=True))
+        for kind, given in (("loop", few), *((kind, many) for kind in ("foreach", *fused))):
+            yield _relation(kind, options, given, way(kind), way("loop", host=True), widened=True)
+        if make.__name__ in forms.STEPS:
+            yield _relation("as its paper has it", options, few, way("loop"), _paper(make, options), widened=True)
+        for kind in ("loop", "foreach") if make.__name__ not in _WHOLE else ():
+            yield _relation(f"{kind}, whole as in pieces", options, few[4::5], way(kind), way(kind, pieces=True))
+        for kind in ("foreach", *fused):
+            yield _relation(f"{kind}, under a scaler", options, few, way(kind, scale=_SCALE), way(kind))
+            for when in ("first", "later"):
+                scaled = way(kind, scale=_SCALE, infinite=when)
+                yield _relation(f"{kind}, after an infinite {when} gradient", options, few, scaled, way(kind))
+
+
+def _defaults(make: Any) -> dict[str, Any]:
+    made: torch.optim.Optimizer = make([torch.zeros(1, requires_grad=True)])
+    return made.defaults
+
+
+def _relation(says: str, options: Mapping[str, Any], given: Tensors, first: Any, second: Any, **more: Any) -> Relation:
+    code = f"# {_STEPS} steps, {says}, with {dict(options)}: parameters are given, and then gradients\nfirst = second = operator"
+    return Relation(says, tuple(given), {}, first, second, code, ulps=256.0, **more)
+
+
+class _Way:
+    """Some steps of an optimiser, of parameters and their gradients; what is left of parameters and state."""
+
+    def __init__(self, make: Any, options: Mapping[str, Any], kind: str, **how: Any) -> None:
+        self.make, self.options, self.kind, self.how = make, options, kind, how
+
+    def __call__(self, *given: torch.Tensor) -> list[torch.Tensor]:
+        """Take the steps.
+
+        Raises:
+            UnusableError: there is no such form for this device.
+            RuntimeError: another form ran than was asked for.
+        """
+        half = len(given) // 2
+        place = REFERENCE if self.how.get("host") else given[0].device
+        tensors = [one.detach().to(place, copy=True) for one in given[:half]]
+        gradients = [one.detach().to(place) for one in given[half:]]
+        tensors[3:4] = [
+            one.contiguous(memory_format=torch.channels_last) if one.dim() == 4 else one for one in tensors[3:4]
+        ]
+        if self.how.get("apart"):
+            cut = half // 2
+            first, second = _Way(self.make, self.how["first"], self.kind), _Way(self.make, self.options, self.kind)
+            return [*first(*tensors[:cut], *gradients[:cut]), *second(*tensors[cut:], *gradients[cut:])]
+        if self.how.get("pieces"):
+            cuts = [[piece.clone() for piece in torch.split(one, 30_000)] for one in (*tensors, *gradients)]
+            return _joined(
+                _Way(self.make, self.options, self.kind)(*[piece for one in cuts for piece in one]), len(cuts[0])
+            )
+        try:
+            with Operators() as ran:
+                found = self._taken([one.requires_grad_() for one in tensors], gradients)
+        except RuntimeError as error:
+            if _REFUSED in str(error) or isinstance(error, NotImplementedError):
+                raise UnusableError(str(error)) from error
+            raise
+        wanted = _KERNELS.get(self.kind, "")
+        if ran and not any(kernel.startswith(wanted) for kernel in ran.seen):
+            raise RuntimeError(f"{self.kind} was asked for, and the kernels that ran are those of a loop")
+        return found
+
+    def _made(self, tensors: Tensors, **options: Any) -> torch.optim.Optimizer:
+        """Return the optimiser of the tensors, or of a group of the first half and one of the others."""
+        cut = len(tensors) // 2 if self.how.get("first") else 0
+        groups = [
+            {"params": tensors[:cut], **(self.how.get("first", {}) if options else {})},
+            {"params": tensors[cut:]},
+        ]
+        made: torch.optim.Optimizer = self.make(groups if cut else tensors, **options)
+        return made
+
+    def _taken(self, tensors: list[torch.Tensor], gradients: Tensors) -> list[torch.Tensor]:
+        kinds = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+        optimiser = self._made(tensors, **self.options, **kinds[self.kind])
+        scale = self.how.get("scale")
+        scaler = torch.amp.GradScaler(tensors[0].device.type, init_scale=scale) if scale else None
+        for step in range(_STEPS):
+            if step == _STEPS - 1:
+                for state in optimiser.state.values():
+                    if "step" in state:
+                        state["step"].fill_(_FAR)
+            if step in (_LEFT, _STEPS - 1) and self.how.get("resumed"):
+                saved, tensors = (
+                    copy.deepcopy(optimiser.state_dict()),
+                    [one.detach().clone().requires_grad_() for one in tensors],
+                )
+                optimiser = self._made(tensors)
+                optimiser.load_state_dict(saved)
+            if scaler and self.how.get("infinite") == ("later" if step else "first"):
+                self._stumble(scaler, optimiser, tensors)
+            self._fill(tensors, gradients, step, scaler)
+            (scaler.step if scaler else lambda one: one.step())(optimiser)
+            if scaler:
+                scaler.update()
+        return _left(optimiser, tensors)
+
+    @staticmethod
+    def _fill(tensors: Tensors, gradients: Tensors, step: int, scaler: Any) -> None:
+        """Set gradients, of another size and sign in each step; of a scaled loss where there is a scaler."""
+        if scaler:
+            scaler.scale(torch.zeros((), device=tensors[0].device))  # lets it make its own tensors on the device
+        for tensor, gradient in zip(tensors, gradients, strict=True):
+            tensor.grad = torch.empty_like(tensor).copy_(
+                gradient * ((1 + step % 3) * (-1) ** (step // 3)) * (scaler.get_scale() if scaler else 1)
+            )
+
+    def _stumble(self, scaler: Any, optimiser: torch.optim.Optimizer, tensors: Tensors) -> None:
+        """Meet an infinite gradient, which halves the scale and moves nothing."""
+        before = scaler.get_scale()
+        scaler.scale(torch.zeros((), device=tensors[0].device))
+        for tensor in tensors:
+            tensor.grad = torch.ones_like(tensor)
+        tensors[0].grad[0] = torch.inf  # type: ignore[index]
+        scaler.step(optimiser)
+        scaler.update()
+        if scaler.get_scale() != before / 2:
+            raise RuntimeError(f"an infinite gradient left the scale at {scaler.get_scale()}")
+
+
+def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tensor]:
+    """Return each parameter, and by name what the optimiser keeps of it."""
+    found = []
+    for one in tensors:
+        state = optimiser.state.get(one, {})
+        found += [one, *(state[name] for name in sorted(state) if torch.is_tensor(state[name]))]
+    return [one.detach().clone() for one in found]
+
+
+def _joined(pieces: list[torch.Tensor], count: int) -> list[torch.Tensor]:
+    """Return one tensor of what stands for each piece; of a number that all have, one."""
+    each = len(pieces) // count
+    kinds = [pieces[place::each] for place in range(each)]
+    return [torch.cat(one) if one[0].dim() else one[0] for one in kinds]
+
+
+def _paper(make: Any, options: Mapping[str, Any]) -> Callable[..., list[torch.Tensor]]:
+    """Return the steps as the optimiser's paper writes them, in NumPy."""
+    step, said = forms.STEPS[make.__name__], {**_defaults(make), **options}
+
+    def way(*given: torch.Tensor) -> list[torch.Tensor]:
+        half, found = len(given) // 2, []
+        for tensor, gradient in zip(given[:half], given[half:], strict=True):
+            state: dict[str, Any] = {"parameter": tensor.cpu().numpy()}
+            for turn in range(_STEPS):
+                if turn == _STEPS - 1 and "step" in state:
+                    state["step"] = np.asarray(float(_FAR))
+                slope = gradient.cpu().numpy() * (1 + turn % 3) * (-1) ** (turn // 3)
+                state, _ = step(state, -slope if said["maximize"] else slope, said)
+            found.append(state.pop("parameter"))
+            found += [np.asarray(state[name], np.float32 if name == "step" else None) for name in sorted(state)]
+        return [torch.from_numpy(np.asarray(one)) for one in found]
+
+    return way
+
+
+def _documented(make: Any) -> Relation:
+    """Where nothing is said, an optimiser does what its documentation says; and it keeps what it is given."""
+    said = {}
+    for name, text in _DOCUMENTED.findall(make.__doc__ or ""):
+        try:
+            said[name] = ast.literal_eval(text.strip("` "))
+        except (ValueError, SyntaxError):
+            continue
+    names = sorted(said.keys() & _defaults(make).keys())
+
+    def numbers(found: Mapping[str, Any]) -> list[torch.Tensor]:
+        return [
+            torch.tensor(found[name], dtype=torch.float64)
+            for name in names
+            if isinstance(found[name], bool | int | float | tuple)
+        ]
+
+    halves = {name: value / 2 if isinstance(value, float) else value // 2 for name, value in said.items()
+              if name in names and type(value) in (int, float)}  # fmt: skip
+
+    def kept(_: torch.Tensor) -> list[torch.Tensor]:
+        made = make([torch.zeros(1, requires_grad=True)], **halves).param_groups[0]
+        return [*numbers(_defaults(make)), *(torch.tensor(made[name], dtype=torch.float64) for name in halves)]
+
+    def wanted(_: torch.Tensor) -> list[torch.Tensor]:
+        return [*numbers(said), *(torch.tensor(value, dtype=torch.float64) for value in halves.values())]
+
+    code = f"first, second = operator([torch.zeros(1, requires_grad=True)]).defaults, {said}"
+    return Relation("as documented", (torch.zeros(1),), {}, kept, wanted, code, exact=True)
+
+
+def _settled(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield that a quadratic form's minimum is found, from afar and from near, with a line search and without."""
+    form = torch.diag(torch.arange(1.0, 10.0)).add_(0.25).to(point.device)
+    for search, away in ((None, 2.0), (None, 0.02), ("strong_wolfe", 2.0)):
+
+        def found(start: torch.Tensor, form: torch.Tensor, search: Any = search) -> torch.Tensor:
+            leaf = start.clone().requires_grad_()
+            optimiser = torch.optim.LBFGS(
+                [leaf],
+                lr=1.0 if search else 0.5,
+                max_iter=60,
+                tolerance_grad=0.0,
+                tolerance_change=0.0,
+                line_search_fn=search,
+            )
+
+            def loss() -> torch.Tensor:
+                leaf.grad = form @ leaf.detach()
+                return leaf.detach() @ leaf.grad / 2
+
+            optimiser.step(loss)  # type: ignore[no-untyped-call]
+            return leaf.detach()
+
+        start = torch.linspace(-away, away, 9, device=point.device)
+        code = "# sixty steps of torch.optim.LBFGS on x' A x / 2, whose minimum is at 0\nfirst = second = None"
+        says = f"from {away:g} away{', with a line search' if search else ''}"
+        yield Relation(says, (start, form), {}, found, lambda x, _: torch.zeros_like(x), code, floor=1e-4)
