@@ -24,7 +24,7 @@ def add(verbs: Verbs) -> None:
     """Add them to the parser of the command line."""
     help_ = "asv over the benchmarks, in the environment of a stack: run, continuous, compare, publish, check"
     verb = arguments.add(verbs, "asv", help_, _asv, "--device", "--rehearsed")
-    arguments.add_shared(verb, "--stack", default="")
+    arguments.add_shared(verb, "--stack")
     help_ = "by state of the stack (driver, wheels) instead of by commit"
     verb.add_argument("--states", action="store_true", help=help_)
     help_ = "which benchmarks: fast, regular or full"
@@ -32,7 +32,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="asv's own command and arguments")
     help_ = "what was measured, as rates: now, before, and which change made a difference"
     verb = arguments.add(verbs, "history", help_, _history)
-    arguments.add_shared(verb, "--stack", default="", help="only this stack")
+    arguments.add_shared(verb, "--stack", help="only this stack")
     help_ = "read records there (may be repeated)"
     verb.add_argument("--results", type=Path, action="append", metavar="DIR", help=help_)
     admit = "(dev) put records of figures, of nights and of what proves them among the published results, for a runner to commit"
@@ -50,7 +50,7 @@ def _asv(options: argparse.Namespace) -> int:
     from stackproof.history.asv_command import Wish, call
 
     given = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
-    return call(Wish(options.stack, options.rehearsed, options.states, options.profile, options.device, tuple(given)))
+    return call(Wish(options.stack or "", options.rehearsed, options.states, options.profile, options.device, tuple(given)))
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def _history(options: argparse.Namespace) -> int:
     for folder in options.results or ():
         _require_folder(folder)
     loaded = store.dated(store.read(store.files(options.results)) if options.results else store.load(store.folders()))
-    found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
+    found = [one for one in histories(entries(loaded.records)) if options.stack in (None, one.place.stack)]
     terminal.show(found, loaded.problems)
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 WITH_STATISTICS = (
     "test_duels.py",
     "test_outcome.py",
+    "test_outcome_fixes.py",
     "test_programs.py",
     "test_resume.py",
     "test_fixes.py",
