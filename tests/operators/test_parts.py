@@ -40,7 +40,7 @@ def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path) -> None:
         patch.syspath_prepend(str(tmp_path))
         patch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
         with pytest.raises(CheckCrashed, match="ended with signal SIGSEGV; it printed last: operator exp"):
-            parts._run([{**asked, "imports": ["deadly"], "names": ["exp"]}], tmp_path)
+            parts._run([{**asked, "imports": ["deadly"], "names": ["exp"], "part": [0, 1]}], tmp_path)
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2), (16, 8), (128, 8)])

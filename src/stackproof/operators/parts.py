@@ -52,17 +52,19 @@ def swept(
     """
     if parts < 2:
         return sweep(device, dtype, samples=samples, names=names)
-    began, chosen = time.monotonic(), list(names or load())
+    began = time.monotonic()
     asked = {
         "device": str(device),
         "dtype": str(dtype).removeprefix("torch."),
         "samples": samples,
         "imports": [*imports],
+        "names": names,
     }
     with tempfile.TemporaryDirectory() as folder:
-        told = _run([{**asked, "names": chosen[part::parts]} for part in range(parts)], Path(folder))
-    found = {row["operator"]: Result(outcome=Outcome(row.pop("outcome")), **row) for row in told}
-    return Sweep(device, dtype, time.monotonic() - began, tuple(found[name] for name in chosen))
+        rows = _run([{**asked, "part": (part, parts)} for part in range(parts)], Path(folder))
+    rows.sort(key=lambda row: int(row.pop("at")))
+    results = tuple(Result(outcome=Outcome(row.pop("outcome")), **row) for row in rows)
+    return Sweep(device, dtype, time.monotonic() - began, results)
 
 
 def _run(asked: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
@@ -94,16 +96,20 @@ def main(asked: Path, answer: Path) -> int:
     """Sweep what is asked for, and name each operator before it is examined, for whoever has to explain a crash."""
     processes.die_with_parent()
     wanted = files.read_json(asked)
+    part, parts = wanted["part"]
     for name in wanted["imports"]:
         importlib.import_module(name)
     found = sweep(
         torch.device(wanted["device"]),
         getattr(torch, wanted["dtype"]),
         samples=wanted["samples"],
-        names=wanted["names"],
+        names=list(wanted["names"] or load())[part::parts],
         on_progress=_name,
     )
-    rows = [{**{key: getattr(one, key) for key in _TOLD}, "outcome": one.outcome.value} for one in found.results]
+    rows = [
+        {**{key: getattr(result, key) for key in _TOLD}, "outcome": result.outcome.value, "at": part + parts * turn}
+        for turn, result in enumerate(found.results)
+    ]
     answer.write_text(json.dumps(rows), encoding="utf-8")
     return 0
 

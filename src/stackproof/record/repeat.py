@@ -14,7 +14,7 @@ from stackproof.record.writer import TYPED
 
 _SESSIONS = (*SUITE_VERBS, "gate", "sweep", "bisect", "night")
 """Verbs that have a session of each stack (tools/sessions.toml)."""
-_OWN_SUITE = ("explore", "upstream")
+_OWN_SUITE = ("explore",)
 """Verbs that run one suite, of checks that their flags name."""
 _TOOLS = ("drill", "triage")
 """Verbs that have one session for all."""
