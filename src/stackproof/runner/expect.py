@@ -18,7 +18,7 @@ from stackproof.record import reading
 from stackproof.record.records import NOT_EXECUTED, Record, Verdict
 from stackproof.runner.process import command, variables_of
 from stackproof.runner.request import REQUEST, Request
-from stackproof.runner.suites import DEFAULT_PROFILE
+from stackproof.runner.suites import DEFAULT_PROFILE, counted
 from stackproof.stack import capabilities, environments, lockfile, manifest, startup
 from stackproof.stack.manifest import FileRow
 from stackproof.stack.stacks import HOST, PRECISIONS, Stack, own_suites, suites
@@ -36,7 +36,7 @@ def collected(stack: Stack, theirs: bool = False) -> tuple[str, ...]:
         Refusal: a file cannot be collected.
     """
     project, own = projects.current(), own_suites()
-    found = _collected(stack, SUITES, tuple(name for name in suites() if name not in own))
+    found = _collected(stack, SUITES, counted([name for name in suites() if name not in own]))
     if theirs and project and project.suites and own:
         found += _collected(stack, project.suites, own)
     return tuple(name for name, foreign in found if foreign is theirs)
