@@ -313,9 +313,9 @@ class _Drawn(Relation):
         """Return what is wrong with the numbers."""
         return fault(self.first(*self.arguments), self.draw, self.arguments[0].dtype)
 
-    def simplified(self) -> Relation:
-        """Return itself: there is nothing to simplify."""
-        return self
+    def reduced(self, wrong: str, seconds: float = 0.0) -> tuple[Relation, str]:  # noqa: ARG002 - fewer numbers show less
+        """Return itself: what a distribution says holds of many numbers."""
+        return self, wrong
 
 
 def fault(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:
