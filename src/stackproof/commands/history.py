@@ -50,7 +50,9 @@ def _asv(options: argparse.Namespace) -> int:
     from stackproof.history.asv_command import Wish, call
 
     given = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
-    return call(Wish(options.stack or "", options.rehearsed, options.states, options.profile, options.device, tuple(given)))
+    return call(
+        Wish(options.stack or "", options.rehearsed, options.states, options.profile, options.device, tuple(given))
+    )
 
 
 def _history(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from packaging.version import Version
 from stackproof.device.kinds import Device
 from stackproof.operators import engine
 from stackproof.operators.compare import word
-from stackproof.operators.relation import Relation
+from stackproof.operators.relation import Relation, symptom
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 
@@ -57,13 +57,6 @@ class FailureCause:
 
 _SEEN: set[tuple[str, ...]] = set()
 """Causes of this process."""
-
-
-def symptom(wrong: str) -> str:
-    """Return what stands in the words of a failure wherever its numbers differ: `is nan`, or what an error says before any number."""
-    if found := re.match(r"number .* (is (?:nan|-?inf))", wrong):
-        return found[1]
-    return "" if wrong.startswith("number") else re.split(r"[\d\"\\]", wrong)[0].strip()
 
 
 def _key(judge: str, name: str, relation: Relation, text: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ unit in the last place, so that a jump, an overflow or an ill-conditioned sample
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -119,7 +120,7 @@ class Relation:
             arguments, options = tree_map(lambda leaf: _changed(leaf, *change), (kept[0].arguments, kept[0].options))  # noqa: B023
             trial = replace(kept[0], arguments=arguments, options=options)
             with suppress(UnusableError):
-                if (said := trial.wrong()).split(" ")[0] == wrong.split(" ")[0]:
+                if (said := trial.wrong()) and symptom(said) == symptom(wrong):
                     kept = trial, said
         return kept
 
@@ -131,6 +132,13 @@ class Relation:
             written = f"# arguments of {error}: {describe_tree((self.arguments, self.options))}\n"
         head = "import torch\nfrom torch import inf, nan\nfrom torch.nn import functional\n\n"
         return f"{head}operator = {operator}\n{written}{self.code}\nprint(first)\nprint(second)\n"
+
+
+def symptom(wrong: str) -> str:
+    """Return what stands in the words of a failure wherever its numbers differ: `is nan`, or what an error says before any number."""
+    if found := re.match(r"number .* (is (?:nan|-?inf))", wrong):
+        return found[1]
+    return "" if wrong.startswith("number") else re.split(r"[\d\"\\]", wrong)[0].strip()
 
 
 def refuse_on_host(route: Route, arguments: Any, options: Any) -> None:
