@@ -9,7 +9,9 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.gate import gate, plan, sweep
-from stackproof.gate.live import SideEndedError
+from stackproof.gate.cells import Results
+from stackproof.gate.interleave import Conditions
+from stackproof.gate.live import OutOfTimeError, SideEndedError
 from stackproof.gate.sweep import CombinationResult, GridPoint
 from stackproof.record.records import CellWord, Record, Verdict
 
@@ -21,6 +23,23 @@ QUIET = {"facts": {"version": "2.28"}, "denied": [], "warned": [], "echoed": [],
 def test_a_grid_is_every_combination() -> None:
     found = sweep.grid(["A=1,2", "B=x"], ["gloo,nccl"])
     assert [one.label for one in found] == ["gloo A=1 B=x", "gloo A=2 B=x", "nccl A=1 B=x", "nccl A=2 B=x"]
+
+
+def test_what_there_was_no_time_for_is_inconclusive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def compare(comparison: Any, place: Path, watcher: Any) -> Any:
+        assert comparison.go_on
+        if comparison.specs[1].environment["A"] == "2":
+            raise OutOfTimeError("'start-up' of the base")
+        results = Results(comparison.plan, "cpu", late="'open' of the head")
+        return gate.GateRun(comparison, results, Conditions(()), {"gemm": {"unit": "s"}}, {"base": {}})
+
+    monkeypatch.setattr(sweep, "compare", compare)
+    monkeypatch.setattr(sweep, "_effect", lambda *arguments: QUIET)
+    comparison = gate.Comparison(specs("base", "head"), "tiny", "cpu", plan.load(), 5.0)
+    record = Record("sweep", "cpu", "2026-01-01T00:00:00.000+00:00")
+    sweep.conclude(*sweep.sweep(comparison, sweep.grid(["A=1,2"], []), tmp_path, Silent()), record)
+    late = {check.id for check in record.checks if check.verdict is Verdict.INCONCLUSIVE}
+    assert record.verdict is Verdict.INCONCLUSIVE and late == {"sweep/A=1/gemm::runs", "sweep/A=2::runs"}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from stackproof.bench.subjects import kinds_of
 from stackproof.gate.cells import TIME, Cell
 from stackproof.gate.gate import Comparison, GateRun, Watcher, compare, compared
 from stackproof.gate.interleave import LaunchTerms
-from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
+from stackproof.gate.live import Answer, LiveSide, OutOfTimeError, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
 from stackproof.gate.report import STRIP, sees, strip, word
 from stackproof.gate.request import SweepRequest
@@ -97,9 +97,14 @@ def sweep(
         minutes = max(0.0, until - time.monotonic()) / 60 / (len(settings) - number)
         try:
             result.effect = _effect(comparison, spec, setting.environment, place)
-            result.outcome = compare(replace(comparison, specs=(base, spec), minutes=minutes), place, watcher)
+            # A setting may compute other bits: that is no reason to stop before it is timed.
+            asked = replace(comparison, specs=(base, spec), minutes=minutes, go_on=True)
+            result.outcome = compare(asked, place, watcher)
         except SideEndedError as ended:
             result.ended = ended
+        except OutOfTimeError as late:
+            why = f"the minutes were over in {late}, before anything was compared; allow more --minutes"
+            result.ended = SideEndedError("both", Verdict.INCONCLUSIVE, why)
         if result.outcome is not None and result.outcome.interrupted:
             break
     return found, defaults
@@ -170,6 +175,10 @@ def _cells(label: str, outcome: GateRun) -> Iterator[Check]:
         for lost in results.lost.values()
     ]
     times = [cell for cell in results.cells.values() if cell.what == TIME and cell.subject not in results.lost]
+    untimed = [name for name in outcome.subjects if name not in results.lost and name not in results.seen()]
+    if not outcome.interrupted:
+        why = "was not timed before the minutes were over; allow more --minutes"
+        checks += [compared(name, "runs", Verdict.INCONCLUSIVE, why) for name in untimed]
     for check in (*checks, *(_cell(cell, outcome) for cell in times)):
         yield replace(check, id=f"sweep/{label}/{check.subject}::{check.aspect}", group=label)
 
