@@ -136,8 +136,10 @@ class Results:
             if base is None or head is None:
                 continue
             self._add_time(subject, base, head)
-            self._add_quantities(subject, base, head)
             self._add_work(subject, base, head)
+            if self.stored and launch.late and not head.blocks:
+                continue  # the record has figures that the head had no time to give
+            self._add_quantities(subject, base, head)
             if launch.counted:
                 self._add_counters(subject, base, head)
 
