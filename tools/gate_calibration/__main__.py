@@ -23,7 +23,7 @@ from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.commands.gate import add_common, common
 from stackproof.gate.gate import Comparison
-from stackproof.gate.live import SideEndedError
+from stackproof.gate.live import OutOfTimeError, SideEndedError
 from stackproof.gate.request import CompareRequest
 from stackproof.gate.run import GateProgress, chosen_stack, make_comparison
 from stackproof.gate.variants import Variant
@@ -101,7 +101,7 @@ def _run(
             progress.say(
                 f"{dose.name}, gate {number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
             )
-    except SideEndedError as error:
+    except (SideEndedError, OutOfTimeError) as error:
         raise Refusal(f"a gate could not be run: {error}") from error
     except KeyboardInterrupt:
         progress.say("stopped; --continue goes on from here")
