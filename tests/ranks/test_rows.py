@@ -146,6 +146,30 @@ def test_a_process_that_is_ended_loses_and_repeats_nothing(tmp_path: Path) -> No
     assert len(third.outcome("third")) == 2
 
 
+def test_a_later_process_blames_the_row_that_ended_its_launch(tmp_path: Path) -> None:
+    first = trial(Ranks({"second": crash}), tmp_path)
+    assert len(first.outcome("fourth")) == 2
+    ranks = Ranks({})
+    later = RowRunner(ranks, NAMES[2:], 2, tmp_path, 20.0)  # what has a verdict is not asked again
+    assert [len(later.outcome(name)) for name in NAMES[2:]] == [2, 2] and ranks.launches == 0
+
+
+def test_a_launch_that_was_ended_before_its_ranks_spoke_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    launches = []
+
+    def start(arguments: dict[str, Any]) -> None:
+        launches.append(arguments)
+        for rank in (0, 1):
+            lines = [{"row": "", "rows": NAMES}, *({"row": name} for name in NAMES)]
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            (Path(arguments["outcomes"]) / f"rank{rank}.outcomes").write_text(text)
+
+    for _ in range(2):  # the second time everything is there
+        tried = RowRunner(start, [], 2, tmp_path)
+        assert [len(tried.outcome(name)) for name in NAMES] == [2] * 4 and len(launches) == 1
+
+
 def test_rows_that_only_the_ranks_know_are_announced(tmp_path: Path) -> None:
     def start(arguments: dict[str, Any]) -> None:
         rows = arguments["rows"] or NAMES

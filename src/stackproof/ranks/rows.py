@@ -64,7 +64,8 @@ class RowRunner:
         left, last = list(self.rows), ""
         for number in range(MOST_LAUNCHES):
             last, left = self._attempt(left, self.folder / str(number))
-            if not left:
+            named = self.rows or not last  # ranks that were ended before they named their rows are asked again
+            if not left and named:
                 return
         for name in left:
             self._ended[name] = CheckInconclusive(
@@ -73,16 +74,17 @@ class RowRunner:
 
     def _attempt(self, names: list[str], folder: Path) -> tuple[str, list[str]]:
         """Launch once, or take over the launch of an earlier process; return the row in which it ended, and those still to do."""
-        failure = _kept(folder) if (known := folder.is_dir()) else self._launch(names, folder)
+        known = folder.is_dir()
+        asked, failure = _kept(folder) if known else (names, self._launch(names, folder))
         ranks = [left_by(folder, rank) for rank in range(self.size)]
         self.ranks = self.ranks or [found[""] for found in ranks if found and "" in found]
         self.rows = self.rows or (self.ranks or [{}])[0].get("rows", [])
-        for name in self.rows:
+        for name in asked or self.rows:
             if name not in self._ended and all(found and name in found for found in ranks):
                 self._ended[name] = [found[name] for found in ranks if found]
-        left = [name for name in names or self.rows if name not in self._ended]
+        left, undone = ([name for name in some or self.rows if name not in self._ended] for some in (names, asked))
         if known and failure is None:
-            return "a process that was ended from outside", left or names
+            return "a process that was ended from outside", left
         if failure is None and left:
             failure = CheckFailed(f"the ranks ended without an error and without an outcome for {left[0]}")
         if failure is None:
@@ -91,12 +93,13 @@ class RowRunner:
             self._ended |= dict.fromkeys(left, failure)
             self._failure = failure
             return "", []
-        if not left:
-            last = self.rows[-1]
+        if undone:
+            last = undone[0]
+            self._ended[last] = self._expired(last, ranks, folder) or failure
+        else:
+            last = (asked or self.rows)[-1]
             self._ended[last] = type(failure)(f"every row had come to its end; as the ranks left, {failure}")
-            return "", []
-        self._ended[left[0]] = self._expired(left[0], ranks, folder) or failure
-        return left[0], left[1:]
+        return last, [name for name in left if name != last]
 
     def _launch(self, names: list[str], folder: Path) -> CheckEnded | None:
         """Launch the ranks for these rows, and keep how that ended beside their outcomes."""
@@ -111,7 +114,7 @@ class RowRunner:
         except Refusal as refused:
             self._failure = refused
             raise
-        said = [type(failure).__name__, str(failure)] if failure else []
+        said = [names, type(failure).__name__, str(failure)] if failure else []
         write_atomically(folder / "ended.json", json.dumps(said))
         return failure
 
@@ -126,13 +129,14 @@ class RowRunner:
             if found and name in found and found[name]["refusal"]
         ]
         who = " and ".join(f"rank {rank}" for rank in hung)
-        return CheckHung("; ".join([f"{who} did not come back from {name} within {self._limit_s:.0f} s", *said]))
+        within = f" within {self._limit_s:.0f} s" if self._limit_s else " in time"  # an earlier process knew the limit
+        return CheckHung("; ".join([f"{who} did not come back from {name}{within}", *said]))
 
 
-def _kept(folder: Path) -> CheckEnded | None:
-    """Return how an earlier process saw a launch end; None where it saw no failure, or was ended itself before."""
-    said = files.try_read_json(folder / "ended.json")
-    return _KINDS[said[0]](said[1]) if said else None
+def _kept(folder: Path) -> tuple[list[str], CheckEnded | None]:
+    """Return which rows an earlier process asked for in a launch, and its failure; none where it saw none, or was ended before."""
+    names, kind, reason = files.try_read_json(folder / "ended.json") or ([], "", "")
+    return names, _KINDS[kind](reason) if kind else None
 
 
 def left_by(folder: Path, rank: int) -> dict[str, Outcome] | None:
