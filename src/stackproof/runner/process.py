@@ -196,7 +196,8 @@ class CheckProcess:
     def _hang(self) -> str:
         starting = not self.current and not self.ended
         dumped = processes.last_lines(self._log if starting else Path(self.request.folder) / "stacks.txt", 200)
-        frames = [line.strip() for line in dumped if line.strip().startswith("File ")]
+        newest = max((number for number, line in enumerate(dumped) if line.startswith("Timeout (")), default=0)
+        frames = [line.strip() for line in dumped[newest:] if line.strip().startswith("File ")]
         where = f"it was in {frames[0]}" if frames else f"its log is {self._log}"
         if starting:
             doing = "importing torch" if any("/torch/" in frame for frame in frames) else "importing or collecting"
