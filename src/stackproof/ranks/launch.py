@@ -90,12 +90,12 @@ def launch(
         CheckCrashed: a rank died by a signal.
         CheckHung: the ranks were silent for longer than they may be; the message names the one that got least far.
     """
-    crowding = processes.crowding()
-    deadline_s, within_s = deadline_s * crowding, (within_s or deadline_s) * crowding
     if checked:
         preflight.require(
             preflight.local_group(stack, arrangement.backend, arrangement.cards, deadline_s, arrangement.on_host)
         )
+    crowding = processes.crowding()  # the preflight refuses what somebody chose too long, not a crowded host
+    deadline_s, within_s = deadline_s * crowding, (within_s or deadline_s) * crowding
     folder.mkdir(parents=True, exist_ok=True)
     spec = Spec(
         program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, str(folder), deadline_s,
