@@ -64,7 +64,7 @@ def test_backend(backend: str, stack: Stack, trials: Trials, figures: dict[str, 
             served = implementation.casefold().endswith(backend)
             require(served, f"{world.label}: {backend} is served by {implementation} on rank {rank}")
             figures[f"rank {rank}, {world.label}"] = implementation
-        require(len(runner.ranks) == world.size, f"{world.label}: {len(runner.ranks)} ranks told of themselves")
+        require(len(runner.ranks) == world.size, f"{world.label}: {len(runner.ranks)} ranks named their backend")
     summary = ", ".join(f"{what}: {who}" for what, who in figures.items())
     require_group(stack, max(world.size for world, _ in trials(backend)), backend, figures)
     figures["summary"] = summary

@@ -438,7 +438,7 @@ def _unjudged(run: CommandRun, record: Record) -> list[Check]:
     enough = 2 * sum(bool(cell and cell.decided) for cell in times) >= len(times)
     if run.request.exact:
         enough = any(check.outcome is CellWord.SAME for check in record.checks)
-        why = "nothing exact was told: name figures with --figure"
+        why = "there was nothing exact to compare: name figures with --figure"
     else:
         record.provenance["times"] = why
     if enough or any(check.verdict.exit_code for check in record.checks):
