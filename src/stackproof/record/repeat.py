@@ -121,7 +121,7 @@ def _flags(record: Record, suite: str) -> list[str]:
     facts = record.provenance
     usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
     usual |= {"dataset": "none"} if suite == "data" else {}
-    usual |= dict.fromkeys(("minutes", "seed", "case", "source"), "") if record.verb in _OWN_SUITE else {}
+    usual |= dict.fromkeys(("minutes", "seed", "case"), "") if record.verb in _OWN_SUITE else {}
     given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
     flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]

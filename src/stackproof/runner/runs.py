@@ -73,6 +73,7 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
 # Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
 _SAME = (
     "lock", "torch", "commit", "code", "project.folder", "project.digest", "rehearsed", "suites", "only", "preset", "device", "dataset",
+    "minutes", "seed", "case",
 )  # fmt: skip
 
 
