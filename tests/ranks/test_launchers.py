@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.ranks.launchers import Placement, first_host, placement, rendezvous
+from stackproof.ranks.launchers import Placement, around, first_host, placement, rendezvous
 
 TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "job",
@@ -108,3 +108,13 @@ def test_ranks_meet_where_they_are_told_and_never_at_a_port_made_up(
 )
 def test_slurms_lists_of_hosts_begin_with_one(hosts: str, first: str) -> None:
     assert first == first_host(hosts)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "here", "spans", "refused"),
+    [("2", "2", True, True), ("2", "1", False, True), ("2", "1", True, False), ("1", "1", False, False)],
+)
+def test_one_torchrun_a_host_may_be_started_by_mpirun(hosts: str, here: str, spans: bool, refused: bool) -> None:
+    place = Placement("torchrun", 0, 8 if spans else 4, 0, 4, "job")
+    outer = {**OPENMPI, "OMPI_COMM_WORLD_SIZE": hosts, "OMPI_COMM_WORLD_LOCAL_SIZE": here}
+    assert bool(around(place, {**TORCHRUN, **outer})) is refused

@@ -144,9 +144,21 @@ def placement(environ: Mapping[str, str]) -> Placement:
 
 
 def around(place: Placement, environ: Mapping[str, str]) -> str:
-    """Return the mpirun inside of which this process's launcher was started, if it was; one torchrun a host under srun is usual."""
-    rows = (row for row in _rows() if row.name.startswith("mpirun") and all(name in environ for name in row.marks))
-    return next((row.name for row in rows if row.name != place.launcher and place.launcher == "torchrun"), "")
+    """Return the mpirun that started several torchruns, each of a group of its own; one a host, of one group, is usual."""
+    for row in _rows():
+        if (
+            place.launcher == "torchrun"
+            and row.name.startswith("mpirun")
+            and all(name in environ for name in row.marks)
+        ):
+            everywhere, here = (_first(names, environ) == "1" for names in (row.world_size, row.local_world_size))
+            if not everywhere and not (here and place.world_size > place.local_world_size):
+                return row.name
+    return ""
+
+
+def _first(names: Sequence[str], environ: Mapping[str, str]) -> str:
+    return next((environ[name] for name in names if name in environ), "")
 
 
 def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", run: str = "") -> str:
