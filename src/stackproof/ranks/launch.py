@@ -139,9 +139,7 @@ def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> t
             processes.end_tree(mark, agent)
 
 
-def _wait(
-    agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None] = lambda _: None
-) -> int | None:
+def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None]) -> int | None:
     """Wait for the agent until its ranks have noted no phase for as long as they may be silent."""
     began = noted = told = time.monotonic()
     seen, formed = 0, False
