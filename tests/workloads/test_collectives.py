@@ -55,6 +55,14 @@ def test_a_call_that_is_left_out_is_caught_wherever_it_was(call: str) -> None:
             block(work, 20, {number})
 
 
+@pytest.mark.parametrize(("dtype", "ranks"), [("bfloat16", 3), ("bfloat16", 6), ("float16", 2), ("float32", 3)])
+def test_rounding_hides_no_all_reduce_of_a_block(dtype: str, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dist, "get_world_size", lambda: ranks)
+    work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype=dtype))
+    work.begin(work.most_runs)
+    assert bool(work.buffers[0].any()) and (work._exact or work.most_runs * work._rounding < 1 - 1 / ranks)
+
+
 def _pair(rank: int, file: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
     torch.set_num_threads(1)

@@ -25,8 +25,8 @@ _PERIODS = 1024
 """So many are computed, and repeated for the rest: a remainder takes longer than a copy."""
 _MOST_BYTES = 1 << 30
 """For the results of a block on a rank, where each run has one of its own."""
-_RANGE = 100
-"""Sums of sums grow by the number of ranks with each run: they begin this many powers of two below one, at most, and end as far above."""
+_MOST_ROUNDING = 0.25
+"""Of a sum, in a block of all-reduces over ranks whose number is no power of two; a run that is left out changes half of it or more."""
 _RING = 3
 _NOBODYS = 99.0
 
@@ -72,8 +72,12 @@ class TimedCollective(Work):
         self._bytes = self._whole * width
         self.facts = {"call": self._call}
         count = {"all-reduce": 1, "all-gather": _RING, "all-to-all": _RING}.get(self._call, 0)
+        # Sums of sums grow by the number of ranks with each run: from so many powers of two below one, at most, to as far above.
+        self._range = min(100, int(-0.75 * math.log2(torch.finfo(row.dtype).tiny)))
         if self._call == "all-reduce":
-            self.most_runs = int(2 * _RANGE / max(1, math.log2(self._world)))
+            self.most_runs = int(2 * self._range / max(1, math.log2(self._world)))
+            if not self._exact:
+                self.most_runs = max(1, min(self.most_runs, int(_MOST_ROUNDING / self._rounding)))
         elif not count:
             self.most_runs = count = max(1, min(Work.most_runs, _MOST_BYTES // self._bytes))
         size = self._part if self._call == "reduce-scatter" else self._whole
@@ -116,7 +120,7 @@ class TimedCollective(Work):
         self.device.synchronize()
         for buffer, expected in self._promised(runs):
             right = torch.equal(buffer.cpu(), expected) if self._exact else torch.allclose(
-                buffer.cpu().float(), expected.float(), rtol=runs * self._world * torch.finfo(self._dtype).eps, atol=0
+                buffer.cpu().float(), expected.float(), rtol=runs * self._rounding, atol=0
             )  # fmt: skip
             require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
 
@@ -132,8 +136,13 @@ class TimedCollective(Work):
         """Whether growing by the number of ranks rounds nothing."""
         return self._call != "all-reduce" or self._world & (self._world - 1) == 0
 
+    @property
+    def _rounding(self) -> float:
+        """How far one run's sum may be rounded, of its size."""
+        return self._world * torch.finfo(self._dtype).eps
+
     def _scale(self, runs: int) -> float:
-        return 2.0 ** -min(_RANGE, int(runs * math.log2(self._world) / 2))
+        return 2.0 ** -min(self._range, int(runs * math.log2(self._world) / 2))
 
     def _of(self, rank: int) -> torch.Tensor:
         """Return the whole tensor that a rank starts with, on the CPU."""
