@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -249,11 +250,11 @@ def _documented(make: Any) -> Relation:
     names = sorted(said.keys() & _defaults(make).keys())
 
     def numbers(found: Mapping[str, Any]) -> list[torch.Tensor]:
-        return [
-            torch.tensor(found[name], dtype=torch.float64)
-            for name in names
-            if isinstance(found[name], bool | int | float | tuple)
+        values = [found[name] for name in names if isinstance(found[name], bool | int | float | tuple)]
+        plain = [
+            [math.nan if part is None else part for part in one] if isinstance(one, tuple) else one for one in values
         ]
+        return [torch.tensor(one, dtype=torch.float64) for one in plain]
 
     halves = {name: value / 2 if isinstance(value, float) else value // 2 for name, value in said.items()
               if name in names and type(value) in (int, float)}  # fmt: skip
