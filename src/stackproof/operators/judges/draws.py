@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
+from stackproof.base.text import error_line
 from stackproof.operators.points import OperatorPoint
-from stackproof.operators.relation import Relation
+from stackproof.operators.relation import Relation, UnusableError
 
 WHAT = "drawn as it is said"
 DTYPES = (
@@ -311,7 +312,13 @@ class _Drawn(Relation):
 
     def wrong(self) -> str:
         """Return what is wrong with the numbers."""
-        return fault(self.first(*self.arguments), self.draw, self.arguments[0].dtype)
+        try:
+            values = self.first(*self.arguments)
+        except (NotImplementedError, TypeError) as error:
+            raise UnusableError(error_line(error, 120)) from error
+        except Exception as error:
+            return f"raises {error_line(error, 150)}"
+        return fault(values, self.draw, self.arguments[0].dtype)
 
     def reduced(self, wrong: str, seconds: float = 0.0) -> tuple[Relation, str]:  # noqa: ARG002 - fewer numbers show less
         """Return itself: what a distribution says holds of many numbers."""
