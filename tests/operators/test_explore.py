@@ -47,6 +47,11 @@ def test_a_fault_is_one_cause_with_code_and_a_row_that_excuses_it(
     assert "none fails that no row knows" in str(figures["summary"])
 
 
+def test_a_case_that_no_judge_has_is_named() -> None:
+    with pytest.raises(CheckFailed, match="has 'draws-rand' in JUDGE-OPERATOR"):
+        explore.check(7, 0.5, HOST, {}, "draws-rand")
+
+
 def test_what_fails_is_cut_down_to_few_plain_numbers() -> None:
     given = torch.randn(6, 10, dtype=torch.float64).mT
 

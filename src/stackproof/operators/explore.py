@@ -15,7 +15,7 @@ from stackproof.device.kinds import Device
 from stackproof.operators import engine
 from stackproof.operators.compare import word
 from stackproof.operators.relation import Relation, symptom
-from stackproof.record.checks import CheckFailed
+from stackproof.record.checks import CheckFailed, require
 from stackproof.record.records import Figure
 
 _ROW = """[[known]]
@@ -72,6 +72,10 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
     """
     end, seen, causes = time.monotonic() + 60 * minutes, dict[str, int](), dict[tuple[str, ...], FailureCause]()
     cases = [case for case in engine.cases() if case[0] not in engine.OWN and only in "-".join(case)]
+    require(
+        bool(cases),
+        f"no judge that draws points by a seed has '{only}' in JUDGE-OPERATOR; write --case elementwise-exp",
+    )
     random.Random(seed).shuffle(cases)
     done = 0
     with engine.ready(device):
