@@ -183,7 +183,7 @@ class RunTraces:
         """Return how many blocks were held, and what that cost of the time budget."""
         return {
             "blocks": self.blocks,
-            "blocks held": self.held,
+            "blocks compared": self.held,
             "traces, share of the time budget": self.spent / budget_s,
         }
 
