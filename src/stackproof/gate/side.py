@@ -123,7 +123,7 @@ class InProcess:
         return {"counters": computed.counts(self._run, self._device)}
 
     def conclude(self) -> dict[str, Any]:
-        """Ask the work, which compares the timed runs with what was proved in this process."""
+        """Prove the work once more, now that the timed runs are over, if this process proved it before."""
         return dict(self._work.conclude()) if self._proved_here else {}
 
     def close(self) -> None:

@@ -72,7 +72,8 @@ class ReplayedSteps(Work):
             self._replays[runs] = known, {group: apart(again[group], known[group]) for group in known}
         known, noise = self._replays[runs]
         worst = max(noise.values())
-        self.facts = {**self.facts, "distance of two replays": worst}
+        shows = (_NOISES * worst + _SHARE / runs) * runs
+        self.facts = {**self.facts, "distance of two replays": worst, "runs that are left out and show, from": shows}
         require(
             worst <= _MOST_NOISE,
             f"two replays of {runs} steps end {worst:.2g} of their way apart, {_MOST_NOISE} are allowed",

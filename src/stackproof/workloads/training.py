@@ -190,7 +190,7 @@ class TrainingSteps(ReplayedSteps):
         self.run()
         loss = float(self._loss)
         require(math.isfinite(loss), f"the loss of the first step is {loss}")
-        self.facts = {"loss at the start": loss, "update compared with": against(self.job.optimiser)}
+        self.facts = {**self.facts, "loss at the start": loss, "update compared with": against(self.job.optimiser)}
 
     def _require_step(self, proved: Proved) -> None:
         trained = {name: one for name, one in self._trained.items() if one.grad is not None}
