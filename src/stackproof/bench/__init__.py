@@ -1,4 +1,4 @@
-"""Figures that can be believed: verified first, warmed up, timed by the device's own clock; and beside other people's tools.
+"""Figures that can be believed: verified first, warmed up, timed by the device's own clock.
 
 May import: `ranks` and below.
 Runs in: the stack's environment; `subjects` and `rows` anywhere.
