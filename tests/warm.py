@@ -38,6 +38,10 @@ class Child:
             self.wait()
         return self.returncode
 
+    def send_signal(self, number: int) -> None:
+        """Send the process a signal."""
+        os.kill(self.pid, number)
+
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return the exit code."""
         if self.returncode is None:

@@ -157,15 +157,15 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stuck", [0, 1])
 def test_a_rank_that_stops_at_its_imports_hangs(tmp_path: Path, stuck: int) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys, time\nif 'stackproof.ranks.joined' in sys.orig_argv: time.sleep(600)\n"
-    )
-    slow = {"PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}"}
-    places = [{**plain(rank, 2), **(slow if rank == stuck else {})} for rank in (0, 1)]
-    ended = join(tmp_path / "logs", places, "--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "40")
+    program = "import os, time\nimport torch.distributed\nif os.environ['STUCK'] == '1': time.sleep(600)\n"
+    (tmp_path / "slowly.py").write_text(f"{program}def run(*_): torch.distributed.barrier()\n")
+    path = f"{ROOT / 'src'}:{tmp_path}"
+    places = [{**plain(rank, 2), "PYTHONPATH": path, "STUCK": str(int(rank == stuck))} for rank in (0, 1)]
+    meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "40")
+    ended = join(tmp_path / "logs", places, *meeting, "--program", "slowly:run")
     verdict, reason = reasons(tmp_path / "logs")["program"]
     assert (verdict, [5, 5]) == (Verdict.HUNG, [one.returncode for one in ended]), reason
-    assert f"rank {stuck}" in reason and "start-up" in reason
+    assert f"rank {stuck} hung in 'starting the program'" in reason and "slowly.py" in reason
 
 
 def test_torchrun_inside_mpirun_is_named(tmp_path: Path) -> None:
