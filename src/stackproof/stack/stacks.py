@@ -66,7 +66,9 @@ _Word = Annotated[
     str, _like("[a-z][a-z0-9_]*", "is {}; allowed: one lower-case word as torch writes it, without an index")
 ]
 _State = Literal["set", "unset", "any"]
-_Fewest = Mapping[Annotated[str, OneOf(suites)], int]
+_FORMER = ("optimisers",)
+"""Suites that are gone: the frozen sides of nights still name them, and nothing is asked of them."""
+_Fewest = Mapping[Annotated[str, OneOf(lambda: (*suites(), *_FORMER))], int]
 
 
 @dataclass(frozen=True)
@@ -294,13 +296,17 @@ def title(name: str) -> str:
         return f"broken: {refusal}"
 
 
+def _of_today(fewest: _Fewest) -> _Fewest:
+    return {name: count for name, count in fewest.items() if name not in _FORMER}
+
+
 @functools.cache
 def _definition(path: Path) -> Stack:
     given = {"name": path.parent.name, "folder": path.parent, "hardware": "", "rehearsed": False}
     table = Table.load(path)
     read = table.row(Stack, **given)
-    expected = {**dict.fromkeys(suites(), 1), **read.expected}
-    rehearsal = replace(read.rehearsal, expected={**expected, **read.rehearsal.expected})
+    expected = {**dict.fromkeys(suites(), 1), **_of_today(read.expected)}
+    rehearsal = replace(read.rehearsal, expected={**expected, **_of_today(read.rehearsal.expected)})
     backends = read.backends or (read.backend,)
     if backends[0] != read.backend:
         why = f"is {list(backends)!r}; the stack's own backend, '{read.backend}', comes first"
