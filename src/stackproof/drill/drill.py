@@ -127,8 +127,7 @@ def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:
     groups: dict[tuple[object, ...], list[Fault]] = {}
     for fault in chosen:
         call, ground, alone = fault.call, fault.injection.ground, fault.clean_alone
-        arguments = call.arguments if ground else ()
-        like = (ground, call.verb, call.stack, call.suites, call.whole, arguments, alone)
+        like = (ground, call.verb, call.stack, call.suites, call.whole, call.arguments, alone)
         groups.setdefault(like, []).append(fault)
     return tuple(_clean(rows) for rows in groups.values())
 
@@ -137,8 +136,7 @@ def _clean(rows: list[Fault]) -> Clean:
     first = rows[0]
     names = dict.fromkeys(name for row in rows for name in (*row.expected.red, *row.expected.green, *row.call.only))
     wanted = tuple(name for name in names if "::" in name or name in ("host", "environment"))
-    arguments = first.call.arguments if first.injection.ground else ()
-    like = replace(first, call=replace(first.call, arguments=arguments, only=()))
+    like = replace(first, call=replace(first.call, only=()))
     return Clean(like, wanted, first.clean_alone)
 
 
