@@ -78,7 +78,7 @@ def launch(
     A deadline is for silence: it begins anew with each phase that a rank notes, and is longer where the host is crowded.
 
     `deadline_s`: how long all ranks may be silent.
-    `within_s`: the same once the group has formed, if that is less: a busy host starts slowly, which is not a hang.
+    `within_s`: the same once the group has formed (0: as before): a busy host starts slowly, which is not a hang.
     `progress`: who is told now and then how far the ranks are.
     `environment`: variables that each rank sets before its group forms; `{file}` stands for a log of its own.
     `checked`: hold the preflight first, so that what cannot work is refused before any rank starts.

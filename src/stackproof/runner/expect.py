@@ -85,8 +85,8 @@ def predicted(stack: Stack, names: Iterable[str], like: Record, because: str) ->
     was not executed in the run of another stack for a reason that is none of that device's own. A file that the other run did not
     have has no row here, and keeps the one that it has.
     """
-    files = {check.id.partition("::")[0] for check in like.checks if "::" in check.id}
-    names = tuple(name for name in names if name.partition("::")[0] in files)
+    known = {check.id.partition("::")[0] for check in like.checks if "::" in check.id}
+    names = tuple(name for name in names if name.partition("::")[0] in known)
     elsewhere = {name: why for name, why in _without(like).items() if _here_too(why, stack)}
     dtypes = {name: word[1] for name in names if (word := _PRECISION.search(name))}
     precisions = {name: "precisions" for name, dtype in dtypes.items() if dtype not in stack.precisions}

@@ -182,12 +182,12 @@ class _Way:
 
     @staticmethod
     def _fill(tensors: Tensors, gradients: Tensors, step: int, scaler: Any) -> None:
-        """Set gradients, of another size and sign in each step; of a scaled loss where there is a scaler."""
+        """Set the gradients of a step; of a scaled loss where there is a scaler."""
         if scaler:
             scaler.scale(torch.zeros((), device=tensors[0].device))  # lets it make its own tensors on the device
         for tensor, gradient in zip(tensors, gradients, strict=True):
             tensor.grad = torch.empty_like(tensor).copy_(
-                gradient * ((1 + step % 3) * (-1) ** (step // 3)) * (scaler.get_scale() if scaler else 1)
+                gradient * _factor(step) * (scaler.get_scale() if scaler else 1)
             )
 
     def _stumble(self, scaler: Any, optimiser: torch.optim.Optimizer, tensors: Tensors) -> None:
@@ -201,6 +201,11 @@ class _Way:
         scaler.update()
         if scaler.get_scale() != before / 2:
             raise RuntimeError(f"an infinite gradient left the scale at {scaler.get_scale()}")
+
+
+def _factor(step: int) -> int:
+    """Return what a step's gradients are times the given ones: of another size and sign in each."""
+    return int((1 + step % 3) * (-1) ** (step // 3))
 
 
 def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tensor]:
@@ -230,7 +235,7 @@ def _paper(make: Any, options: Mapping[str, Any]) -> Callable[..., list[torch.Te
             for turn in range(_STEPS):
                 if turn == _STEPS - 1 and "step" in state:
                     state["step"] = np.asarray(float(_FAR))
-                slope = gradient.cpu().numpy() * (1 + turn % 3) * (-1) ** (turn // 3)
+                slope = gradient.cpu().numpy() * _factor(turn)
                 state, _ = step(state, -slope if said["maximize"] else slope, said)
             found.append(state.pop("parameter"))
             found += [np.asarray(state[name], np.float32 if name == "step" else None) for name in sorted(state)]
