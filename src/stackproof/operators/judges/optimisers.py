@@ -182,7 +182,7 @@ class _Way:
 
     @staticmethod
     def _fill(tensors: Tensors, gradients: Tensors, step: int, scaler: Any) -> None:
-        """Set the gradients of a step; of a scaled loss where there is a scaler."""
+        """Set gradients, of another size and sign in each step; of a scaled loss where there is a scaler."""
         if scaler:
             scaler.scale(torch.zeros((), device=tensors[0].device))  # lets it make its own tensors on the device
         for tensor, gradient in zip(tensors, gradients, strict=True):
@@ -204,7 +204,6 @@ class _Way:
 
 
 def _factor(step: int) -> int:
-    """Return what a step's gradients are times the given ones: of another size and sign in each."""
     return int((1 + step % 3) * (-1) ** (step // 3))
 
 
