@@ -62,8 +62,10 @@ def _offered(name: str, found: dict[str, Judgement], refused: dict[str, str]) ->
 def _judgements(
     case: attention.AttentionShape, dtype: torch.dtype, device: Device, kernel: attention.Kernel
 ) -> dict[str, Judgement]:
-    run, exact, anchor = attention.run(case, dtype, device.torch, kernel), _exact(case, dtype), _anchor(case, dtype)
-    require(run.kernel == kernel.name, f"{case.name}: {kernel.name} was asked for and {run.kernel} ran")
-    return {
-        f"{case.name}, {what}": judge(run.tensors[what], exact[what], anchor[what], dtype) for what in exact
-    }  # fmt: skip
+    (ran, tensors), exact, anchor = (
+        attention.run(case, dtype, device.torch, kernel),
+        _exact(case, dtype),
+        _anchor(case, dtype),
+    )
+    require(ran == kernel.name, f"{case.name}: {kernel.name} was asked for and {ran} ran")
+    return {f"{case.name}, {what}": judge(tensors[what], exact[what], anchor[what], dtype) for what in exact}

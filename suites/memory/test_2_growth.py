@@ -12,7 +12,7 @@ import torch
 
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import neighbours
-from stackproof.probes import growth
+from stackproof.probes import memory
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
@@ -24,27 +24,27 @@ from suites.common import SEED
 def test_device(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """On a card nothing at all may be left behind: in torch's allocator, in its cache, in what the driver has left."""
     capabilities.require(stack, "device-memory")
-    _steady(stack, device, lambda: growth.of_card(device), growth.OF_CARD, figures)
+    _steady(stack, device, lambda: memory.of_card(device), memory.OF_CARD, figures)
 
 
 @pytest.mark.deadline(300)
 def test_host(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Whatever the device, the process that drives it does not grow: by the C library, in memory, in addresses, in open files."""
-    _steady(stack, device, growth.of_process, growth.OF_PROCESS, figures)
+    _steady(stack, device, memory.of_process, memory.OF_PROCESS, figures)
 
 
 def _steady(
-    stack: Stack, device: Device, read: growth.Read, allowed: Mapping[str, int], figures: dict[str, Figure]
+    stack: Stack, device: Device, read: memory.Read, allowed: Mapping[str, int], figures: dict[str, Figure]
 ) -> None:
     """Train every workload that this environment can build; one after the other, each from its own beginning."""
-    most: growth.Counts = {}
+    most: memory.Counts = {}
     for name in names():
         if get(name).missing():
             continue
         step = get(name).build(device.torch, "tiny", SEED, torch.float32).step
-        steps = growth.most_steps(step)
+        steps = memory.most_steps(step)
         what = f"{name} on {device}"
-        grown = growth.steady(what, read, allowed, step, steps, lambda: neighbours(device, stack))
+        grown = memory.steady(what, read, allowed, step, steps, lambda: neighbours(device, stack))
         figures[f"{name}, steps"] = steps
         most = {counter: max(bytes_, most.get(counter, bytes_)) for counter, bytes_ in grown.items()}
     figures |= {f"grown, by {counter}": bytes_ for counter, bytes_ in most.items()}

@@ -8,9 +8,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.device.halves import judge_each
 from stackproof.device.kinds import Device
-from stackproof.device.numerics import require_all
+from stackproof.device.numerics import judge_each, require_all
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack

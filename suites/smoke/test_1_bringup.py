@@ -23,7 +23,7 @@ def test_devices(stack: Stack, figures: dict[str, Figure]) -> None:
     for card in cards:
         _multiply(card)
         figures[str(card)] = card.name()
-        figures |= {f"{card}.{name}": value for name, value in card.memory().figures().items()}
+        figures |= {f"{card}.{name}": value for name, value in vars(card.memory()).items()}
     figures["summary"] = ", ".join(f"{card}: {card.name()}" for card in cards)
 
 

@@ -7,9 +7,8 @@ import math
 import pytest
 import torch
 
-from stackproof.device.halves import judge_each
 from stackproof.device.kinds import Device
-from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_error, require_all, shortened
+from stackproof.device.numerics import Judgement, judge, judge_each, judge_mixed, relative_error, require_all, shortened
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from stackproof.device.kinds import Device
-from stackproof.probes import clock, timekeeping
+from stackproof.probes import clock
 from stackproof.record.records import Figure
 
 
@@ -21,11 +21,9 @@ def spans(device: Device) -> clock.Spans:
 @pytest.mark.deadline(60)
 def test_clock(figures: dict[str, Figure]) -> None:
     """The clock that times everything is the kernel's raw counter over milliseconds and seconds, and so it is for another process."""
-    kept = timekeeping.host_clock()
+    kept = clock.host_clock()
     figures |= {"spans": kept.spans, "seconds": kept.seconds, "off": kept.off}
-    figures["summary"] = (
-        f"{kept.spans} spans of up to {kept.seconds:.0f} s are the raw counter's to {timekeeping.RATE:.1%}"
-    )
+    figures["summary"] = f"{kept.spans} spans of up to {kept.seconds:.0f} s are the raw counter's to {clock.RATE:.1%}"
 
 
 @pytest.mark.deadline(90)
@@ -55,10 +53,10 @@ def test_events_agree(spans: clock.Spans, device: Device, figures: dict[str, Fig
     """The device's time of the same work is the wall clock's; over short and long spans, idle and at work, it is the raw counter's."""
     figures["share"] = share = clock.agrees(spans)
     work = clock.products(device)
-    kept = timekeeping.device_clock(device, work, clock.lasting(work, clock.SPAN_S / 2))
-    figures |= {"spans": kept.spans, "seconds": kept.seconds, "off": kept.off, "tick_s": timekeeping.tick(device)}
-    figures["short spans"] = timekeeping.adds_up(device)
+    kept = clock.device_clock(device, work, clock.lasting(work, clock.SPAN_S / 2))
+    figures |= {"spans": kept.spans, "seconds": kept.seconds, "off": kept.off, "tick_s": clock.tick(device)}
+    figures["short spans"] = clock.adds_up(device)
     figures["summary"] = (
         f"the device's time is {share:.3f} of the wall clock's; {kept.spans} spans of up to {kept.seconds:.1f} s are the "
-        f"raw counter's to {timekeeping.DEVICE_RATE:.1%}, in ticks of {figures['tick_s']:.1g} s; short ones add up"
+        f"raw counter's to {clock.DEVICE_RATE:.1%}, in ticks of {figures['tick_s']:.1g} s; short ones add up"
     )

@@ -12,7 +12,7 @@ from stackproof.bench import engine
 from stackproof.bench.engine import measure
 from stackproof.bench.sampling import Warmth
 from stackproof.bench.subjects import Budget, subjects
-from stackproof.probes.timekeeping import ClockWrongError, Meanwhile
+from stackproof.probes.clock import ClockWrongError, Meanwhile
 from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive
 from stackproof.stack.stacks import Stack
 

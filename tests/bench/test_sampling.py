@@ -12,7 +12,7 @@ from stackproof.bench.sampling import SPAN_S, Sampler, sample, warm_up
 from stackproof.bench.subjects import Budget
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device, Host, HostStopwatch
-from stackproof.probes import clock, timekeeping
+from stackproof.probes import clock
 from stackproof.probes.clock import Spans, Turn
 from stackproof.record.checks import CheckFailed
 
@@ -128,7 +128,7 @@ def test_a_clock_that_leaves_something_out_of_each_sample_is_caught(monkeypatch:
     own = HostStopwatch.seconds
     monkeypatch.setattr(HostStopwatch, "seconds", lambda watch: own(watch) - 5e-5)
     sampler.shares.clear()
-    with pytest.raises(timekeeping.ClockWrongError, match="add up to 9.* of the time by the host's raw counter"):
+    with pytest.raises(clock.ClockWrongError, match="add up to 9.* of the time by the host's raw counter"):
         sample(sampler, budget, took=1e-3)
 
 
@@ -158,9 +158,9 @@ def telling(monkeypatch: pytest.MonkeyPatch, *found: Spans) -> list[Device]:
     monkeypatch.setattr(clock, "measure", measured)
     monkeypatch.setattr(clock, "products", lambda _: None)
     monkeypatch.setattr(clock, "lasting", lambda *_: 1)
-    kept = timekeeping.ClockCheck(1, 1.0, 0.0)
-    monkeypatch.setattr(timekeeping, "device_clock", lambda *_: kept)
-    monkeypatch.setattr(timekeeping, "host_clock", lambda *_: kept)
+    kept = clock.ClockCheck(1, 1.0, 0.0)
+    monkeypatch.setattr(clock, "device_clock", lambda *_: kept)
+    monkeypatch.setattr(clock, "host_clock", lambda *_: kept)
     return asked
 
 

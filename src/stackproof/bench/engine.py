@@ -22,7 +22,7 @@ from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import threads
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, require_alone
-from stackproof.probes.timekeeping import ClockWrongError
+from stackproof.probes.clock import ClockWrongError
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities

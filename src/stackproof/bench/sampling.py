@@ -16,7 +16,7 @@ from statistics import median
 from stackproof.base.statistics import median_interval
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Device, HostStopwatch
-from stackproof.probes import clock, timekeeping
+from stackproof.probes import clock
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.record.records import Figure
 
@@ -46,15 +46,15 @@ def _compared(device: Device) -> dict[str, Figure]:
     work = clock.products(device)
     spans = clock.measure(device, work)
     told = clock.agrees(spans)
-    own = timekeeping.device_clock(device, work, clock.lasting(work, clock.SPAN_S / 2), _CLOCK_S)
+    own = clock.device_clock(device, work, clock.lasting(work, clock.SPAN_S / 2), _CLOCK_S)
     return {
         "calibration.factor": clock.scales(spans, lambda turn: turn.device, f"{device}: its own clock"),
         "calibration.left": clock.waits(spans),
         "calibration.share": told,
-        "calibration.host's clock, off": timekeeping.host_clock(_CLOCK_S).off,
+        "calibration.host's clock, off": clock.host_clock(_CLOCK_S).off,
         "calibration.device's clock, off": own.off,
-        "calibration.tick_s": timekeeping.tick(device),
-        "calibration.short spans": timekeeping.adds_up(device),
+        "calibration.tick_s": clock.tick(device),
+        "calibration.short spans": clock.adds_up(device),
     }
 
 
@@ -120,14 +120,14 @@ class Sampler:
         watches = self._watches[:count]
         self.begin(count * self.number)
         self.device.synchronize()
-        began = timekeeping.raw()
+        began = clock.raw()
         for watch in watches:
             watch.start()
             for _ in range(self.number):
                 self.run()
             watch.stop()
         self.device.synchronize()
-        whole = timekeeping.raw() - began
+        whole = clock.raw() - began
         spans = [watch.seconds() for watch in watches]
         if whole >= _TELLING_S:
             self.shares.append(sum(spans) / whole)
@@ -193,7 +193,7 @@ def sample(
     Raises:
         ClockWrongError: the host's clock went wrong meanwhile, or the samples do not add up to the time that passed.
     """
-    meanwhile = timekeeping.Meanwhile()
+    meanwhile = clock.Meanwhile()
     count = sampler.block_size(took or median(sampler.block(1)))
     sampler.start_clock()
     taken = list[float]()
@@ -204,7 +204,7 @@ def sample(
         after(count * sampler.number, done)
     meanwhile.require()
     if len(sampler.shares) >= _TELLING and max(sampler.shares) < _WHOLE:
-        raise timekeeping.ClockWrongError(
+        raise clock.ClockWrongError(
             f"samples one after the other add up to {max(sampler.shares):.1%} of the time by the host's raw counter at best, "
             f"{_WHOLE:.1%} are expected: the clock that times them leaves something out of each"
         )

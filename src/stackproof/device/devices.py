@@ -17,14 +17,14 @@ from stackproof.device.names import refuse_slips, require_of
 from stackproof.record.records import Figure
 from stackproof.stack import provenance, stacks
 
-_KINDS: dict[str, type[Device]] = {stacks.HOST: Host, "cuda": Accelerator, "xpu": Accelerator}
 HOST: Device = Host(stacks.HOST, 0)
 
 
 def kinds() -> dict[str, type[Device]]:
     """Return the device types of this torch: the known ones and the one that an extension registered."""
     registered = torch._C._get_privateuse1_backend_name()
-    return _KINDS if registered == "privateuseone" else {**_KINDS, registered: Accelerator}
+    known: dict[str, type[Device]] = {stacks.HOST: Host, "cuda": Accelerator, "xpu": Accelerator}
+    return known if registered == "privateuseone" else {**known, registered: Accelerator}
 
 
 def count(kind: str) -> int:
@@ -42,10 +42,8 @@ def count(kind: str) -> int:
     try:
         return int(module.device_count())
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise StackUnavailableError(
-            f"asking torch {torch.__version__} for its '{kind}' devices failed: {said}"
-        ) from error
+        asked = f"asking torch {torch.__version__} for its '{kind}' devices failed"
+        raise StackUnavailableError(f"{asked}: {type(error).__name__}: {error}") from error
 
 
 def visible(kind: str) -> tuple[Device, ...]:
@@ -73,13 +71,11 @@ def parse(text: str, kind: str) -> Device:
         )
     require_of(text, kind)
     total = count(kind)
+    if not total:
+        raise Refusal(f"device '{text}': no '{kind}' device is visible")
     if int(index or 0) >= total:
         choice = f"{kind}:0" if total == 1 else f"{kind}:0 to {kind}:{total - 1}"
-        raise Refusal(
-            f"device '{text}' does not exist: {total} visible; choose {choice}"
-            if total
-            else f"device '{text}': no '{kind}' device is visible"
-        )
+        raise Refusal(f"device '{text}' does not exist: {total} visible; choose {choice}")
     return _class(kind)(kind, int(index or 0))
 
 

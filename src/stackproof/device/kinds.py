@@ -10,12 +10,13 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from stackproof.stack.stacks import TOOLKITS
 
@@ -72,10 +73,6 @@ class Memory:
     free: int
     total: int
 
-    def figures(self) -> dict[str, int]:
-        """Return the fields as figures for a record."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Device:
@@ -95,6 +92,10 @@ class Device:
     def __str__(self) -> str:
         return self.kind
 
+    def has(self, tensor: Tensor) -> bool:
+        """Whether a tensor lies on this very device."""
+        return tensor.device.type == self.kind and self.torch.index in (None, tensor.device.index)
+
     def name(self) -> str:
         """Return the vendor's name of the device; of a processor, the model's where the host tells it."""
         found = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
@@ -109,7 +110,7 @@ class Device:
 
     def memory(self) -> Memory:
         """Return the memory counters in bytes: of the CPU, the process's resident set and the host's memory."""
-        status, host = _kilobytes("/proc/self/status"), _kilobytes("/proc/meminfo")
+        status, host = kilobytes("/proc/self/status"), kilobytes("/proc/meminfo")
         resident = status.get("VmRSS", 0)
         return Memory(
             resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0)
@@ -200,15 +201,12 @@ class Accelerator(Device):
     def memory(self) -> Memory:
         """Return the allocator's counters, and the driver's view of free and total."""
         allocated, reserved = self.module.memory_allocated(self.index), self.module.memory_reserved(self.index)
-        free, total = self._free_and_total(reserved)
-        return Memory(allocated, reserved, self.module.max_memory_allocated(self.index), free, total)
-
-    def _free_and_total(self, reserved: int) -> tuple[int, int]:
         if hasattr(self.module, "mem_get_info"):  # torch.xpu has it from 2.6
-            free, total = self.module.mem_get_info(self.index)
-            return int(free), int(total)
-        total = int(self.module.get_device_properties(self.index).total_memory)
-        return total - reserved, total
+            free, total = map(int, self.module.mem_get_info(self.index))
+        else:
+            total = int(self.module.get_device_properties(self.index).total_memory)
+            free = total - reserved
+        return Memory(allocated, reserved, self.module.max_memory_allocated(self.index), free, total)
 
     def allocations(self) -> int | None:
         """Return the allocator's own count; a module without statistics has none."""
@@ -289,16 +287,8 @@ def _spinner(card: Device) -> tuple[torch.Tensor, float]:
     return factor, seconds / _SPINS
 
 
-_DRIVER_PROPERTIES = (
-    "driver_version",
-    "platform_name",
-    "version",
-    "gcnArchName",
-    "major",
-    "minor",
-    "pci_bus_id",
-    "uuid",
-)
+_DRIVER_PROPERTIES = ("driver_version", "platform_name", "version", "gcnArchName",
+                      "major", "minor", "pci_bus_id", "uuid")  # fmt: skip
 
 # Versions that only a call of one vendor's gives, by the card's index; a build without the call has no such fact.
 _TORCH: Any = torch
@@ -327,5 +317,6 @@ def _text(path: str) -> str:
         return ""
 
 
-def _kilobytes(path: str) -> dict[str, int]:
+def kilobytes(path: str) -> dict[str, int]:
+    """Return the sizes, in bytes, that a file of proc(5) tells in kB."""
     return {key: int(value) * 1024 for key, value in re.findall(r"^(\w+):\s+(\d+) kB$", _text(path), re.MULTILINE)}

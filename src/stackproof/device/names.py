@@ -24,25 +24,23 @@ def require_of(text: str, kind: str) -> None:
     """Refuse a name that no device of a stack of type `kind` can have."""
     refuse_slips(text, kind)
     if text.partition(":")[0] != kind:
-        raise Refusal(
-            f"device '{text}' is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack"
-        )
+        other = f"is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack"
+        raise Refusal(f"device '{text}' {other}")
 
 
 def refuse_slips(text: str, kind: str) -> None:
     """Refuse what people type by mistake, with what they meant."""
-    if _FULL_WIDTH_COLON in text:
-        raise Refusal(
-            f"device '{text}' has a full-width colon (U+FF1A); type it as '{text.replace(_FULL_WIDTH_COLON, ':')}'"
-        )
-    if "," in text:
-        raise Refusal(
-            f"device '{text}' names several devices where one is meant; write '{text.split(',')[0]}' and launch one rank per card"
-        )
-    if re.fullmatch(r"\d+", text):
-        raise Refusal(f"device '{text}' names no type; write '{kind}:{text}'")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
-        raise Refusal(f"device '{text}' is not a device; write a type and an index, such as '{kind}:0'")
+    first, plain, why = text.split(",")[0], text.replace(_FULL_WIDTH_COLON, ":"), ""
+    if plain != text:
+        why = f"has a full-width colon (U+FF1A); type it as '{plain}'"
+    elif first != text:
+        why = f"names several devices where one is meant; write '{first}' and launch one rank per card"
+    elif re.fullmatch(r"\d+", text):
+        why = f"names no type; write '{kind}:{text}'"
+    elif not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
+        why = f"is not a device; write a type and an index, such as '{kind}:0'"
+    if why:
+        raise Refusal(f"device '{text}' {why}")
 
 
 def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
@@ -61,9 +59,8 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
     if ended.timed_out:
         raise StackUnavailableError(f"{python}: does not answer within {_ASKED_S:.0f} s which devices it sees")
     if not ended.ok:
-        raise StackUnavailableError(
-            f"{python}: cannot be asked which devices it sees: {said}; name an interpreter that has the torch of '{stack.name}'"
-        )
+        remedy = f"name an interpreter that has the torch of '{stack.name}'"
+        raise StackUnavailableError(f"{python}: cannot be asked which devices it sees: {said}; {remedy}")
 
 
 def _main(words: list[str]) -> int:

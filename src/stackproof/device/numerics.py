@@ -1,6 +1,7 @@
 """The fp64-anchored rule: a device may err as much as the CPU does in the same dtype, and a little more.
 
-There is no table of tolerances per device.
+There is no table of tolerances per device. Of gradients in half precision each parameter is judged for itself: by rows of data from the
+CPU's own error over seeds, else by that error.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Annotated, Any
 import torch
 
 from stackproof import DATA
+from stackproof.base.text import matches
 from stackproof.base.toml import Key, OneOf, Table, Wrong
 from stackproof.record.checks import require
 
@@ -117,25 +119,18 @@ def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:
         return float("inf")
     wide = torch.complex128 if reference.is_complex() or actual.is_complex() else torch.float64
     left, right = actual.detach().cpu().to(wide), reference.detach().cpu().to(wide)
-    gap, scale = _norms(left, right)
-    if math.isfinite(gap) and math.isfinite(scale):  # then every number is finite, and no mask is needed
-        return gap / scale if scale > 0 else gap
-    return _masked_error(left, right)
-
-
-def _masked_error(left: torch.Tensor, right: torch.Tensor) -> float:
-    """Compare where the reference is finite, after NaN and infinity were found in the same places and equal."""
-    finite = torch.isfinite(right)
-    if not torch.equal(torch.isfinite(left), finite):
-        return float("inf")
-    if not torch.allclose(left[~finite], right[~finite], equal_nan=True):
-        return float("inf")
-    gap, scale = _norms(left[finite], right[finite])
+    gap, scale = _norm(left - right), _norm(right)
+    if not (math.isfinite(gap) and math.isfinite(scale)):  # else every number is finite, and no mask is needed
+        finite = torch.isfinite(right)
+        alike = torch.equal(torch.isfinite(left), finite)
+        if not alike or not torch.allclose(left[~finite], right[~finite], equal_nan=True):
+            return float("inf")
+        gap, scale = _norm((left - right)[finite]), _norm(right[finite])
     return gap / scale if scale > 0 else gap
 
 
-def _norms(left: torch.Tensor, right: torch.Tensor) -> tuple[float, float]:
-    return float(torch.linalg.vector_norm(left - right)), float(torch.linalg.vector_norm(right))
+def _norm(tensor: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(tensor))
 
 
 def judge(
@@ -174,8 +169,8 @@ def judge_mixed(
     declared = bounds.get(str(dtype).removeprefix("torch."))
     if declared is None:
         return judge(actual, reference, anchor, dtype, MIXED)
-    error, own = relative_error(actual, reference), relative_error(anchor, reference)
-    return Judgement(error <= declared, error, declared, own)
+    error = relative_error(actual, reference)
+    return Judgement(error <= declared, error, declared, relative_error(anchor, reference))
 
 
 @contextmanager
@@ -211,3 +206,57 @@ def require_all(judgements: dict[str, Judgement], what: str) -> Judgement:
     more = f" ({len(bad)} of {len(judgements)} out of bounds)" if len(bad) > 1 else ""
     require(not bad, judgements[worst].sentence(f"{what} '{worst}'") + more)
     return judgements[worst]
+
+
+_ByDtype = Mapping[Annotated[str, OneOf(("bfloat16", "float16"))], float]
+
+
+@dataclass(frozen=True)
+class GradientBounds:
+    """Bounds of some workloads' parameters: of the error, and of that part of it which is one factor."""
+
+    workloads: tuple[str, ...]
+    parameters: tuple[str, ...]
+    error: _ByDtype
+    factor: _ByDtype
+    reason: str
+
+
+@cache
+def gradient_bounds() -> tuple[GradientBounds, ...]:
+    """Load the rows of `data/halves.toml` once."""
+    with Table.load(DATA / "halves.toml") as table:
+        return table.rows("gradient", GradientBounds)
+
+
+def row_of(workload: str, parameter: str) -> GradientBounds | None:
+    """Return the first row that speaks for a parameter."""
+    speaking = (row for row in gradient_bounds() if workload in row.workloads and matches(parameter, row.parameters))
+    return next(speaking, None)
+
+
+def judge_each(
+    workload: str,
+    actual: Mapping[str, torch.Tensor],
+    reference: Mapping[str, torch.Tensor],
+    anchor: Mapping[str, torch.Tensor],
+    dtype: torch.dtype,
+) -> dict[str, Judgement]:
+    """Compare each parameter's gradient with float64, as a whole and as one factor; all three are by the parameters' names."""
+    found: dict[str, Judgement] = {}
+    for name, exact in reference.items():
+        what, row = f"gradient of {name}", row_of(workload, name)
+        if row is None:
+            found[what] = judge(actual[name], exact, anchor[name], dtype, MIXED)
+            continue
+        for kind, far, bounds_of in ((what, relative_error, row.error), (f"factor of the {what}", off, row.factor)):
+            error, bound = far(actual[name], exact), bounds_of[str(dtype).removeprefix("torch.")]
+            found[kind] = Judgement(error <= bound, error, bound, far(anchor[name], exact))
+    return found
+
+
+def off(actual: torch.Tensor, reference: torch.Tensor) -> float:
+    """Return by how much all numbers together are too large or too small; what is no number is infinitely so."""
+    mine, wide = actual.detach().cpu().double().flatten(), reference.detach().cpu().double().flatten()
+    found = abs(float(mine @ wide) / float(wide @ wide) - 1)
+    return found if found == found else float("inf")

@@ -21,7 +21,7 @@ from stackproof import DATA
 from stackproof.base import processes
 from stackproof.base.files import try_parse_json
 from stackproof.base.processes import descendants, process_table
-from stackproof.base.toml import Key, OneOf, Table
+from stackproof.base.toml import OneOf, Table
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.record.records import Figure
@@ -72,23 +72,13 @@ class TelemetryTool:
     state: Query
     counters: Query | None = None
     processes: Query | None = None
-    bits: Annotated[Mapping[str, str], Key("throttle")] = field(default_factory=dict)
+    throttle: Mapping[str, str] = field(default_factory=dict)
     """What slows a card, by the bit that says so, in hexadecimal."""
-
-    @property
-    def throttle(self) -> Mapping[int, str]:
-        """What slows a card, by bit."""
-        return {int(bit, 16): word for bit, word in self.bits.items()}
-
-    @property
-    def present(self) -> bool:
-        """Whether its command is on the PATH."""
-        return shutil.which(self.state.command[0]) is not None
 
 
 def tool_for(kind: str) -> TelemetryTool | None:
-    """Return the first tool for a torch device type whose command is there."""
-    return next((tool for tool in tools() if tool.device == kind and tool.present), None)
+    """Return the first tool for a torch device type whose command is on the PATH."""
+    return next((tool for tool in tools() if tool.device == kind and shutil.which(tool.state.command[0])), None)
 
 
 @cache
@@ -140,10 +130,8 @@ def _dictionaries(value: Any) -> Iterator[dict[str, Any]]:
 def _figure(word: str) -> Figure | None:
     """Return a number, a mask as its number, other words as they are; nothing for what a tool does not know."""
     text = word.strip()
-    if re.fullmatch(r"0x[0-9a-fA-F]+", text):
-        return int(text, 16)
     try:
-        return float(text)
+        return int(text, 16) if text.startswith("0x") else float(text)
     except ValueError:
         return None if text.strip("[]").upper() in ("", "N/A", "NOT SUPPORTED", "UNKNOWN ERROR") else text
 
@@ -151,13 +139,11 @@ def _figure(word: str) -> Figure | None:
 def others_on_card(device: Device, stack: Stack) -> tuple[str, ...] | None:
     """Return the processes on the card that are not of this run, as "name (id)"; None where nobody tells."""
     telemetry = Telemetry(device, stack)
-    if telemetry.tool is None or telemetry.tool.processes is None:
+    query = telemetry.tool.processes if telemetry.tool else None
+    said = answer(query, telemetry.card) if query else None
+    if query is None or said is None:
         return None
-    said = answer(telemetry.tool.processes, telemetry.card)
-    if said is None:
-        return None
-    rows = telemetry.tool.processes.rows(said)
-    own = family()
+    rows, own = query.rows(said), family()
     strange = [(pid, name) for pid, name in rows if pid not in own]
     comparable = any(pid in own for pid, _ in rows)
     if strange and not comparable and not any(Path(f"/proc/{pid}").exists() for pid, _ in strange):
@@ -171,10 +157,9 @@ def require_alone(device: Device, stack: Stack, *, allowed: bool) -> tuple[str, 
     Raises:
         CheckInconclusive: there are some, and they are not allowed.
     """
-    found = others_on_card(device, stack)
-    if found is None or not found:
+    if not others_on_card(device, stack):
         return ()
-    sentence = f"{len(found)} other process(es) on {device}: {', '.join(found[:3])}"
+    sentence = neighbours(device, stack)
     if not allowed:
         raise CheckInconclusive(f"{sentence}; end them, or add --allow-foreign to measure anyway and label the figures")
     return (sentence,)
@@ -184,7 +169,7 @@ def neighbours(device: Device, stack: Stack) -> str:
     """Name the other processes on the card in a few words, or say that nobody tells of any."""
     found = others_on_card(device, stack)
     if found:
-        return f"{len(found)} other process(es) on {device}: {', '.join(found[:3])}; end them and run again"
+        return f"{len(found)} other process(es) on {device}: {', '.join(found[:3])}"
     return f"no tool tells who else is on {device}" if found is None else f"no other process is seen on {device}"
 
 
@@ -199,7 +184,7 @@ def unless_shared(device: Device, stack: Stack) -> Iterator[None]:
         yield
     except CheckFailed as failed:
         if others_on_card(device, stack):
-            raise CheckInconclusive(f"{failed}; but {neighbours(device, stack)}") from failed
+            raise CheckInconclusive(f"{failed}; but {neighbours(device, stack)}; end them and run again") from failed
         raise
 
 
@@ -248,10 +233,10 @@ class Telemetry:
             work()
             self.device.synchronize()
 
-        if self.tool is not None:
-            self.readings.append(ask(self.tool.state, self.card, once))
-            if self.tool.counters is not None:
-                self._counted.append(ask(self.tool.counters, self.card, once))
+        for query, kept in ((self.tool.state, self.readings), (self.tool.counters, self._counted)) if self.tool else ():
+            if query is not None:
+                said = answer(query, self.card, once)
+                kept.append({} if said is None else query.facts(said, self.card))
 
     def facts(self) -> dict[str, Figure]:
         """Return both readings, flat; a tool that is absent, or says nothing, is a fact too."""
@@ -276,14 +261,8 @@ class Telemetry:
         if self.tool is None:
             return ()
         masks = [int(_number(reading.get("throttle_mask", 0))) for reading in self.readings]
-        seen = [word for bit, word in self.tool.throttle.items() if any(mask & bit for mask in masks)]
+        seen = [word for bit, word in self.tool.throttle.items() if any(mask & int(bit, 16) for mask in masks)]
         return tuple(dict.fromkeys([*seen, *self.slowed()]))
-
-
-def ask(query: Query, card: str, work: Callable[[], object] | None = None) -> dict[str, Figure]:
-    """Return what a tool says of a card; nothing if it fails or takes too long."""
-    said = answer(query, card, work)
-    return query.facts(said, card) if said is not None else {}
 
 
 def answer(query: Query, card: str, work: Callable[[], object] | None = None) -> str | None:

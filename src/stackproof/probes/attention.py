@@ -59,16 +59,11 @@ class AttentionShape:
 
     def inputs(self, dtype: torch.dtype) -> Tensors:
         """Make query, key and value on the CPU, the same numbers for every device."""
-        generator = torch.Generator().manual_seed(_SEED)
-        sizes = {"query": (self.heads[0], self.lengths[0])} | dict.fromkeys(
-            ("key", "value"), (self.heads[1], self.lengths[1])
-        )
-        return {
-            name: torch.randn(
-                self.batch, heads, length, self.width, dtype=torch.float64, generator=generator
-            ).to(dtype)
-            for name, (heads, length) in sizes.items()
-        }  # fmt: skip
+        generator, made = torch.Generator().manual_seed(_SEED), {}
+        for name, side in (("query", 0), ("key", 1), ("value", 1)):
+            shape = (self.batch, self.heads[side], self.lengths[side], self.width)
+            made[name] = torch.randn(shape, dtype=torch.float64, generator=generator).to(dtype)
+        return made
 
     def mask(self) -> torch.Tensor | None:
         """Return a padding mask: the second half of the batch has shorter sequences; every query sees some key."""
@@ -77,14 +72,6 @@ class AttentionShape:
         allowed = torch.ones(self.batch, 1, 1, self.lengths[1], dtype=torch.bool)
         allowed[self.batch // 2 :, ..., self.lengths[1] * 2 // 3 :] = False
         return allowed.expand(-1, 1, self.lengths[0], -1)
-
-
-@dataclass(frozen=True)
-class KernelRun:
-    """What a call gave: the kernel that ran, output and gradients on the CPU."""
-
-    kernel: str
-    tensors: Tensors
 
 
 class NotOffered(Exception):  # noqa: N818 - an answer, not an error
@@ -120,19 +107,18 @@ class Witness(Operators):  # type: ignore[no-untyped-call]
         return f"unknown ({', '.join(dict.fromkeys(self.seen)) or 'no operator'})"
 
 
-def run(case: AttentionShape, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None) -> KernelRun:
-    """Run forward and backward on the device, over one kernel or torch's own choice.
+def run(
+    case: AttentionShape, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None
+) -> tuple[str, Tensors]:
+    """Run forward and backward on the device, over one kernel or torch's own choice; return the kernel that ran and what it gave.
 
     Raises:
         NotOffered: torch refuses this kernel for these inputs.
     """
     leaves = {name: tensor.to(device).requires_grad_() for name, tensor in case.inputs(dtype).items()}
-    query, key, value = (_repeated(case, name, leaf) for name, leaf in leaves.items())
     witness = Witness()
-    output = _forward(case, kernel, witness, (query, key, value))
-    output.backward(_cotangent(output))  # type: ignore[no-untyped-call]
-    gradients = {f"gradient of {name}": _gradient(leaf) for name, leaf in leaves.items()}
-    return KernelRun(witness.kernel, {"output": output.detach().cpu(), **gradients})
+    output = _forward(case, kernel, witness, [_repeated(case, name, leaf) for name, leaf in leaves.items()])
+    return witness.kernel, _with_gradients(output, leaves)
 
 
 def _forward(
@@ -150,6 +136,14 @@ def _forward(
             if kernel is None:
                 raise
             raise NotOffered(_reasons([str(one.message) for one in said]) or first_line(error)) from error
+
+
+def _with_gradients(output: torch.Tensor, leaves: Tensors) -> Tensors:
+    """Go backward and return output and gradients; not from all ones, under which the gradient of a softmax vanishes."""
+    flat = torch.linspace(-1, 1, output.numel(), dtype=torch.float64)
+    output.backward(flat.reshape(output.shape).to(output.device, output.dtype))  # type: ignore[no-untyped-call]
+    gradients = {f"gradient of {name}": leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
+    return {name: tensor.detach().cpu() for name, tensor in {"output": output, **gradients}.items()}
 
 
 # Torch warns of every kernel, also of those that were not asked for, and where in its source it does.
@@ -185,34 +179,14 @@ def formula(
     leaves = {name: tensor.to(compute_in).requires_grad_() for name, tensor in case.inputs(inputs_of).items()}
     query, key, value = (_repeated(case, name, leaf, always=True) for name, leaf in leaves.items())
     scores = query @ key.transpose(-2, -1) / math.sqrt(case.width)
-    allowed = _allowed(case)
+    # A causal query sees its own place and those before it.
+    allowed = torch.ones(case.lengths, dtype=torch.bool).tril() if case.kind == "causal" else case.mask()
     scores = scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
     weights = (scores - scores.logsumexp(-1, keepdim=True)).exp() if logarithms else scores.softmax(-1)
-    output = weights @ value
-    output.backward(_cotangent(output))  # type: ignore[no-untyped-call]
-    gradients = {f"gradient of {name}": _gradient(leaf) for name, leaf in leaves.items()}
-    return {"output": output.detach(), **gradients}
-
-
-def _allowed(case: AttentionShape) -> torch.Tensor | None:
-    """Return which key each query may see; a causal one sees its own place and those before it."""
-    if case.kind == "causal":
-        return torch.ones(case.lengths, dtype=torch.bool).tril()
-    return case.mask()
+    return _with_gradients(weights @ value, leaves)
 
 
 def _repeated(case: AttentionShape, name: str, tensor: torch.Tensor, *, always: bool = False) -> torch.Tensor:
     share = case.heads[0] // case.heads[1]
     wanted = name != "query" and share > 1 and (case.repeat or always)
     return tensor.repeat_interleave(share, dim=1) if wanted else tensor
-
-
-def _cotangent(output: torch.Tensor) -> torch.Tensor:
-    """Return what flows back: not all ones, under which the gradient of a softmax vanishes."""
-    flat = torch.linspace(-1, 1, output.numel(), dtype=torch.float64)
-    return flat.reshape(output.shape).to(output.dtype).to(output.device)
-
-
-def _gradient(leaf: torch.Tensor) -> torch.Tensor:
-    assert leaf.grad is not None
-    return leaf.grad.cpu()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,73 +42,51 @@ def _same(one: Any, other: Any) -> bool:
         return type(one) is type(other) and bool(one == other)
     if not isinstance(one, torch.Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
         return False
-    return torch.equal(_bits(one), _bits(other))
+    bits = [tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)]
+    return torch.equal(*bits)  # NaN equals NaN here, and 0 is not -0
 
 
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes: NaN equals NaN here, and 0 is not -0."""
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-
-
-def places(device: Device) -> Places:
-    """Return the accepted spellings of `map_location`, each of which means the CPU."""
-    host = HOST.torch
-    return {
+def travels(state: dict[str, Any], device: Device, folder: Path) -> int:
+    """Save on the device, load on the CPU by every spelling and on the device again; each is bit-equal and where it should be."""
+    path, again, host = folder / "state.pt", folder / "again.pt", HOST.torch
+    torch.save(state, path)
+    torch.save(torch.load(path, map_location=host, weights_only=True), again)
+    to_host: Places = {
         f"'{host}'": str(host),
         "torch.device": host,
         "a table of devices": {str(device): str(host), str(device.torch): str(host)},
         "a function": lambda storage, _: storage.cpu(),
     }
-
-
-def travels(state: dict[str, Any], device: Device, folder: Path) -> int:
-    """Save on the device, load on the CPU by every spelling and on the device again; each is bit-equal and where it should be."""
-    path, again = folder / "state.pt", folder / "again.pt"
-    torch.save(state, path)
+    back: Places = {"the device": device.torch, "its name": str(device)}
     compared = 0
-    for spelling, place in places(device).items():
-        read = torch.load(path, map_location=place, weights_only=True)
-        on(read, HOST, f"map_location={spelling}")
-        compared += equal(read, state, f"saved on {device}, loaded with map_location={spelling}")
-    torch.save(torch.load(path, map_location=HOST.torch, weights_only=True), again)
-    targets: Places = {"the device": device.torch, "its name": str(device)}
-    for spelling, place in targets.items():
-        back = torch.load(again, map_location=place, weights_only=True)
-        on(back, device, f"map_location={spelling}")
-        compared += equal(back, state, f"saved on the CPU, loaded with map_location={spelling}")
-    plain = torch.load(path, weights_only=True)
-    on(plain, device, "no map_location")
-    return compared + equal(plain, state, "loaded where it was saved")
+    for saved, file, where, places in (
+        (f"saved on {device}", path, HOST, to_host),
+        ("saved on the CPU", again, device, back),
+        ("loaded where it was saved", path, device, {"nothing": None}),
+    ):
+        for spelling, place in places.items():
+            read = torch.load(file, map_location=place, weights_only=True)
+            on(read, where, f"map_location={spelling}")
+            compared += equal(read, state, f"{saved}, loaded with map_location={spelling}")
+    return compared
 
 
 def on(state: Any, device: Device, how: str) -> None:
     """Fail unless every tensor of the state is on the device; a single number may stay on the host, as optimisers keep it."""
-    wanted = device.torch
-    wrong = [
-        f"{name} on {value.device}"
-        for name, value in tensors(state)
-        if isinstance(value, torch.Tensor)
-        and value.dim() > 0
-        and (value.device.type != wanted.type or (wanted.index is not None and value.device.index != wanted.index))
-    ]
-    require(not wrong, f"{how}: {len(wrong)} tensors are not on {wanted}, such as {wrong[:1]}")
+    many = {name: value for name, value in tensors(state) if isinstance(value, torch.Tensor) and value.dim()}
+    wrong = [f"{name} on {value.device}" for name, value in many.items() if not device.has(value)]
+    require(not wrong, f"{how}: {len(wrong)} tensors are not on {device.torch}, such as {wrong[:1]}")
 
 
 def by_safetensors(state: dict[str, torch.Tensor], device: Device, folder: Path) -> int:
     """The same through the format of model hubs; it holds contiguous tensors that share nothing."""
     from safetensors.torch import load_file, save_file
 
-    path = folder / "state.safetensors"
+    path, compared = folder / "state.safetensors", 0
     save_file({name: tensor.contiguous().clone() for name, tensor in state.items()}, path)
-    loads: dict[str, Callable[[], dict[str, torch.Tensor]]] = {
-        "CPU": lambda: load_file(path),
-        "device": lambda: load_file(path, device=str(device)),
-    }
-    compared = 0
-    for where, load in loads.items():
-        read = load()
-        on(read, HOST if where == "CPU" else device, f"safetensors loaded on the {where}")
-        compared += equal(read, state, f"safetensors loaded on the {where}")
+    for where, read in ((HOST, load_file(path)), (device, load_file(path, device=str(device)))):
+        on(read, where, f"safetensors loaded on {where}")
+        compared += equal(read, state, f"safetensors loaded on {where}")
     return compared
 
 

@@ -10,9 +10,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -55,25 +55,13 @@ class Lengths:
 
 
 @dataclass(frozen=True)
-class Filled:
-    """A field that must not be empty, unless another one is there."""
-
-    field: str
-    unless: str = ""
-
-
-@dataclass(frozen=True)
 class DataRules:
     """All rules of the file."""
 
     lengths: Lengths
-    filled: tuple[Filled, ...]
+    filled: Mapping[str, str]
+    """For each field that must not be empty, the field that excuses it."""
     patterns: Annotated[tuple[Pattern, ...], Key("pattern")]
-
-    @cached_property
-    def unless(self) -> dict[str, str]:
-        """For each field that must not be empty, the field that excuses it."""
-        return {row.field: row.unless for row in self.filled}
 
 
 @cache
@@ -90,25 +78,19 @@ def examine(path: Path | str, most: int = MOST) -> list[Defect]:
     Raises:
         Refusal: the file cannot be read at all.
     """
-    found = list(islice(findings(Path(path)), most + 1))
+    try:
+        with Path(path).open("rb") as stream:
+            found = list(islice(_findings(stream), most + 1))
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be read ({error.strerror}); give a file of JSON or JSON Lines") from error
     if len(found) > most:
-        last = found[most - 1]
-        found[most:] = [
-            Defect(last.line, last.record, "", "more", f"there is more after {most} findings; it is not listed")
-        ]
+        sentence = f"there is more after {most} findings; it is not listed"
+        found[most:] = [Defect(found[most - 1].line, found[most - 1].record, "", "more", sentence)]
     return found
 
 
-def findings(path: Path) -> Iterator[Defect]:
+def _findings(stream: BinaryIO) -> Iterator[Defect]:
     """Yield what is wrong as it is found; memory grows by 100 bytes a sample, to know a repeated one again."""
-    try:
-        with path.open("rb") as stream:
-            yield from _in_stream(stream)
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read ({error.strerror}); give a file of JSON or JSON Lines") from error
-
-
-def _in_stream(stream: BinaryIO) -> Iterator[Defect]:
     seen: dict[bytes, int] = {}
     count = 0
     for item in records(stream):
@@ -126,20 +108,18 @@ def _in_record(record: DataSample) -> Iterator[Defect]:
     if not isinstance(record.value, (dict, list, str)) or not record.value:
         yield record.finding("", "empty", f"is no sample: {shown(record.value)}")
         return
-    characters = 0
-    for field, value, beside in _leaves(record.value, "", {}):
+    characters, limit = 0, rules().lengths.longest_characters
+    for field, value, beside in _leaves(record.value):
         yield from _in_field(record, field, value, beside)
         characters += len(value) if isinstance(value, str) else 0
-    if characters > rules().lengths.longest_characters:
-        limit = rules().lengths.longest_characters
-        yield record.finding(
-            "", "over-long", f"has {characters} characters, more than {limit}: its end would be cut off"
-        )
+    if characters > limit:
+        sentence = f"has {characters} characters, more than {limit}: its end would be cut off"
+        yield record.finding("", "over-long", sentence)
 
 
-def _leaves(value: Any, path: str, beside: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+def _leaves(sample: Any) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Go through a sample: strings, plain values and lists of tokens, each with its path and the fields beside it."""
-    stack = [(path, value, beside)]
+    stack: list[tuple[str, Any, dict[str, Any]]] = [("", sample, {})]
     while stack:
         here, value, beside = stack.pop()
         if isinstance(value, dict) and value:
@@ -151,15 +131,14 @@ def _leaves(value: Any, path: str, beside: dict[str, Any]) -> Iterator[tuple[str
 
 
 def _in_field(record: DataSample, field: str, value: Any, beside: dict[str, Any]) -> Iterator[Defect]:
-    name = re.sub(r"\[\d+\]$", "", field).rpartition(".")[2]
+    name, limit = re.sub(r"\[\d+\]$", "", field).rpartition(".")[2], rules().lengths.longest_tokens
     if _empty(value):
-        excuse = rules().unless.get(name)
+        excuse = rules().filled.get(name)
         if excuse is not None and _empty(beside.get(excuse)):
             yield record.finding(field, "empty", f"'{name}' is empty: {shown(value)}")
     elif isinstance(value, float) and not math.isfinite(value):
         yield record.finding(field, "no value", f"'{name}' is the number {value}")
-    elif isinstance(value, list) and len(value) > rules().lengths.longest_tokens:
-        limit = rules().lengths.longest_tokens
+    elif isinstance(value, list) and len(value) > limit:
         yield record.finding(field, "over-long", f"'{name}' has {len(value)} tokens, more than {limit}")
     elif isinstance(value, str):
         yield from _in_text(record, field, value)
@@ -201,10 +180,8 @@ class Defect:
     sentence: str
 
     def __str__(self) -> str:
-        place = (
-            f"line {self.line}, record {self.record}" if self.record else f"line {self.line}" if self.line else "file"
-        )
-        return f"{place}{f', {self.field}' if self.field else ''}: {self.sentence}"
+        named = {"line": self.line, "record": self.record, "": self.field}
+        return f"{', '.join(f'{name} {at}'.strip() for name, at in named.items() if at) or 'file'}: {self.sentence}"
 
 
 @dataclass(frozen=True)

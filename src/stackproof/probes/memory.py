@@ -1,17 +1,20 @@
-"""Memory that is what it says: allocations that count, steps that do not grow, over-commitment that is refused.
+"""Memory that is what it says: allocations that count, steps that leave nothing behind, over-commitment that is refused.
 
-Sizes are bytes. On a card the allocator counts exactly; of a process on the CPU only the resident set can be seen, which
-the C library rounds and keeps a little of, so that each comparison has a slack.
+Sizes are bytes. On a card the allocator counts exactly; of a process on the CPU only the resident set can be seen, which the C library
+rounds and keeps a little of, so that each comparison has a slack. A block that is taken beside torch's allocator is in none of its
+counters; the driver, or the C library, has it all the same.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +22,11 @@ import torch
 
 from stackproof.base.text import first_line
 from stackproof.device.devices import HOST, visible
-from stackproof.device.kinds import Device
+from stackproof.device.kinds import Device, kilobytes
 from stackproof.probes import children
-from stackproof.record.checks import require
+from stackproof.record.checks import CheckFailed, CheckInconclusive, require
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 _KNOWN = 1 << 30
 _PIECES = 12
 _PROBE = 64 * MIB
@@ -57,7 +60,8 @@ def follow(device: Device, size: int, take: Taken, slack: int = 0) -> dict[str, 
     device.synchronize()
     during = device.memory()
     appeared, peak = during.allocated - before.allocated, during.peak - before.allocated
-    _near(appeared, size, slack, f"{device}: a tensor of {size} bytes appeared in 'allocated' as {appeared}")
+    near = size - slack <= appeared <= size + slack
+    require(near, f"{device}: a tensor of {size} bytes appeared in 'allocated' as {appeared}")
     most = sys.maxsize if slack else size  # the kernel may forbid resetting a process's peak: it is from earlier then
     require(size - slack <= peak <= most, f"{device}: a tensor of {size} bytes moved the peak by {peak}")
     del block
@@ -77,7 +81,8 @@ def follow_free(device: Device, size: int, take: Taken, slack: int) -> int:
     block = take(size)
     device.synchronize()
     fell = before - device.memory().free
-    _near(fell, size, slack, f"{device}: a tensor of {size} bytes lowered the driver's free memory by {fell}")
+    near = size - slack <= fell <= size + slack
+    require(near, f"{device}: a tensor of {size} bytes lowered the driver's free memory by {fell}")
     del block
     device.empty_cache()
     kept = before - device.memory().free
@@ -85,17 +90,12 @@ def follow_free(device: Device, size: int, take: Taken, slack: int) -> int:
     return fell
 
 
-def _near(actual: int, size: int, slack: int, sentence: str) -> None:
-    require(size - slack <= actual <= size + slack, sentence)
-
-
 def idle(device: Device, imports: tuple[str, ...], seconds: float) -> dict[str, int]:
     """A process that has taken nothing must have nothing allocated, and then exactly what it took; returns what it counted.
 
     A counter that is off by a constant shows in no difference of two readings, only here.
     """
-    words = (device.kind, str(device.index), *imports)
-    what = f"{device}: a process that takes {MIB} bytes"
+    words, what = (device.kind, str(device.index), *imports), f"{device}: a process that takes {MIB} bytes"
     found: dict[str, int] = children.ask(f"{__name__}:report_idle", *words, what=what, seconds=seconds)
     require(found["idle"] == 0, f"{device}: a process that has taken nothing has {found['idle']} bytes allocated")
     require(found["taken"] == MIB, f"{device}: a process that has taken {MIB} bytes has {found['taken']} allocated")
@@ -111,8 +111,7 @@ def report_idle() -> None:
     before = device.memory().allocated
     block = filled(device)(MIB)
     device.synchronize()
-    answer = {"idle": before, "taken": device.memory().allocated, "bytes": block.nbytes}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    print(json.dumps({"idle": before, "taken": device.memory().allocated, "bytes": block.nbytes}))  # noqa: T201
 
 
 @dataclass(frozen=True)
@@ -181,8 +180,8 @@ def rate(device: Device) -> Callable[[torch.Tensor], float]:
 
 def still_usable(device: Device) -> None:
     """After the error a product of known whole numbers must still be right."""
-    left, right = (torch.arange(size, dtype=torch.float32, device=device.torch) for size in (64, 64))
-    found = float((left.reshape(1, 64) @ right.reshape(64, 1)).item())
+    numbers = torch.arange(64, dtype=torch.float32, device=device.torch)
+    found = float((numbers.reshape(1, 64) @ numbers.reshape(64, 1)).item())
     require(found == sum(n * n for n in range(64)), f"{device}: after the error a known product gave {found}")
 
 
@@ -211,6 +210,108 @@ def limited() -> None:
         still_usable(HOST)
     except Exception as error:
         found = {"failed": f"{error}"[:400]}
-    sys.stdout.write(json.dumps(found) + "\n")
-    sys.stdout.flush()
+    print(json.dumps(found), flush=True)  # noqa: T201
     os._exit(0)  # nothing is left to do that memory could fail
+
+
+Counts = dict[str, int]
+"""Bytes in use, by who counts them."""
+Read = Callable[[], Counts]
+
+ROUNDS = 3
+"""What the C library or a driver takes once is no leak: a leak shows in each round, and the smallest growth counts."""
+_REST_S = (0.05, 0.5)
+WARM_UP = 4
+MOST_STEPS, LEAST_STEPS, SECONDS = 200, 12, 1.0
+"""Steps of a round: as many as a second holds, within these."""
+
+OF_CARD = {"torch's allocator": 0, "its cache": 0, "the card's driver": 0}
+"""What a round may leave, by counter: identical steps need not one byte more."""
+_FILES = "the open files"
+OF_PROCESS = {"the C library": 64 * KIB, "the resident set": 2 * MIB, "the address space": 2 * MIB, _FILES: 2}
+"""The C library was seen to move by 5 KiB and less; the kernel counts pages, and Python takes memory by the MiB. Files are a number."""
+_SHARED = ("the card's driver",)
+"""Counters that others on the card move too."""
+
+
+def of_card(device: Device) -> Counts:
+    """Return what the device's allocator has handed out, what it holds, and what the driver says is taken by everybody."""
+    gc.collect()
+    device.synchronize()
+    memory = device.memory()
+    return dict(zip(OF_CARD, (memory.allocated, memory.reserved, memory.total - memory.free), strict=True))
+
+
+def of_process() -> Counts:
+    """Return what this process has: bytes in use of malloc (glibc 2.33 and later), resident and mapped ones, and open files (proc(5))."""
+    gc.collect()
+    status, heap = kilobytes("/proc/self/status"), _heap()
+    files = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    found = {"the resident set": status["VmRSS"], "the address space": status["VmSize"], _FILES: files}
+    return found if heap is None else {"the C library": heap, **found}
+
+
+class _Mallinfo2(ctypes.Structure):
+    """`struct mallinfo2` (mallinfo(3)), over all arenas: ten sizes, of which hblkhd is mapped and uordblks handed out."""
+
+    _fields_ = [("arena", ctypes.c_size_t * 4), ("hblkhd", ctypes.c_size_t), ("small", ctypes.c_size_t * 2),
+                ("uordblks", ctypes.c_size_t), ("free", ctypes.c_size_t * 2)]  # fmt: skip
+
+
+def _heap() -> int | None:
+    """Return the bytes that malloc has handed out and mapped; None where the C library cannot tell."""
+    read = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if read is None:
+        return None
+    read.restype = _Mallinfo2
+    found = read()
+    return int(found.uordblks) + int(found.hblkhd)
+
+
+def most_steps(step: Callable[[], object], warm_up: int = WARM_UP) -> int:
+    """Warm up, and return how many steps make a round."""
+    spent = []
+    for _ in range(warm_up):
+        began = time.perf_counter()
+        step()
+        spent.append(time.perf_counter() - began)
+    return max(LEAST_STEPS, min(MOST_STEPS, int(SECONDS / max(min(spent), 1e-6))))
+
+
+def steady(
+    what: str, read: Read, allowed: Mapping[str, int], step: Callable[[], object], steps: int, others: Callable[[], str]
+) -> Counts:
+    """Run rounds of steps, and return the least growth of each counter; one beyond what is allowed is a leak.
+
+    Between rounds nothing is done for a while. What only grows while steps run was taken by them; what moves in the rest as well may be
+    somebody else's, whom `others` names.
+
+    Raises:
+        CheckFailed: a counter grew in each of three rounds by more than is allowed.
+        CheckInconclusive: so it did, and it moved while nothing ran, too.
+    """
+    growths, rests = list[Counts](), list[Counts]()
+    while len(growths) < ROUNDS:
+        before, began = read(), time.perf_counter()
+        for _ in range(steps):
+            step()
+        after = read()
+        time.sleep(min(_REST_S[1], max(_REST_S[0], time.perf_counter() - began)))
+        rested = read()
+        growths.append({name: after[name] - before[name] for name in before})
+        rests.append({name: rested[name] - after[name] for name in before})
+        least = {name: min(grown[name] for grown in growths) for name in before}
+        bad = {name: grown for name, grown in least.items() if grown > allowed[name]}
+        if not bad:
+            return least
+    each = {
+        name: f"{grown / steps:.2g}" if name == _FILES else f"{grown / steps / KIB:.1f} KiB"
+        for name, grown in bad.items()
+    }
+    told = ", ".join(f"{grown} by {name} ({each[name]} a step)" for name, grown in bad.items())
+    left = "files open" if list(bad) == [_FILES] else "bytes behind"
+    sentence = f"{what}: {steps} training steps left {left} in each of {ROUNDS} rounds: {told}"
+    if all(name in _SHARED and any(moved[name] for moved in rests) for name in bad):
+        raise CheckInconclusive(f"{sentence}; but it moved while nothing ran, too: {others()}")
+    limits = ", ".join(f"{allowed[name]} by {name}" for name in bad)
+    raise CheckFailed(f"{sentence}; {limits} allowed")

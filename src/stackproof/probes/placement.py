@@ -38,8 +38,8 @@ def spellings(card: Device) -> dict[str, Made]:
         f"tensor.to(torch.device('{text}'))": lambda: plain.to(torch.device(text), copy=True),
         f"tensor.to(tensor on {text})": lambda: plain.to(torch.empty(0, device=text), copy=True),
         f"tensor.{kind}()": lambda: _sent(card, plain),
-        f"module.to('{text}')": lambda: _weight(_module().to(text)),
-        f"module.{kind}()": lambda: _weight(_sent(card, _module())),
+        f"module.to('{text}')": lambda: _module().to(text).weight.detach(),
+        f"module.{kind}()": lambda: _sent(card, _module()).weight.detach(),
         f"with torch.device('{text}')": lambda: _within(torch.device(text), lambda: torch.ones(_ELEMENTS)),
         f"current card, device='{kind}'": lambda: _within(
             card.current(), lambda: torch.ones(_ELEMENTS, device=kind)
@@ -54,14 +54,10 @@ def _sent(card: Device, thing: Any) -> Any:
     return getattr(thing, card.kind)(*([] if card.shareable else [card.index]))
 
 
-def _module() -> nn.Module:
+def _module() -> nn.Linear:
     module = nn.Linear(1024, 1024, bias=False)
     nn.init.ones_(module.weight)
     return module
-
-
-def _weight(module: Any) -> torch.Tensor:
-    return module.weight.detach()  # type: ignore[no-any-return]
 
 
 def _within(context: Any, make: Made) -> torch.Tensor:
@@ -79,27 +75,16 @@ def lands(card: Device, cards: Sequence[Device], made: dict[str, Made]) -> int:
             _is_on(card, tensor + tensor, f"a sum of what {spelling} gave")
             found = int(tensor.sum().item())  # whole numbers below 2**24 are exact
         require(found == _ELEMENTS, f"{spelling}: {_ELEMENTS} ones sum to {found}")
-        _counted(card, cards, before, spelling)
+        # A tensor may say that it is on one card and take memory of another; the host's memory is everybody's.
+        for other in () if card.shareable else cards:
+            grown, expected = other.memory().allocated - before[other], _SIZE if other == card else 0
+            require(grown == expected, f"{spelling}: memory of {other} grew by {grown} bytes, {expected} were expected")
         del tensor
     return len(made)
 
 
 def _is_on(card: Device, tensor: torch.Tensor, spelling: str) -> None:
-    wanted, found = card.torch, tensor.device
-    right = found.type == wanted.type and (wanted.index is None or found.index == wanted.index)
-    require(right, f"{spelling}: the tensor is on {found}, not on {wanted}")
-
-
-def _counted(card: Device, cards: Sequence[Device], before: dict[Device, int], spelling: str) -> None:
-    """Where there are cards, each counts its own; a tensor may say that it is on one and take memory of another."""
-    if card.shareable:
-        return  # the host's memory is everybody's
-    for other in cards:
-        grown = other.memory().allocated - before[other]
-        expected = _SIZE if other == card else 0
-        require(
-            grown == expected, f"{spelling}: memory of {other} grew by {grown} bytes, {expected} were expected"
-        )  # fmt: skip
+    require(card.has(tensor), f"{spelling}: the tensor is on {tensor.device}, not on {card.torch}")
 
 
 @contextmanager
@@ -117,7 +102,8 @@ def queues(card: Device) -> None:
     module = torch.get_device_module(card.kind)
     with unmoved(card, f"a stream of {card}"), card.current():
         outside, stream = module.current_stream(), module.Stream()
-        _belongs(card, stream, "a stream")
+        index = getattr(getattr(stream, "device", None), "index", getattr(stream, "device_index", None))
+        require(index == card.index, f"{card}: a stream made while it is current belongs to card {index}")
         with module.stream(stream):
             require(module.current_stream() == stream, f"{card}: the stream is not current inside its own block")
             tensor = torch.ones(_ELEMENTS, device=card.torch)
@@ -131,12 +117,6 @@ def queues(card: Device) -> None:
     require(bool((tensor == 1).all()), f"{card}: work on a stream was lost")
 
 
-def _belongs(card: Device, thing: Any, what: str) -> None:
-    found = getattr(thing, "device", None)
-    index = getattr(found, "index", getattr(thing, "device_index", None))
-    require(index == card.index, f"{card}: {what} made while it is current belongs to card {index}")
-
-
 def identity(card: Device) -> dict[str, str]:
     """Return what tells the card from its like: its name, and serial numbers where this torch knows them."""
     properties = torch.get_device_module(card.kind).get_device_properties(card.index)
@@ -148,9 +128,8 @@ def seen_by_child(stack: Stack, card: Device, seconds: float) -> dict[str, Any]:
     """Start a process that may see this card only, under the stack's visibility variable, and return what it reports."""
     value = mask(os.environ.get(stack.visibility, ""), card.index)
     what, words = f"a process under {stack.visibility}={value}", (stack.device, *stack.imports)
-    environment = {stack.visibility: value}
-    found = children.ask(f"{__name__}:report", *words, what=what, seconds=seconds, environment=environment)
-    return {"value": value, **found}
+    seen = {stack.visibility: value}
+    return {"value": value, **children.ask(f"{__name__}:report", *words, what=what, seconds=seconds, environment=seen)}
 
 
 def mask(outer: str, index: int) -> str:
@@ -175,5 +154,4 @@ def report() -> None:
         __import__(name)
     card = devices.default(kind)
     found = int(torch.ones(_ELEMENTS, device=card.torch).sum().item())
-    answer = {"count": devices.count(kind), "identity": identity(card), "sum": found}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    print(json.dumps({"count": devices.count(kind), "identity": identity(card), "sum": found}))  # noqa: T201

@@ -31,13 +31,8 @@ def uniform(device: Device) -> torch.Tensor:
     return torch.rand(COUNT, device=device.torch).cpu()
 
 
-def dropped(device: Device) -> torch.Tensor:
-    """Draw a dropout mask from the device's own generator."""
-    return torch.nn.functional.dropout(torch.ones(COUNT, device=device.torch), 0.5).cpu()
-
-
 def seeded(device: Device, seed: int) -> torch.Generator:
-    """Return a generator of the device's own."""
+    """Return a generator of its own on the device."""
     return torch.Generator(device=device.torch).manual_seed(seed)
 
 
@@ -90,11 +85,11 @@ def write(device: Device, state: torch.Tensor) -> None:
 
 def restores(device: Device) -> None:
     """A saved state brings the same numbers back, of the device's own generator and of another."""
-    state = read(device)
-    first, mask = uniform(device), dropped(device)
+    state, ones = read(device), torch.ones(COUNT, device=device.torch)
+    first, mask = uniform(device), torch.nn.functional.dropout(ones, 0.5)
     write(device, state)
     again("the device's own generator", uniform(device), first, "after its state was restored")
-    again("dropout", dropped(device), mask, "after the state was restored")
+    again("dropout", torch.nn.functional.dropout(ones, 0.5), mask, "after the state was restored")
     generator = seeded(device, 3)
     saved = generator.get_state()
     drawn = DRAWS["normal"](device, generator)
@@ -107,20 +102,14 @@ def recomputes(device: Device, *, reentrant: bool) -> float:
     ones = torch.ones(COUNT, device=device.torch, requires_grad=True)
     output = checkpoint(lambda x: torch.nn.functional.dropout(x, 0.5), ones, use_reentrant=reentrant)
     uniform(device)  # moves the generator between forward and backward, as the rest of a model does
-    expected = uniform_after(device)
+    state = read(device)
+    expected = uniform(device)
+    write(device, state)
     output.sum().backward()  # type: ignore[no-untyped-call]
     assert ones.grad is not None
     again("dropout in a checkpointed region", ones.grad, output.detach(), "between forward and recomputation")
     again("the device's own generator", uniform(device), expected, "after a region was recomputed")
     return float((output != 0).float().mean())
-
-
-def uniform_after(device: Device) -> torch.Tensor:
-    """Return what the device will draw next, without moving its generator."""
-    state = read(device)
-    drawn = uniform(device)
-    write(device, state)
-    return drawn
 
 
 def seeders(device: Device) -> dict[str, Callable[[int], object]]:

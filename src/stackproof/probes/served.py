@@ -91,7 +91,9 @@ def _excuse(func: Any, tensors: list[torch.Tensor], kwargs: Mapping[str, Any], d
         return "looks at memory that is there"
     if torch.Tag.data_dependent_output in func.tags:
         return "tells the host a number"
-    if _tells_size(func, tensors):
+    # Of an index a mask decides the size, places do not, whatever torch's tag says of both.
+    masked = any(one.dtype in (torch.bool, torch.uint8) for one in tensors[1:])
+    if masked if "index" in func.overloadpacket.__name__ else torch.Tag.dynamic_output_shape in func.tags:
         return "tells the host a size"
     places = {one.device for one in tensors if one.dim()} | {one.device for one in tensors if one.device == device}
     wanted = kwargs.get("device")
@@ -102,17 +104,11 @@ def _excuse(func: Any, tensors: list[torch.Tensor], kwargs: Mapping[str, Any], d
     return "" if places or wanted is not None else "has nothing on the card"
 
 
-def _tells_size(func: Any, tensors: list[torch.Tensor]) -> bool:
-    """Whether what it finds decides a size: of an index a mask does, places do not, whatever torch's tag says of both."""
-    if "index" in func.overloadpacket.__name__:
-        return any(one.dtype in (torch.bool, torch.uint8) for one in tensors[1:])
-    return torch.Tag.dynamic_output_shape in func.tags
-
-
 def behind(call: Call, work: KnownWork, units: int) -> tuple[float, float]:
     """Return the seconds of a call behind a full queue, and those until the queue was empty."""
     work.read()
-    work.submit(units)
+    if units:
+        work.submit(units)
     began = time.perf_counter()
     call()
     took = time.perf_counter() - began
@@ -125,7 +121,7 @@ def waited(call: Call, work: KnownWork, units: int, whole: float = BACKLOG_S) ->
 
     `units` take `whole` seconds. A call that takes long by itself, as on a busy host, is put behind a queue that takes far longer.
     """
-    alone = [_alone(call, work) for _ in range(_TRIES)]
+    alone = [behind(call, work, 0)[0] for _ in range(_TRIES)]
     longer = min(_LONGEST, max(1, math.ceil(_FAR * max(alone) / whole)))
     shares = []
     for _ in range(_MOST_TRIES):
@@ -134,13 +130,6 @@ def waited(call: Call, work: KnownWork, units: int, whole: float = BACKLOG_S) ->
         if shares[-1] < WAITED:
             break
     return min(shares)
-
-
-def _alone(call: Call, work: KnownWork) -> float:
-    work.read()
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
 
 
 def served(chosen: Mapping[str, Call], work: KnownWork, units: int) -> dict[str, float]:

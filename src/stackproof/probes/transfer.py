@@ -48,15 +48,8 @@ class Numbers(Dataset[Batch]):
 def loader(workers: int, *, pinned: bool = False, seed: int = 5) -> DataLoader[Batch]:
     """Return a shuffling loader; its workers are spawned, as every accelerator's runtime needs (a forked one is broken)."""
     options: dict[str, Any] = {"multiprocessing_context": "spawn"} if workers else {}
-    return DataLoader(
-        Numbers(),
-        batch_size=BATCH,
-        shuffle=True,
-        num_workers=workers,
-        pin_memory=pinned,
-        generator=torch.Generator().manual_seed(seed),
-        **options,
-    )
+    options |= {"num_workers": workers, "pin_memory": pinned, "generator": torch.Generator().manual_seed(seed)}
+    return DataLoader(Numbers(), batch_size=BATCH, shuffle=True, **options)
 
 
 @dataclass(frozen=True)
@@ -99,14 +92,11 @@ def seeds_differ(found: Delivery) -> None:
     seeds = {worker: {seed for who, seed in zip(found.workers, found.seeds, strict=True) if who == worker}
              for worker in set(found.workers)}  # fmt: skip
     require(set(seeds) == set(range(WORKERS)), f"workers {sorted(seeds)} delivered, {WORKERS} were asked for")
-    require(
-        len(set.union(*seeds.values())) == WORKERS,
-        f"{WORKERS} workers share seeds: {seeds}; they augment alike",
-    )
+    different = set.union(*seeds.values())
+    require(len(different) == WORKERS, f"{WORKERS} workers share seeds: {seeds}; they augment alike")
     for source, drawn in zip(("torch", "numpy", "random"), zip(*found.drawn, strict=True), strict=True):
-        require(
-            len(set(drawn)) > SAMPLES // 2, f"workers drew the same random numbers from {source}: {sorted(drawn)[:4]}"
-        )
+        alike = len(set(drawn)) <= SAMPLES // 2
+        require(not alike, f"workers drew the same random numbers from {source}: {sorted(drawn)[:4]}")
 
 
 def shuffles() -> None:
@@ -122,11 +112,9 @@ def shuffles() -> None:
         orders.append(list(ranked))
     require(orders[0] != orders[1], f"epochs of ranks are shuffled alike: {orders[0][:6]} and again")
     chosen = list(WeightedRandomSampler([1.0, 0.0, 3.0], _CHOSEN, generator=torch.Generator().manual_seed(5)))
-    share = chosen.count(2) / _CHOSEN
-    require(
-        abs(share - 0.75) < 0.03 and not chosen.count(1),
-        f"a sampler with weights 1, 0 and 3 chose the last {share:.1%} of the time",
-    )
+    share, never = chosen.count(2) / _CHOSEN, not chosen.count(1)
+    told = f"a sampler with weights 1, 0 and 3 chose the last {share:.1%} of the time"
+    require(abs(share - 0.75) < 0.03 and never, told)
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

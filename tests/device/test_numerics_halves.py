@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.device.halves import bounds, judge_each, off, row_of
+from stackproof.device.numerics import gradient_bounds, judge_each, off, row_of
 from stackproof.workloads.catalogue import taking_part
 
 NAME = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.default.weight"
@@ -40,6 +40,6 @@ def test_roundings_cancel_in_a_factor() -> None:
 
 def test_every_row_speaks() -> None:
     known = {*taking_part("precision"), *taking_part("mixed"), "yolov8x"}
-    assert all(set(row.workloads) <= known and row.reason for row in bounds())
+    assert all(set(row.workloads) <= known and row.reason for row in gradient_bounds())
     assert row_of("yolov8n", "model.0.bn.weight") is not row_of("yolov8n", "model.0.conv.weight")
-    assert all(min(row.factor.values()) < 0.2 for row in bounds())
+    assert all(min(row.factor.values()) < 0.2 for row in gradient_bounds())

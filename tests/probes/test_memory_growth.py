@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof.probes import growth
+from stackproof.probes import memory
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 
 
-def counter(book: dict[str, int]) -> growth.Read:
+def counter(book: dict[str, int]) -> memory.Read:
     return lambda: dict(book)
 
 
-def hold(read: growth.Read, step: Callable[[], object], allowed: int = 0) -> growth.Counts:
-    return growth.steady("work", read, dict.fromkeys(read(), allowed), step, 10, lambda: "somebody (1)")
+def hold(read: memory.Read, step: Callable[[], object], allowed: int = 0) -> memory.Counts:
+    return memory.steady("work", read, dict.fromkeys(read(), allowed), step, 10, lambda: "somebody (1)")
 
 
 def test_steps_that_leave_nothing_pass() -> None:
@@ -49,7 +49,7 @@ def test_a_file_that_each_step_leaves_open_is_a_leak() -> None:
     kept: list[int] = []
     with pytest.raises(CheckFailed, match=r"left files open in each of 3 rounds: 10 by the open files \(1 a step\)"):
         hold(
-            lambda: {"the open files": growth.of_process()["the open files"]}, lambda: kept.append(os.dup(0)), allowed=2
+            lambda: {"the open files": memory.of_process()["the open files"]}, lambda: kept.append(os.dup(0)), allowed=2
         )
     for one in kept:
         os.close(one)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stackproof.device.devices import HOST
-from stackproof.probes import clock, timekeeping
-from stackproof.probes.clock import Spans, Turn
-from stackproof.probes.timekeeping import Moment, TimedSpan, require_right
+from stackproof.probes import clock
+from stackproof.probes.clock import Moment, Spans, TimedSpan, Turn, require_right
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 
 
@@ -21,16 +20,16 @@ class Nothing:
 
 
 def test_this_hosts_clocks_are_right() -> None:
-    assert timekeeping.host_clock(0.3).spans > 30
-    assert timekeeping.device_clock(HOST, Nothing(), 1, 0.2).spans > 5
-    assert timekeeping.tick(HOST) < timekeeping.TICK_S
+    assert clock.host_clock(0.3).spans > 30
+    assert clock.device_clock(HOST, Nothing(), 1, 0.2).spans > 5
+    assert clock.tick(HOST) < clock.TICK_S
 
 
 def test_a_busy_host_accuses_no_clock() -> None:
     begin, end = Moment(0.0, 0.3), Moment(1.0, 1.4)
-    assert timekeeping.timed_span(1.0, begin, end) == TimedSpan(1.0, 0.7, 1.4)
+    assert clock.timed_span(1.0, begin, end) == TimedSpan(1.0, 0.7, 1.4)
     with pytest.raises(CheckInconclusive, match="so busy that"):
-        require_right("it", [timekeeping.timed_span(1.0, begin, end)], 0.002)
+        require_right("it", [clock.timed_span(1.0, begin, end)], 0.002)
 
 
 def crowded(others: float, double: float) -> Spans:
