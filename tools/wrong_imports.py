@@ -22,7 +22,7 @@ WRONG = {
     "numpy below the line": ("stack/lockfile.py", "import numpy"),
     "torch in the nights": ("extras/nights/drift/series.py", "def late() -> None:\n    import torch"),
     "an extra in the core": ("runner/process.py", "import stackproof.extras.nights.drift.scan"),
-    "the core behind its door": ("extras/bisect/plan.py", "from stackproof.gate import cells"),
+    "the core behind its door": ("extras/bisect/evidence.py", "from stackproof.gate import cells"),
     "a room that no layer names": ("shed/__init__.py", '"""A room that nobody announced."""'),
     "the laboratory from the product": ("gate/plan.py", "import tools.lint"),
 }

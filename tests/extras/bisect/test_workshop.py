@@ -11,7 +11,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect import workshop as workshop_module
-from stackproof.extras.bisect.changes import Endpoint, differences
+from stackproof.extras.bisect.endpoints import Endpoint, differences
 from stackproof.extras.bisect.evidence import NoAnswer
 from stackproof.extras.bisect.workshop import Workshop, make_room
 from stackproof.gate import variants

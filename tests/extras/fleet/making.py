@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.bench import subjects
-from stackproof.extras.fleet import answers, plan, rules
+from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.judgement import FleetJudgement, JudgedHost
-from stackproof.extras.fleet.plan import RECORDS, REPLAY, STEPS, HostTasks
-from stackproof.extras.fleet.rules import BLOCK, FIRST
+from stackproof.extras.fleet.plan import BLOCK, FIRST, RECORDS, REPLAY, STEPS, HostTasks
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 from stackproof.stack import stacks
@@ -70,7 +69,7 @@ def record(host: MadeHost, tasks: HostTasks = ALL) -> Record:
             checks.append(Check(f"subject/{card}::{name}", Verdict.PASSED, f"{name} is right", 1.0, subject=name))
             rows.append(_row(host, rng, card, name))
         for kernel, batch in tasks.kernels().items():
-            checks += [_replay(host, card, kernel, pattern, batch) for pattern in rules.load().patterns]
+            checks += [_replay(host, card, kernel, pattern, batch) for pattern in plan.table().patterns]
         verdict = Verdict.FAILED if host.odd else Verdict.PASSED
         checks += [Check(name, verdict, "as it must be", 1.0) for name in (answers.coverage_id(card), f"card/{card}")]
     return Record(
@@ -97,7 +96,7 @@ def _row(host: MadeHost, rng: random.Random, card: str, name: str) -> Measuremen
     number, asked = (*SUBJECTS, TOGETHER).index(name), subjects.ours(stacks.load("cpu"))[name]
     seconds = (number + 1) * 0.01 * host.slow.get(name, 1.0) * (1 + rng.gauss(0, host.noise))
     figures: dict[str, Figure] = {
-        "card": card, "settled": True, f"one run, {asked.unit.removeprefix('s/')}": rules.load().sizes[name]["tiny"],
+        "card": card, "settled": True, f"one run, {asked.unit.removeprefix('s/')}": plan.table().sizes[name]["tiny"],
     }  # fmt: skip
     ranks = int(asked.parameters["tiny"].get("ranks", 1))
     return Measurement(

@@ -12,7 +12,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.bench import subjects
-from stackproof.extras.fleet import answers, judge, plan, rules
+from stackproof.extras.fleet import answers, judge, plan
 from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.stack import stacks
 
@@ -47,7 +47,7 @@ def test_a_record_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
 
 def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
     with place(tmp_path, "huge").open("wb") as stream:
-        stream.truncate((rules.load().limits.mib << 20) + 1)
+        stream.truncate((plan.table().limits.mib << 20) + 1)
     assert "larger than 4 MiB" in answers.gather(tmp_path, ALL).refused["huge"]
 
 
@@ -61,7 +61,7 @@ def test_links_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=x", "a b", "$(id)", "a;b", "..", "\x1b[31m", "a\u202eb", "x" * 300])
 def test_a_hostile_name_is_no_host(name: str) -> None:
-    assert not rules.is_host(name)
+    assert not plan.is_host(name)
     with pytest.raises(Refusal, match="no name of a host"):
         answers.record_path(Path("x"), name)
 
@@ -155,14 +155,14 @@ def test_a_host_that_does_all_that_is_asked_lacks_nothing(tmp_path: Path) -> Non
 
 
 def test_what_is_asked_is_what_bench_asks() -> None:
-    for profile in rules.load().profile:
+    for profile in plan.table().profile:
         for stack in ("cpu", "cuda"):
             ours = subjects.ours(stacks.load(stack))
             for name in (*profile.subjects, *profile.together):
                 assert profile.benchmarks in ours[name].profiles
                 if ours[name].kind != "training":  # pictures of a batch, which the workload has
                     size = _size(ours[name].kind, ours[name].parameters[profile.name])
-                    assert rules.load().sizes[name][profile.name] == pytest.approx(size), name
+                    assert plan.table().sizes[name][profile.name] == pytest.approx(size), name
 
 
 def _size(kind: str, told: Mapping[str, Any]) -> float:

@@ -23,14 +23,14 @@ _REPLAYS = """
 import sys
 import tempfile
 from pathlib import Path
-from stackproof.extras.fleet import replay, rules, work
+from stackproof.extras.fleet import plan, work
 from stackproof.record import records, writer
 from stackproof.record.records import Check, Verdict
 from stackproof.stack import provenance, stacks
 stack, name, out = stacks.load("sim"), sys.argv[1], Path(sys.argv[2])
-profile = rules.profile("tiny")
-replay.kinds = lambda *given, all=replay.kinds: [one for one in all(*given) if one.kernel == "product"]
-record = writer.begin(rules.VERB, "sim", {**provenance.host_facts(stack), "host": name})
+profile = plan.profile("tiny")
+work.kinds = lambda *given, all=work.kinds: [one for one in all(*given) if one.kernel == "product"]
+record = writer.begin(plan.VERB, "sim", {**provenance.host_facts(stack), "host": name})
 record.provenance["plan"], record.provenance["profile"] = sys.argv[3], "tiny"
 record.provenance |= {"pinned": False, "lock": "unpinned"}
 record.seconds = 3600.0

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from stackproof.extras.fleet import judge, rules
+from stackproof.extras.fleet import judge, plan
 
 
 def test_bad_hosts_move_neither_middle_nor_spread() -> None:
@@ -34,7 +34,7 @@ def test_the_limit_holds_the_error_of_all_looks() -> None:
 @pytest.mark.parametrize("count", [12, 16, 64, 500])
 def test_one_population_is_not_two(count: int) -> None:
     rng = random.Random(count)
-    row = rules.small(count)
+    row = plan.small(count)
     assert row is not None
     fleets = (
         [math.exp(0.02 * rng.gauss(0, 1) / math.sqrt(rng.gammavariate(1.5, 2) / 3)) for _ in range(count)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.fleet import plan, rules
+from stackproof.extras.fleet import plan
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_what_is_no_list_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(("kind", "profile"), [("cpu", "tiny"), ("cuda", "full"), ("of tomorrow", "full")])
 def test_what_nobody_names_follows_from_the_device(kind: str, profile: str) -> None:
-    assert rules.usual(kind) == profile
+    assert plan.usual(kind) == profile
 
 
 def test_the_order_is_drawn_and_kept(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_what_is_left_out_must_be_something(tmp_path: Path) -> None:
 
 
 def test_patterns_are_those_that_are_replayed() -> None:
-    replay = pytest.importorskip("stackproof.extras.fleet.replay")
-    assert tuple(replay.PATTERNS) == rules.load().patterns
+    replay = pytest.importorskip("stackproof.extras.fleet.work")
+    assert tuple(replay.PATTERNS) == plan.table().patterns
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from stackproof.api.comparison import cells, gate_loop, paired
 from stackproof.api.environment import environments
 from stackproof.api.gate import SideEndedError, SideSpec, changed, interleave
 from stackproof.api.record import CellWord, Verdict, store
-from stackproof.extras.bisect import plan
+from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, NoAnswer, Slowdown, Weigher
 from stackproof.extras.bisect.resume import Answer, Journal
 
@@ -89,8 +89,7 @@ class Symptom:
     def read(self, launch: interleave.Launch, lost: Sequence[interleave.Lost]) -> float | NoAnswer:
         """Return what one launch says: of a time the log-ratio, else 1 where the symptom shows.
 
-        Raises:
-            GoodTurnedBadError: the good side of this launch is what fails.
+        GoodTurnedBadError: the good side of this launch is what fails.
         """
         mine = next((each for each in lost if each.subject == self.subject), None)
         if mine is not None and mine.side != cells.HEAD:
@@ -238,7 +237,7 @@ class Duels:
         asked = replace(comparison.plan, asked=hello[cells.HEAD]["subjects"])
         self.comparison = comparison = replace(comparison, only=only, plan=asked)
         subjects, unmatched = gate_loop.match_subjects(comparison, hello)
-        results, rules = cells.Results(comparison.plan, comparison.kind), plan.load().confirm
+        results, rules = cells.Results(comparison.plan, comparison.kind), evidence.rules().confirm
         results.lost |= {each.subject: each for each in unmatched}
 
         def launch_again(number: int) -> bool:
@@ -290,7 +289,7 @@ class Duels:
     def _repeat_ending(self) -> None:
         """Learn how often the bad side ends so; the good one did not in any of these launches."""
         assert self.symptom is not None
-        rules, failed, runs = plan.load().failure, 1, 1
+        rules, failed, runs = evidence.rules().failure, 1, 1
         self.scale = self._shorter() if self.symptom.verdict is Verdict.HUNG else self.scale
         while not rules.enough(failed, runs, time.monotonic() > self.until):
             self.say(f"does the bad side always end so? {failed} of {text.counted(runs, 'run')} until now")
@@ -300,7 +299,7 @@ class Duels:
 
     def _shorter(self) -> float:
         """Return the scale of deadlines at which a hang is called one soon: by what a launch of the good side takes in all."""
-        began, rules = time.monotonic(), plan.load().limits
+        began, rules = time.monotonic(), evidence.rules().limits
         self._journaled("good alone", self.comparison.specs[:1], self._subjects(), 1)
         longest = max(rules.hang_least, rules.hang_times * (time.monotonic() - began))
         scale = self.journal.once("deadline", lambda: {"scale": longest / _OPEN_S}, lambda row: float(row["scale"]))
@@ -312,11 +311,7 @@ class Duels:
         return FailureRate((0, self.rate[1]), self.rate) if self.rate[1] else self.symptom.weigher()
 
     def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
-        """Run a candidate beside the good side once, and return what that says.
-
-        Raises:
-            GoodTurnedBadError: the good side is what fails.
-        """
+        """Run a candidate beside the good side once, and return what that says (GoodTurnedBadError: the good side is what fails)."""
 
         def read(row: Answer) -> float | NoAnswer:
             self.levels += [float(row["level"])] if "level" in row else []
@@ -371,7 +366,6 @@ class Duels:
     def _side_by_side(
         self, key: str, candidates: Mapping[str, SideSpec], number: int
     ) -> tuple[interleave.Launch, list[interleave.Lost]] | NoAnswer:
-        """Launch the good side and candidates; one that does not come up is no answer."""
         assert self.symptom is not None
         named = {cells.BASE: self.comparison.specs[0], **candidates}
         sides = tuple(self.fresh(replace(side, name=name)) for name, side in named.items())
@@ -395,7 +389,6 @@ class Duels:
         return [] if self.symptom.subject == interleave.PROCESS else [self.symptom.subject]
 
     def _terms(self, short: bool = False) -> interleave.LaunchTerms:
-        """Return the terms of a launch; what is exact needs no blocks worth timing."""
         found = self.comparison.plan
         if short:
             found = replace(found, design=replace(found.design, rounds=1, block_seconds=_SHORT_BLOCK_S))

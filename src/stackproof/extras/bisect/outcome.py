@@ -12,10 +12,19 @@ from rich.console import Console
 
 from stackproof.api.base import files, statistics, text
 from stackproof.api.record import Check, Figure, Record, Verdict, outline, records
-from stackproof.extras.bisect.changes import ABSENT, ChangeKind, Endpoint, Mixture, OneChange, lock_text, mixed
-from stackproof.extras.bisect.endpoints import LOCAL, short
+from stackproof.extras.bisect.endpoints import (
+    ABSENT,
+    LOCAL,
+    ChangeKind,
+    Endpoint,
+    Mixture,
+    OneChange,
+    lock_text,
+    mixed,
+    short,
+)
 from stackproof.extras.bisect.evidence import Blame, SetWord, below
-from stackproof.extras.bisect.search import FirstBad, SetTest
+from stackproof.extras.bisect.run import FirstBad, SetTest
 
 
 def remedy(
@@ -169,7 +178,6 @@ class Culprit:
         return "; ".join(parts)
 
     def _failed(self, half: str) -> str:
-        """Say how often a half of the proof failed; of one that never did, what would have shown."""
         failed, runs = self.failed.get(half, (0, 0))
         if not runs:
             return ""

@@ -21,7 +21,7 @@ from stackproof.api.base import Refusal, files, processes, text
 from stackproof.api.environment import environments
 from stackproof.api.gate import SideSpec
 from stackproof.api.record import NOT_EXECUTED, Verdict, reading, store
-from stackproof.extras.bisect import plan
+from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher, below
 from stackproof.extras.bisect.resume import Answer, Journal
@@ -198,7 +198,7 @@ class Programs:
             GoodTurnedBadError: the good end fails.
             CannotSayError: no run of an end could be judged.
         """
-        rules, until = plan.load().failure, time.monotonic() + 60 * self.minutes
+        rules, until = evidence.rules().failure, time.monotonic() + 60 * self.minutes
         self._still_good(1, until)
         failed = runs = 0
         while not runs or not rules.enough(failed, runs, time.monotonic() > until):
@@ -218,8 +218,7 @@ class Programs:
         self._still_good(rules.always if failed == runs else runs, until)
 
     def _judged(self, name: str, side: SideSpec, number: int, before: EndWord | None = None) -> ProgramEnd:
-        """Run an end until that says something: good, or bad as it was `before`."""
-        least = plan.load().failure.least
+        least = evidence.rules().failure.least
         ended = ProgramEnd(EndWord.NOTHING, "")
         for again in range(least):
             ended = self._ended(f"{name} {number}" + (f" again {again}" if again else ""), lambda: side)
@@ -233,7 +232,7 @@ class Programs:
         )
 
     def _still_good(self, runs: int, until: float) -> None:
-        least = plan.load().failure.least
+        least = evidence.rules().failure.least
         while self.clean < runs and not (self.clean >= least and time.monotonic() > until):
             self.say(f"is the good side good? it was in {text.counted(self.clean, 'run')} until now")
             ended = self._judged("good", self.good, self.clean)

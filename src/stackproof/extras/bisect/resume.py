@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 from stackproof.api.base import Refusal, files, git, places, text
 from stackproof.api.record import resume
-from stackproof.extras.bisect.changes import Endpoint
-from stackproof.extras.bisect.endpoints import Repository
+from stackproof.extras.bisect.endpoints import Endpoint, Repository
 
 NAME = "journal.jsonl"
 SCHEMA = "stackproof-bisect-1"
@@ -41,8 +40,7 @@ class Journal:
             path: the file.
             about: what is being searched; a journal of something else is refused.
 
-        Raises:
-            Refusal: the file cannot be used, is damaged, or is of another search.
+        Refusal: the file cannot be used, is damaged, or is of another search.
         """
         self.path = path
         self.known: dict[str, Answer] = {}
@@ -57,8 +55,7 @@ class Journal:
     def once(self, key: str, find_out: Callable[[], Answer], read: Callable[[Answer], Value]) -> Value:
         """Return what is known under a key as `read` makes it, or find it out and keep it.
 
-        Raises:
-            Refusal: `read` cannot make anything of what the file says: it was edited, or is damaged.
+        Refusal: `read` cannot make anything of what the file says: it was edited, or is damaged.
         """
         if key not in self.known:
             found = find_out()
@@ -154,7 +151,6 @@ def state(ends: Sequence[Endpoint], repository: Repository, words: Sequence[str]
 
 
 def _listed(paths: Sequence[Path]) -> str:
-    """Return files by name and content: the first by name, all by their digests."""
     rows = [f"{path.name} {_digest(path)}" for path in paths]
     more = f" and {len(rows) - _SHOWN} more {_sum(' '.join(rows).encode())}" if len(rows) > _SHOWN else ""
     return (", ".join(rows[:_SHOWN]) + more) or "none"

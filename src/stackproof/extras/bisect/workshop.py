@@ -16,9 +16,8 @@ from stackproof.api.base import Refusal, files, places
 from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import SideSpec, variants
 from stackproof.api.stack import projects, stacks
-from stackproof.extras.bisect import plan
-from stackproof.extras.bisect.changes import Endpoint, Mixture, OneChange, lock_text, mixed
-from stackproof.extras.bisect.endpoints import Checkouts
+from stackproof.extras.bisect import evidence
+from stackproof.extras.bisect.endpoints import Checkouts, Endpoint, Mixture, OneChange, lock_text, mixed
 from stackproof.extras.bisect.evidence import NoAnswer
 
 TREE = "bisect"
@@ -45,18 +44,13 @@ class Workshop:
     _built: dict[str, SideSpec] = field(default_factory=dict)
 
     def end(self, name: str, moved: Collection[OneChange]) -> SideSpec:
-        """Return an end as a side.
-
-        Raises:
-            Refusal: it cannot be built.
-        """
+        """Return an end as a side (Refusal: it cannot be built)."""
         return replace(self._build(mixed(self.good, self.bad, moved)), name=name)
 
     def candidate(self, name: str, moved: Collection[OneChange], commit: str = "") -> SideSpec | NoAnswer:
         """Return the good side with some of the changes, at a commit where one is named; or why there is none.
 
-        Raises:
-            Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
+        Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
         """
         wanted = mixed(self.good, self.bad, moved)
         wanted = replace(wanted, commit=commit) if commit else wanted
@@ -72,7 +66,6 @@ class Workshop:
             return NoAnswer(f"cannot be built: {refusal}")
 
     def _build(self, wanted: Mixture) -> SideSpec:
-        """Build what differs in files once; variables cost nothing."""
         key = f"{wanted.commit} {sorted(map(str, wanted.sources.items()))} {_digest(wanted.pins)}"
         if key not in self._built:
             self._built[key] = self._prepared(wanted)
@@ -89,7 +82,7 @@ class Workshop:
         if self.unpinned:
             side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
             return replace(side, folder=folder)
-        make_room(int(plan.load().limits.gib * _GIB), {side.source for side in self._built.values()}, self.say)
+        make_room(int(evidence.rules().limits.gib * _GIB), {side.source for side in self._built.values()}, self.say)
         return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
 
     def _lock(self, wanted: Mixture) -> Path | None:
@@ -108,7 +101,9 @@ class Workshop:
         """Return the side with empty folders for whatever its compilers keep; a variable that the side names itself stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(prefix="caches-", dir=self.folder))
-        empty = {name: str(home / name.lower()) for name in plan.load().limits.caches if name not in side.environment}
+        empty = {
+            name: str(home / name.lower()) for name in evidence.rules().limits.caches if name not in side.environment
+        }
         for place in empty.values():
             Path(place).mkdir()
         return replace(side, environment={**side.environment, **empty})

@@ -19,7 +19,7 @@ from stackproof.api.base import Refusal, files, text
 from stackproof.api.record import Check, Figure, Measurement, Record, Verdict, reading, store
 from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import stacks
-from stackproof.extras.fleet import rules
+from stackproof.extras.fleet import plan
 from stackproof.extras.fleet.plan import RECORDS, REPLAY, STEPS, HostTasks
 
 _STARTED, _ENDED = ".started", ".json"
@@ -90,26 +90,25 @@ class FleetAnswers:
 
 def record_path(folder: Path, host: str) -> Path:
     """Return where a host leaves its record."""
-    return folder / RECORDS / f"{rules.host(host)}{_ENDED}"
+    return folder / RECORDS / f"{plan.host(host)}{_ENDED}"
 
 
 def marker_path(folder: Path, host: str) -> Path:
     """Return the file that says that a host has begun."""
-    return folder / RECORDS / f"{rules.host(host)}{_STARTED}"
+    return folder / RECORDS / f"{plan.host(host)}{_STARTED}"
 
 
 def gather(folder: Path, tasks: HostTasks) -> FleetAnswers:
     """Read what hosts have left below the folder of a sweep; `tasks`: of its plan.
 
-    Raises:
-        Refusal: there is no such folder, or it cannot be listed.
+    Refusal: there is no such folder, or it cannot be listed.
     """
-    found, limits = FleetAnswers(), rules.load().limits
+    found, limits = FleetAnswers(), plan.table().limits
     for number, path in enumerate(_listed(folder)):
         if number >= limits.records:
             raise Refusal(f"{folder}: holds more than {limits.records} records; judge the hosts in several folders")
         host = path.name.removesuffix(_ENDED)
-        if not rules.is_host(host):
+        if not plan.is_host(host):
             name = text.plain(path.name, 80, lines=False)
             found.refused[text.plain(host, 80, lines=False)] = f"{name}: is named after no host; passed over"
             continue
@@ -133,23 +132,22 @@ def _listed(folder: Path) -> list[Path]:
 def _begun(folder: Path) -> Iterator[str]:
     with contextlib.suppress(OSError):
         for path in (folder / RECORDS).iterdir():
-            if path.name.endswith(_STARTED) and rules.is_host(name := path.name.removesuffix(_STARTED)):
+            if path.name.endswith(_STARTED) and plan.is_host(name := path.name.removesuffix(_STARTED)):
                 yield name
 
 
 def read(path: Path, host: str, tasks: HostTasks) -> HostAnswer:
     """Read the record of a host, which must be of this one, and hold it against its tasks.
 
-    Raises:
-        Refusal: it is no such record; the sentence says why.
+    Refusal: it is no such record; the sentence says why.
     """
-    limits, again = rules.load().limits, "let the host run again"
+    limits, again = plan.table().limits, "let the host run again"
     if path.is_symlink():
         raise Refusal(f"{path}: is a link, and a host leaves a file; copy it there")
     if why := files.why_unreadable(path, limits.mib << 20):
         raise Refusal(f"{path}: {why}; {again}")
     record = reading.read(path)
-    if record.verb != rules.VERB:
+    if record.verb != plan.VERB:
         raise Refusal(f"{path}: is a record of '{text.plain(record.verb, 40)}', not of a fleet's host; {again}")
     if (own := str(record.provenance.get("host", ""))) != host:
         raise Refusal(
@@ -172,7 +170,6 @@ def _answer(record: Record, host: str, tasks: HostTasks) -> HostAnswer:
 
 
 def _reason(record: Record) -> str:
-    """Return the first bad check in a sentence; replays speak through their digests."""
     if not record.verdict.exit_code:
         return ""
     bad = next((one for one in record.checks if one.verdict is record.verdict), None)
@@ -192,7 +189,7 @@ def state(facts: Mapping[str, Figure]) -> store.State:
 @lru_cache(maxsize=8192)
 def _fact(name: str) -> str:
     """Return as what a fact counts; an empty string where it does not count."""
-    chosen = rules.load().state
+    chosen = plan.table().state
     if text.matches(name, chosen.ignored):
         return ""
     return f"driver.{name}" if text.matches(name, chosen.clocks) else name
@@ -213,7 +210,7 @@ def _compared(record: Record, host: str, tasks: HostTasks) -> tuple[list[CardAns
         for name in (*tasks.subjects(), *(tasks.together(count) if card.number == "0" else ())):
             lacks += _subject(card, name, checks, rows.get((card.number, name)), tasks)
         for kernel, batch in tasks.kernels().items():
-            for pattern in rules.load().patterns:
+            for pattern in plan.table().patterns:
                 lacks += _replay(card, kernel, pattern, checks, batch)
         lacks += [*_not(checks, coverage_id(card.number)), *_not(checks, f"card/{card.number}")]
     return cards, lacks
@@ -240,13 +237,11 @@ def _of_host(record: Record, tasks: HostTasks, count: int) -> Iterator[str]:
 
 
 def _cards(facts: Mapping[str, Figure]) -> int:
-    """Return how many cards a host says that it has; 0 where it does not say it in a number that can be."""
     cards = facts.get("cards")
-    return cards if _whole(cards) and 1 <= cards <= rules.load().limits.cards else 0
+    return cards if _whole(cards) and 1 <= cards <= plan.table().limits.cards else 0
 
 
 def _not(checks: Mapping[str, Check], name: str, asked: Verdict = Verdict.PASSED) -> Iterator[str]:
-    """Say that a check is missing, or ended otherwise than it was asked to."""
     if (check := checks.get(name)) is None:
         yield f"no {name}"
     elif check.verdict is not asked:
@@ -278,7 +273,6 @@ def _subjects(stack: str) -> Mapping[str, bench_subjects.Subject]:
 
 
 def _of_row(row: Measurement, subject: bench_subjects.Subject, profile: str) -> Iterator[str]:
-    """Say in what a measurement is none of the plan's: its version, its size, its samples."""
     ranks = int(subject.parameters[profile].get("ranks", 0))
     asked = {"preset": profile, "version": subject.version, "unit": subject.unit, "world_size": ranks or 1}
     asked |= {"dtype": subject.dtype} if subject.dtype else {}
@@ -287,10 +281,10 @@ def _of_row(row: Measurement, subject: bench_subjects.Subject, profile: str) -> 
             yield f"has {_shown(seen)} for '{name}', not {_shown(value)}"
     if not (math.isfinite(row.value) and row.value > 0 and row.countable):
         yield f"has {row.value:g} for its value, or a sample that is no time"
-    least = min(_LEAST_SAMPLES, rules.profile(profile).least)
+    least = min(_LEAST_SAMPLES, plan.profile(profile).least)
     if len(row.samples) < least:
         yield f"has {len(row.samples)} samples, not {least} or more"
-    size, told = f"one run, {subject.unit.removeprefix('s/')}", rules.load().sizes[subject.name][profile]
+    size, told = f"one run, {subject.unit.removeprefix('s/')}", plan.table().sizes[subject.name][profile]
     seen = row.figures.get(size)
     if not (isinstance(seen, (int, float)) and math.isclose(seen, told, rel_tol=_CLOSE)):
         yield f"has {_shown(seen)} for '{size}', not {told:g}"
@@ -305,7 +299,7 @@ def _replay(card: CardAnswer, kernel: str, pattern: str, checks: Mapping[str, Ch
     if name not in checks:
         return
     digest, products, odd = (checks[name].figures.get(figure) for figure in ("digest", "products", "odd"))
-    least = batch * (rules.FIRST + 2 * rules.BLOCK)
+    least = batch * (plan.FIRST + 2 * plan.BLOCK)
     if not isinstance(digest, str) or len(digest) != 16 or not set(digest) <= _DIGEST:
         yield f"{name} has {_shown(digest)} for 'digest', which is none"
     elif not _whole(products) or products < least:

@@ -21,7 +21,7 @@ from stackproof.api.environment import environment_proof
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, writer
 from stackproof.api.runs import variables_of, verbs
 from stackproof.api.stack import Level, hosts, provenance, stacks
-from stackproof.extras.fleet import answers, rules
+from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.plan import HostTasks
 
 _TRIES = 3
@@ -41,8 +41,7 @@ def keep(
 ) -> Path:
     """Write a record where all hosts write; if that cannot be, into a folder of this host.
 
-    Raises:
-        Refusal: it lies on this host only; the sentence says where, and why.
+    Refusal: it lies on this host only; the sentence says where, and why.
     """
     why = ""
     for number in range(_TRIES):
@@ -204,7 +203,7 @@ class HostWork:
     def __post_init__(self) -> None:
         os.environ.update(defaults(self.order.stack))
         os.environ[processes.MARK] = f"{os.environ.get(processes.MARK, '')}/{self._mark}".lstrip("/")
-        self.record = writer.begin(rules.VERB, self.order.stack.name)
+        self.record = writer.begin(plan.VERB, self.order.stack.name)
 
     def take(self) -> Record:
         """Do all of it and return the record; what goes wrong is in it."""
@@ -247,8 +246,7 @@ class HostWork:
         self._cards()
 
     def _cards(self) -> None:
-        """Let all cards work side by side; the first says how many there are."""
-        with ThreadPoolExecutor(rules.load().limits.cards) as pool:
+        with ThreadPoolExecutor(plan.table().limits.cards) as pool:
             try:
                 works = [pool.submit(self._card, 0)]
                 works += [pool.submit(self._card, card) for card in range(1, self._counted(works[0]))]
@@ -259,12 +257,11 @@ class HostWork:
                 raise
 
     def _counted(self, first: Future[CardDone]) -> int:
-        """Wait for what the first card says, or for its end."""
         while not first.done() and not card_count(self._home):
             time.sleep(_POLL_S)
         found = first.result().record if first.done() else None
         cards = found.provenance.get("cards", 1) if found else card_count(self._home)
-        return min(int(cards), rules.load().limits.cards)
+        return min(int(cards), plan.table().limits.cards)
 
     def _take_over(self, done: CardDone) -> None:
         if done.record:
@@ -297,10 +294,9 @@ class HostWork:
 
     @property
     def _deadline(self) -> float:
-        return 60 * rules.profile(self.order.profile).deadline * self.order.scale
+        return 60 * plan.profile(self.order.profile).deadline * self.order.scale
 
     def _card(self, card: int) -> CardDone:
-        """Let one card work, and return what it left; where it left nothing, say how it ended."""
         out, log, began = self._home / f"card-{card}.json", self._home / f"card-{card}.log", time.monotonic()
         self.say(f"card/{card} ...")
         code = verbs.run(self.order.child(card, out), log, self._deadline)
@@ -318,14 +314,14 @@ class HostWork:
 
 def defaults(stack: stacks.Stack) -> dict[str, str]:
     """Return what processes of the stack are started with, where the user has set nothing."""
-    own = {name: value for name, value in rules.load().environment.items() if name not in os.environ}
+    own = {name: value for name, value in plan.table().environment.items() if name not in os.environ}
     return {**own, **variables_of(stack)}
 
 
 def set_facts() -> dict[str, Figure]:
     """Return what is set of the host's clocks, as far as it tells."""
     found: dict[str, Figure] = {}
-    for path in map(Path, rules.load().state.files):
+    for path in map(Path, plan.table().state.files):
         try:
             found[f"set.{path.name}"] = path.read_text(encoding="ascii", errors="replace").strip()[:80]
         except OSError:

@@ -57,10 +57,10 @@ def _add_plan(steps: Verbs) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from stackproof.extras.fleet import plan, rules
+    from stackproof.extras.fleet import plan
 
     stack, folder = stacks.load(options.stack), options.folder.absolute()
-    profile, hosts = options.profile or rules.usual(stack.device), plan.expanded(options.hosts)
+    profile, hosts = options.profile or plan.usual(stack.device), plan.expanded(options.hosts)
     made = plan.make(folder.name, stack.name, profile, hosts, without=options.without, cards=options.cards)
     path = made.keep(folder)
     made = plan.load(folder)  # an equal one that was there stays as it is
@@ -110,7 +110,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _require_stack(named: str | None, folder: Path) -> None:
-    """Refuse a stack that is unknown, or not that of a sweep's plan."""
     from stackproof.extras.fleet import plan
 
     if named is None:
@@ -122,7 +121,6 @@ def _require_stack(named: str | None, folder: Path) -> None:
 
 
 def _python(options: argparse.Namespace, stack: str) -> Path:
-    """Return the interpreter of the hosts: what was named, this one in a vendor's container, or the lock's, which is built here once."""
     if options.python:
         return Path(options.python)
     if options.container:
@@ -148,7 +146,7 @@ def _add_card(steps: Verbs) -> None:
 
 def _card(options: argparse.Namespace) -> int:
     from stackproof.api.stack import provenance
-    from stackproof.extras.fleet import card, plan, rules
+    from stackproof.extras.fleet import card, plan
 
     folder = options.folder
     chosen = plan.load(folder)
@@ -159,7 +157,7 @@ def _card(options: argparse.Namespace) -> int:
     host = options.host
     if host is None:
         host = next((os.environ[one] for one in _SCHEDULERS if os.environ.get(one)), "") or provenance.host_name()
-    rules.host(host)
+    plan.host(host)
     if host not in chosen.hosts:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
@@ -199,7 +197,6 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def _judge_and_print(folder: Path) -> int:
-    """Judge a sweep, keep the judgement beside its records, and print it."""
     from stackproof.extras.fleet import judge, judgement
 
     found = judge.judge(folder)

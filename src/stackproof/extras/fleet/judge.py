@@ -16,7 +16,7 @@ from statistics import NormalDist, median, quantiles
 
 from stackproof.api.base import files, statistics, text
 from stackproof.api.record import Verdict, store
-from stackproof.extras.fleet import answers, plan, rules
+from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
 from stackproof.extras.fleet.judgement import (
     GRAVEST,
@@ -125,21 +125,21 @@ class Yardstick:
     def faster(self, seconds: float) -> bool:
         """Whether a card is as much faster than the middle as would make a slow one odd, and beyond chance in a fleet of this size."""
         gain = 1 / self.spread.ratio(seconds) - 1
-        return gain >= rules.load().judging.effect and self.spread.z(seconds) <= -self.fast
+        return gain >= plan.table().judging.effect and self.spread.z(seconds) <= -self.fast
 
     def odd(self, seconds: float) -> bool:
         """Whether a card is slow enough to be suspected; what is slower than the blind share needs no more than in a large group."""
-        judging, slower = rules.load().judging, self.spread.ratio(seconds) - 1
+        judging, slower = plan.table().judging, self.spread.ratio(seconds) - 1
         least = judging.suspect if slower >= judging.blind else self.suspect
         return slower >= judging.effect and self.spread.z(seconds) >= least
 
 
 def yardstick(seconds: Sequence[float], comparisons: int) -> Yardstick:
     """Return the yardstick of a subject; `comparisons`: cards times subjects of the group, for the error of all together."""
-    judging, small = rules.load().judging, rules.small(len(seconds))
+    judging, small = plan.table().judging, plan.small(len(seconds))
     own = spread(seconds, judging.floor)
     if small is None:
-        first = rules.load().small[0]
+        first = plan.table().small[0]
         doubt = f"{len(seconds)} cards are too few to compare; {first.cards} are needed"
         return Yardstick(own, judging.suspect * first.suspect, float("inf"), doubt)
     chance = limit(judging.family, comparisons)
@@ -150,7 +150,7 @@ def yardstick(seconds: Sequence[float], comparisons: int) -> Yardstick:
 
 def _two(seconds: Sequence[float], beyond: float) -> str:
     """Say that there are two populations, of which nobody can say which one is right."""
-    judging = rules.load().judging
+    judging = plan.table().judging
     if not beyond:
         return ""
     found = modes(seconds, judging.half, judging.floor)
@@ -161,7 +161,7 @@ def _two(seconds: Sequence[float], beyond: float) -> str:
 
 def _blind(found: Yardstick) -> str:
     """Say that cards differ so much that the comparison cannot see what it must."""
-    most = rules.load().judging.blind
+    most = plan.table().judging.blind
     if found.suspect * found.spread.scale <= most:
         return ""
     return f"its cards differ by {found.spread.scale:.1%}, so that one which is {most:.0%} slow would not be seen"
@@ -169,7 +169,7 @@ def _blind(found: Yardstick) -> str:
 
 def _faster(seconds: Sequence[float], found: Yardstick) -> str:
     """Say that several are faster than the middle by as much as a slow one is slower: the middle may be the slow ones."""
-    judging = rules.load().judging
+    judging = plan.table().judging
     gains = [1 / found.spread.ratio(one) - 1 for one in seconds if found.spread.z(one) <= -found.limit]
     gains = sorted(gain for gain in gains if gain >= judging.effect)
     if not gains or len(gains) < judging.split * len(seconds):
@@ -273,11 +273,7 @@ class _Group:
 
 
 def judge(folder: Path) -> FleetJudgement:
-    """Judge what a folder holds now.
-
-    Raises:
-        Refusal: it is no folder of a sweep, or its plan is damaged.
-    """
+    """Judge what a folder holds now (Refusal: it is no folder of a sweep, or its plan is damaged)."""
     chosen = plan.load(folder)
     found = answers.gather(folder, chosen.tasks)
     for name, answer in [*found.hosts.items()]:
@@ -300,7 +296,6 @@ def judge(folder: Path) -> FleetJudgement:
 
 
 def _foreign(answer: HostAnswer, chosen: FleetPlan) -> str:
-    """Say which of plan, stack and profile of a record is another than the sweep's."""
     for what, seen, asked in (
         ("plan", answer.plan, chosen.id), ("stack", answer.stack, chosen.stack), ("profile", answer.profile, chosen.profile),
     ):  # fmt: skip
@@ -331,7 +326,6 @@ def _untimely(answer: HostAnswer, made: str) -> str:
 
 
 def _notes(found: FleetAnswers, chosen: FleetPlan) -> list[str]:
-    """Say what is true of the sweep itself."""
     notes = list[str]()
     if chosen.without:
         notes.append(f"the plan leaves out {' and '.join(chosen.without)}: whoever is proved is so without")
@@ -359,7 +353,6 @@ def _missing(answers: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedH
 
 
 def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[JudgedHost]]:
-    """Return the groups, the largest first, and those that are like no group."""
     by_kind: dict[str, dict[str, list[HostAnswer]]] = {}
     for host in hosts:
         by_kind.setdefault(host.architecture, {}).setdefault(host.state.digest, []).append(host)
@@ -368,7 +361,7 @@ def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[JudgedHost
     largest = max((max(states.values(), key=len) for states in by_kind.values()), key=len, default=[])
     for states in sorted(by_kind.values(), key=lambda found: -sum(map(len, found.values()))):
         ranked = sorted(states.values(), key=lambda those: (-len(those), those[0].host))
-        enough = rules.load().judging.enough(sum(map(len, ranked)))
+        enough = plan.table().judging.enough(sum(map(len, ranked)))
         for those in ranked:
             differs = _differs(ranked[0][0] if len(ranked[0]) >= enough else largest[0], those[0])
             if len(those) >= enough:
@@ -379,7 +372,6 @@ def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[JudgedHost
 
 
 def _name(number: int) -> str:
-    """Return A to Z, then AA, AB and so on."""
     letters = string.ascii_uppercase
     first = _name(number // len(letters) - 1) if number >= len(letters) else ""
     return first + letters[number % len(letters)]
@@ -420,7 +412,7 @@ class _GroupJudge:
         self._doubts |= {one.row: f"no majority: {one.answers} answers of {one.cards} cards" for one in torn}
 
     def _strip(self, key: SubjectKey) -> SubjectStrip:
-        judging, cards = rules.load().judging, [card for card in self._cards if key in card.seconds]
+        judging, cards = plan.table().judging, [card for card in self._cards if key in card.seconds]
         seconds = [card.seconds[key] for card in cards]
         measure = yardstick(seconds, self._comparisons)
         self._limit = max(self._limit, measure.limit)
@@ -466,7 +458,6 @@ class _GroupJudge:
         return JudgedHost(host.host, word, self.group.name, why, tuple(findings))
 
     def _lacks(self, host: HostAnswer) -> str:
-        """Say what a host has not done; where nothing was replayed nobody is proved."""
         nothing = "" if self.votes else "nothing was replayed, so nothing is known of what it computes"
         return _first_few(host.lacks, "; ") or nothing
 
@@ -499,12 +490,11 @@ class _GroupJudge:
             if fast := self._faster.get(strip.subject):
                 yield f"{group}: {_gap(strip, fast)}"
         for strip in (one for one in self._strips if one.split):
-            slow = sum(ratio - 1 >= rules.load().judging.effect for ratio in strip.ratios)
+            slow = sum(ratio - 1 >= plan.table().judging.effect for ratio in strip.ratios)
             yield f"{group}: {slow} of {len(strip.ratios)} cards are slow in {strip.subject}: two populations?"
 
 
 def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
-    """Say in what a few cards are much faster than all others, which are called proved, and might be the slow ones."""
     ratios = sorted(ratio for ratio in strip.ratios if ratio)
     gap, hosts = 1 / median(ratios[: len(fast)]) - 1, list(dict.fromkeys(card.host for card in fast))
     are = f"{text.counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'}"
@@ -524,7 +514,6 @@ def _software(judged: Sequence[_GroupJudge]) -> Iterator[str]:
 
 
 def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
-    """Say how many environments are nobody's lock."""
     names = [host.host for host in hosts if not host.pinned]
     if not names:
         return []

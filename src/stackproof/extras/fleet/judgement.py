@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stackproof.api.base import Refusal, advice, text, toml
 from stackproof.api.record import outline
-from stackproof.extras.fleet import rules
+from stackproof.extras.fleet import plan
 from stackproof.extras.fleet.plan import read_object
 
 SCHEMA = "stackproof.extras.fleet/1"
@@ -73,11 +73,10 @@ class JudgedHost:
     def drain(self) -> list[str]:
         """Return the command that takes the host out of service, as words; nobody but its user runs it.
 
-        Raises:
-            Refusal: the name can be no host's.
+        Refusal: the name can be no host's.
         """
         reason = f"stackproof: {self.standing.value}: {' '.join(_UNSAFE.sub(' ', self.reason).split())}"[:120].strip()
-        return ["scontrol", "update", f"NodeName={rules.host(self.host)}", "State=DRAIN", f"Reason={reason}"]
+        return ["scontrol", "update", f"NodeName={plan.host(self.host)}", "State=DRAIN", f"Reason={reason}"]
 
 
 @dataclass(frozen=True)
@@ -144,9 +143,7 @@ class FleetJudgement:
 
     def drains(self) -> Iterator[str]:
         """Yield what takes hosts that are slow or wrong out of service, as people type it."""
-        yield from (
-            shlex.join(host.drain()) for host in self.hosts if host.standing in BAD and rules.is_host(host.host)
-        )
+        yield from (shlex.join(host.drain()) for host in self.hosts if host.standing in BAD and plan.is_host(host.host))
 
 
 def as_json(found: FleetJudgement) -> str:
@@ -157,8 +154,7 @@ def as_json(found: FleetJudgement) -> str:
 def read(path: Path) -> FleetJudgement:
     """Read a judgement from its file; duels and links, which there were until November 2026, are passed over.
 
-    Raises:
-        Refusal: it is none, or is damaged.
+    Refusal: it is none, or is damaged.
     """
     remedy = "make it with `stackproof fleet judge`"
     found = read_object(path, _MOST_BYTES, remedy)
@@ -210,7 +206,6 @@ def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Par
 
 
 def _suspects(found: FleetJudgement) -> list[str]:
-    """Return the hosts with something odd, the oddest first."""
     return [host.host for host in sorted((one for one in found.hosts if one.findings), key=_oddness)]
 
 
@@ -221,7 +216,6 @@ def _oddness(host: JudgedHost) -> tuple[bool, int, float, str]:
 
 
 def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[outline.Part]:
-    """Yield a title and its rows, of each the first line and what belongs to it one deeper."""
     if rows:
         yield outline.Heading(f"{title} ({len(rows)})" if len(rows) > 1 else title, 2)
     for first, *rest in rows[:_MOST]:
@@ -236,7 +230,6 @@ def _host(host: JudgedHost) -> list[str]:
 
 
 def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[outline.Part]:
-    """Yield hosts of which one thing is said in one line."""
     by_reason: dict[str, list[str]] = {}
     for host in hosts:
         by_reason.setdefault(host.reason, []).append(host.host)

@@ -1,22 +1,189 @@
-"""The plan of a sweep: which hosts, which stack, what each does; one file in the shared folder, and the only source of commands."""
+"""What a sweep does: the table of the fleet (`data/fleet.toml`), and the plan of one sweep, one file in the shared folder."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import json
+import math
 import random
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from stackproof.api.base import Refusal, files, suggestion, text, toml
+from stackproof.api.base import Refusal, files, places, suggestion, text, toml
 from stackproof.api.stack import stacks
-from stackproof.extras.fleet import rules
+
+FILE = places.DATA / "fleet.toml"
+VERB = "fleet"
+"""The verb of a host's record."""
+FIRST, BLOCK = 3, 8
+"""The replay computes each kind so often at first, and then in blocks of so many, one at least when cold and one when hot."""
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Judging:
+    """When a host is suspected; shares are of its group's median."""
+
+    suspect: float
+    effect: float
+    family: float
+    floor: float
+    least: int
+    share: float
+    plenty: int
+    split: float
+    blind: float
+    half: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.family < 1:
+            raise toml.Wrong("family", f"is {self.family}; it must be between 0 and 1")
+        if self.least < 3:
+            raise toml.Wrong(
+                "least", f"is {self.least}; of two hosts nobody can say which one is odd, so it must be 3 or more"
+            )
+
+    def enough(self, hosts: int) -> int:
+        """Return how many equal hosts make a group, of so many of their architecture."""
+        return max(self.least, min(self.plenty, math.ceil(self.share * hosts)))
+
+
+@dataclass(frozen=True)
+class SmallGroup:
+    """What a group of so many cards needs: times the z of a large one, and when two modes are two."""
+
+    cards: int
+    suspect: float
+    limit: float
+    modes: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is read of a host's record at most."""
+
+    mib: int
+    records: int
+    cards: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class StateRules:
+    """Which facts make hosts unlike: patterns, and what `card` writes down for them."""
+
+    ignored: tuple[str, ...]
+    clocks: tuple[str, ...]
+    files: tuple[str, ...]
+    telemetry: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CardProfile:
+    """What a host does: subjects of the benchmarks with when sampling ends, and seconds of each row of the replay, twice."""
+
+    name: str
+    benchmarks: str
+    subjects: tuple[str, ...]
+    turns: tuple[str, ...]
+    """Of these, what shares the host: its cards take turns."""
+    together: tuple[str, ...]
+    noise: float
+    seconds: float
+    least: int
+    most: int
+    replay: float
+    deadline: float
+    devices: tuple[str, ...] = ()
+    """The types of device for which a plan takes it, if nobody says which; the last profile is that of all others."""
+    cannot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By type of device, subjects that it cannot do."""
+    shared: tuple[str, ...] = ()
+    """The types of device of which ranks share one; of all others each rank needs its own."""
+
+
+@dataclass(frozen=True)
+class ReplaySize:
+    """How many products at once, and how large."""
+
+    batch: int
+    size: int
+
+
+@dataclass(frozen=True)
+class ReplayRow:
+    """One kernel in several dtypes."""
+
+    kernel: str
+    dtypes: tuple[str, ...]
+    tiny: ReplaySize
+    full: ReplaySize
+
+
+@dataclass(frozen=True)
+class FleetRules:
+    """The whole table; `sizes`: how much one run of a subject is, by profile; `patterns`: of values of the replay."""
+
+    small: tuple[SmallGroup, ...]
+    patterns: tuple[str, ...]
+    judging: Judging
+    limits: Limits
+    state: StateRules
+    profile: tuple[CardProfile, ...]
+    sizes: Mapping[str, Mapping[str, float]]
+    replay: tuple[ReplayRow, ...]
+    environment: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        named = (name for one in self.profile for name in (*one.subjects, *one.together))
+        if lacking := [name for name in named if name not in self.sizes]:
+            raise toml.Wrong("sizes", f"has no row of '{lacking[0]}', which a profile has")
+
+
+@cache
+def table() -> FleetRules:
+    """Read the table."""
+    return toml.Table.load(FILE).row(FleetRules)
+
+
+def small(cards: int) -> SmallGroup | None:
+    """Return what a group of so many cards needs; None where they are too few to be compared."""
+    fitting = [row for row in table().small if row.cards <= cards]
+    return max(fitting, key=lambda row: row.cards, default=None)
+
+
+def profile(name: str) -> CardProfile:
+    """Return what a host does in a profile of the plan."""
+    return next(one for one in table().profile if one.name == name)
+
+
+def usual(kind: str) -> str:
+    """Return the profile of a plan for a type of device."""
+    rows = table().profile
+    return next((one.name for one in rows if kind in one.devices), rows[-1].name)
+
+
+def is_host(name: str) -> bool:
+    """Whether a name can be a host's: letters, digits, dots, hyphens; so never an option, a path or a command."""
+    return bool(_HOST.fullmatch(name)) and ".." not in name
+
+
+def host(name: str) -> str:
+    """Return the name of a host (Refusal: it cannot be one)."""
+    if not is_host(name):
+        shown = text.plain(name, 80, lines=False)
+        raise Refusal(
+            f"'{shown}' is no name of a host; write letters, digits, dots and hyphens, beginning with a letter or a digit"
+        )
+    return name
+
 
 SCHEMA = "stackproof.extras.fleet-plan/1"
 NAME = "plan.json"
@@ -35,9 +202,9 @@ _RANKS = re.compile(r"-(\d+)-ranks$")
 
 def parts() -> list[str]:
     """Return all that a plan may leave out."""
-    table = rules.load()
-    subjects = [name for one in table.profile for name in (*one.subjects, *one.together)]
-    return list(dict.fromkeys((*STEPS[1:], *subjects, *(row.kernel for row in table.replay))))
+    whole = table()
+    subjects = [name for one in whole.profile for name in (*one.subjects, *one.together)]
+    return list(dict.fromkeys((*STEPS[1:], *subjects, *(row.kernel for row in whole.replay))))
 
 
 @dataclass(frozen=True)
@@ -51,13 +218,13 @@ class HostTasks:
 
     def subjects(self) -> list[str]:
         """Return the subjects that each card measures, without those that the type of device cannot do."""
-        chosen = rules.profile(self.profile)
+        chosen = profile(self.profile)
         cannot = chosen.cannot.get(stacks.load(self.stack).device, ())
         return [name for name in chosen.subjects if name not in (*self.without, *cannot)]
 
     def together(self, cards: int) -> list[str]:
         """Return what the first card measures with the others: of as many ranks as there are cards, or of ranks that share one."""
-        chosen = rules.profile(self.profile)
+        chosen = profile(self.profile)
         shared = stacks.load(self.stack).device in chosen.shared
         return [name for name in chosen.together if name not in self.without and (shared or _ranks(name) <= cards)]
 
@@ -65,7 +232,7 @@ class HostTasks:
         """Return the rows of the replay, by kernel and dtype, with how many products each computes at once."""
         precisions = stacks.load(self.stack).precisions
         named = (
-            (row, f"{row.kernel}-{dtype}") for row in rules.load().replay for dtype in row.dtypes if dtype in precisions
+            (row, f"{row.kernel}-{dtype}") for row in table().replay for dtype in row.dtypes if dtype in precisions
         )
         return {
             name: getattr(row, self.profile).batch for row, name in named if not {row.kernel, name} & set(self.without)
@@ -94,7 +261,7 @@ class FleetPlan:
     made: str = ""
 
     def __post_init__(self) -> None:
-        if (bad := next((name for name in self.hosts if not rules.is_host(name)), None)) is not None:
+        if (bad := next((name for name in self.hosts if not is_host(name)), None)) is not None:
             raise toml.Wrong("hosts", f"holds {bad[:80]!r}, which is no name of a host")
         if len(set(self.hosts)) < len(self.hosts):
             raise toml.Wrong("hosts", "holds a host twice")
@@ -113,8 +280,7 @@ class FleetPlan:
     def keep(self, folder: Path) -> Path:
         """Write the plan into a folder, with the folder that hosts write to; an equal one that is there stays.
 
-        Raises:
-            Refusal: there is another plan, or it cannot be written.
+        Refusal: there is another plan, or it cannot be written.
         """
         path = folder / NAME
         if path.exists() or path.is_symlink():
@@ -143,11 +309,7 @@ def _is_time(text: str) -> bool:
 
 
 def load(folder: Path) -> FleetPlan:
-    """Read the plan of a sweep.
-
-    Raises:
-        Refusal: there is none, or it is damaged.
-    """
+    """Read the plan of a sweep (Refusal: there is none, or it is damaged)."""
     path, remedy = folder / NAME, "make one with `stackproof fleet plan`"
     chosen = toml.Table(path, read_object(path, _MOST_BYTES, remedy)).row(FleetPlan)
     if lacks := next((name for name in ("hosts", "id", "made") if not getattr(chosen, name)), ""):
@@ -159,11 +321,7 @@ def load(folder: Path) -> FleetPlan:
 
 
 def read_object(path: Path, most_bytes: int, remedy: str) -> dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        Refusal: it is not there, too large, damaged, or no object.
-    """
+    """Return the JSON object in a file (Refusal: it is not there, too large, damaged, or no object)."""
     if why := files.why_unreadable(path, most_bytes):
         raise Refusal(f"{path}: {why}; {remedy}")
     found = files.read_json(path, remedy)
@@ -177,10 +335,9 @@ def make(
 ) -> FleetPlan:  # fmt: skip
     """Return a plan whose hosts stand in a random order.
 
-    Raises:
-        Refusal: there is no host, or a name that can be none, or nothing of that name could be left out.
+    Refusal: there is no host, or a name that can be none, or nothing of that name could be left out.
     """
-    named = list(dict.fromkeys(rules.host(name) for name in hosts))
+    named = list(dict.fromkeys(host(name) for name in hosts))
     if not named:
         raise Refusal("no host is named; write --hosts 'node[01-16]'")
     if (bad := next((name for name in without if name not in parts()), None)) is not None:
@@ -194,15 +351,14 @@ def make(
 def expanded(text: str) -> list[str]:
     """Return the hosts of a list as schedulers write it: `node[01-03,7],login1`.
 
-    Raises:
-        Refusal: brackets or ranges are wrong, or there are too many.
+    Refusal: brackets or ranges are wrong, or there are too many.
     """
-    most, found = rules.load().limits.records, list[str]()
+    most, found = table().limits.records, list[str]()
     for piece in filter(
         None, re.split(r"[,\s]+(?![^\[]*\])", text.strip())
     ):  # at commas and blanks outside of brackets
         for name in _expanded(piece):
-            found.append(rules.host(name))
+            found.append(host(name))
             if len(found) > most:
                 raise Refusal(f"--hosts names more than {most} hosts; sweep them in several folders")
     return found
@@ -217,7 +373,7 @@ def _expanded(piece: str) -> Iterator[str]:
 
 
 def _numbers(ranges: str, piece: str) -> list[str]:
-    found, most = list[str](), rules.load().limits.records
+    found, most = list[str](), table().limits.records
     for one in ranges.split(","):
         matched = _RANGE.fullmatch(one)
         first, last = (matched[1], matched[2] or matched[1]) if matched else ("1", "0")

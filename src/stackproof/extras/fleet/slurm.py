@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.api.base import Refusal, places, processes, text
-from stackproof.extras.fleet import rules
+from stackproof.extras.fleet import plan
 from stackproof.extras.fleet.plan import FleetPlan
 
 TEMPLATE = places.ROOT / "slurm" / "fleet.sbatch"
@@ -49,8 +49,7 @@ def require() -> None:
 def submit(plan: FleetPlan, folder: Path, terms: SlurmTerms, say: Say) -> list[str]:
     """Submit the sweep, and return the ids of its arrays; a fleet that is longer than an array has several.
 
-    Raises:
-        Refusal: Slurm refused; what was submitted until then is cancelled.
+    Refusal: Slurm refused; what was submitted until then is cancelled.
     """
     require()
     jobs = list[str]()
@@ -80,7 +79,7 @@ def _array(plan: FleetPlan, folder: Path, terms: SlurmTerms, count: int) -> str:
 
 def _pin(job: str, hosts: Sequence[str]) -> None:
     """Give each task its host; names come from the plan, and were held against what a name can be."""
-    tasks = (f"update JobId={job}_{number} ReqNodeList={rules.host(host)}\n" for number, host in enumerate(hosts))
+    tasks = (f"update JobId={job}_{number} ReqNodeList={plan.host(host)}\n" for number, host in enumerate(hosts))
     printed = call("scontrol", stdin="".join(tasks))
     if "error" in printed.casefold():
         raise Refusal(
@@ -122,11 +121,7 @@ def cancel(jobs: Sequence[str]) -> None:
 
 
 def call(*command: str, environment: Mapping[str, str] | None = None, stdin: str = "") -> str:
-    """Run a command of Slurm and return what it printed, errors too.
-
-    Raises:
-        Refusal: it failed, or did not answer.
-    """
+    """Run a command of Slurm and return what it printed, errors too (Refusal: it failed, or did not answer)."""
     ended = processes.run(command, seconds=_CALL_S, environment=environment, stdin=stdin.encode())
     if ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
         raise Refusal(f"{ended.errors}; run this where Slurm is")

@@ -1,5 +1,7 @@
 """What one card does, in a process of its own: replay cold, unlike subjects, replay hot; rows and facts go into a file.
 
+The replay computes the same products again and again, each digested on the card and held against the first of its kind. Kernels use
+unlike parts of a card, patterns of values set its wires unlike; values are made of whole numbers, so that every host has the same bits.
 A card that hangs or crashes takes this process with it, and the host still leaves a record that says so.
 """
 
@@ -8,19 +10,228 @@ from __future__ import annotations
 import faulthandler
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
+from torch.nn.functional import conv2d, scaled_dot_product_attention
 
 from stackproof.api.base import files
 from stackproof.api.device import Device, Telemetry, devices, measure, measurements, threads
 from stackproof.api.record import Check, CheckEnded, Figure, Measurement, Record, Verdict, records, writer
 from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import stacks
-from stackproof.extras.fleet import replay, rules
+from stackproof.extras.fleet import plan
+from stackproof.extras.fleet.answers import coverage_id
 from stackproof.extras.fleet.card import CardTurns
-from stackproof.extras.fleet.replay import ReplayedKind
-from stackproof.extras.fleet.rules import CardProfile
+from stackproof.extras.fleet.plan import BLOCK, FIRST, REPLAY, CardProfile, ReplayRow, ReplaySize
+
+Factors = tuple[torch.Tensor, ...]
+_MOST_S = 60.0
+_WIDTH = 32
+"""Channels of a convolution, and the width of a head of attention."""
+_STEPS = 1 << 11
+
+
+@dataclass(frozen=True)
+class ReplayKernel:
+    """One kernel: the shapes of its factors for a size, and what it computes; the result's first dimension counts products."""
+
+    shapes: Callable[[ReplaySize], tuple[tuple[int, ...], ...]]
+    compute: Callable[..., torch.Tensor]
+
+
+def _square(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
+    return ((chosen.batch, chosen.size, chosen.size),) * 2
+
+
+def _pictures(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
+    return (chosen.batch, _WIDTH, chosen.size, chosen.size), (_WIDTH, _WIDTH, 3, 3)
+
+
+def _heads(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
+    return ((chosen.batch, 2, chosen.size, _WIDTH),) * 3
+
+
+KERNELS = {
+    "product": ReplayKernel(_square, torch.bmm),
+    "convolution": ReplayKernel(_pictures, lambda pictures, weights: conv2d(pictures, weights, padding=1)),
+    "attention": ReplayKernel(
+        _heads, lambda query, key, value: scaled_dot_product_attention(query, key, value, is_causal=True)
+    ),
+    "exponential": ReplayKernel(lambda chosen: _square(chosen)[:1], torch.exp),
+}
+
+
+def _normal(shape: tuple[int, ...], dice: torch.Generator, _: torch.dtype) -> torch.Tensor:
+    """Sums of four even numbers, which are nearly normal."""
+    return torch.stack([torch.randint(-_STEPS, _STEPS, shape, generator=dice) for _ in range(4)]).sum(0) / _STEPS
+
+
+def _powers(shape: tuple[int, ...], dice: torch.Generator, _: torch.dtype) -> torch.Tensor:
+    """Powers of two of both signs: one bit of each significand, and many exponents."""
+    return _signs(shape, dice) * 2.0 ** torch.randint(-4, 4, shape, generator=dice)
+
+
+def _ones(shape: tuple[int, ...], dice: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+    """The numbers next below two and one: every bit of the significand is set."""
+    return _signs(shape, dice) * (2 - torch.finfo(dtype).eps) / 2.0 ** torch.randint(0, 2, shape, generator=dice)
+
+
+def _cancelling(shape: tuple[int, ...], dice: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+    """Neighbours of opposite signs: sums that are nearly nothing, of large terms."""
+    half = _normal((*shape[:-1], -(-shape[-1] // 2)), dice, dtype)
+    return torch.stack((half, -half), dim=-1).flatten(-2)[..., : shape[-1]]
+
+
+def _signs(shape: tuple[int, ...], dice: torch.Generator) -> torch.Tensor:
+    return (2 * torch.randint(0, 2, shape, generator=dice) - 1).to(torch.float64)
+
+
+PATTERNS: dict[str, Callable[[tuple[int, ...], torch.Generator, torch.dtype], torch.Tensor]] = {
+    "normal": _normal, "powers": _powers, "ones": _ones, "cancelling": _cancelling,
+}  # fmt: skip
+
+
+def factors(kind: ReplayKind, device: Device) -> Factors:
+    """Return a kernel's factors on the device, from a seed that its name gives."""
+    dice, dtype = (
+        torch.Generator().manual_seed(zlib.crc32(f"{kind.kernel} {kind.pattern}".encode())),
+        getattr(torch, kind.dtype),
+    )
+    made = (PATTERNS[kind.pattern](shape, dice, dtype) for shape in KERNELS[kind.kernel].shapes(kind.size))
+    return tuple(one.to(torch.float64).to(dtype).to(device.torch) for one in made)
+
+
+def digests(result: torch.Tensor) -> torch.Tensor:
+    """Return 64 bits for each product, on its own device: the sum of its eight-byte words times odd weights, modulo 2**64.
+
+    A product that differs in one word always has another digest; integers are summed exactly in any order.
+    """
+    words = result.contiguous().flatten(1).view(torch.int64)
+    places = torch.arange(1, words.shape[1] + 1, dtype=torch.int64, device=result.device)
+    return (words * places.mul_(0x1E3779B97F4A7C15).bitwise_or_(1)).sum(1)
+
+
+@dataclass(frozen=True)
+class ReplayKind:
+    """One kernel in one dtype with one pattern of values."""
+
+    kernel: str
+    dtype: str
+    pattern: str
+    size: ReplaySize
+
+    @property
+    def name(self) -> str:
+        """How it is called in a record."""
+        return f"{self.kernel}-{self.dtype}"
+
+
+@dataclass
+class ReplayedKind:
+    """What was seen of one kind: digests of the right products, how many there were, how many were odd, cold and hot."""
+
+    kind: ReplayKind
+    first: torch.Tensor
+    products: int = 0
+    cold: int = 0
+    hot: int = 0
+    seconds: float = 0.0
+
+    @property
+    def odd(self) -> int:
+        """Products that gave something else."""
+        return self.cold + self.hot
+
+    def check(self, card: int) -> Check:
+        """Return it as a row of the record."""
+        seen = digest(self.first)
+        figures: dict[str, Figure] = {
+            "card": str(card), "digest": seen, "products": self.products, "odd": self.odd, "odd cold": self.cold, "odd hot": self.hot,
+        }  # fmt: skip
+        said = f"{self.products} products, all {seen}"
+        if self.odd:
+            said = f"{self.odd} of {self.products} equal products differ ({self.cold} cold, {self.hot} hot); the others are {seen}"
+        return Check(
+            f"{REPLAY}/{card}::{self.kind.name}[{self.kind.pattern}]", Verdict.FAILED if self.odd else Verdict.PASSED, said, self.seconds,
+            figures, group=REPLAY, subject=self.kind.name, aspect=self.kind.pattern,
+        )  # fmt: skip
+
+
+def kinds(rows: Sequence[ReplayRow], profile: str, precisions: Sequence[str]) -> Iterator[ReplayKind]:
+    """Yield every kind that a stack can compute."""
+    for row in rows:
+        for dtype in row.dtypes:
+            if dtype in precisions:
+                for pattern in PATTERNS:
+                    yield ReplayKind(row.kernel, dtype, pattern, getattr(row, profile))
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Let torch choose kernels that give the same bits each time, and never by which was fastest."""
+    before, tuned = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        torch.backends.cudnn.benchmark = tuned
+
+
+def cold(kind: ReplayKind, device: Device, seconds: float) -> ReplayedKind:
+    """Replay a kind for the first time."""
+    given, compute = factors(kind, device), KERNELS[kind.kernel].compute
+    one, other, third = (digests(compute(*given)) for _ in range(FIRST))
+    first = torch.where(one == other, one, third)  # one of the first may itself be the odd one
+    odd = sum(int((each != first).sum()) for each in (one, other, third))
+    seen = ReplayedKind(kind, first, FIRST * len(first))
+    seen.cold = odd + _replayed(seen, given, device, seconds)
+    return seen
+
+
+def hot(seen: ReplayedKind, device: Device, seconds: float) -> None:
+    """Replay a kind again, with factors made anew, against what it gave at first."""
+    seen.hot += _replayed(seen, factors(seen.kind, device), device, seconds)
+
+
+def _replayed(seen: ReplayedKind, given: Factors, device: Device, seconds: float) -> int:
+    """Run for so long, and return how many products were odd; nothing is read from the card but their count."""
+    compute, began = KERNELS[seen.kind.kernel].compute, time.perf_counter()
+    odd = torch.zeros((), dtype=torch.int64, device=device.torch)
+    while True:
+        for _ in range(BLOCK):
+            odd += (digests(compute(*given)) != seen.first).sum()
+        seen.products += BLOCK * len(seen.first)
+        device.synchronize()
+        if time.perf_counter() - began >= min(seconds, _MOST_S):
+            seen.seconds += time.perf_counter() - began
+            return int(odd)
+
+
+def digest(first: torch.Tensor) -> str:
+    """Return one digest of those of a batch, as sixteen hexadecimal digits."""
+    total = 0
+    for number, one in enumerate(first.tolist(), 1):
+        total = (total * 0x1E3779B97F4A7C15 + number * (one % (1 << 64))) % (1 << 64)
+    return f"{total:016x}"
+
+
+def coverage(replayed: Sequence[ReplayedKind], card: int, notes: dict[str, Figure]) -> Check:
+    """Say how much was replayed of which kernels; what was not replayed is not proved."""
+    products, odd = sum(one.products for one in replayed), sum(one.odd for one in replayed)
+    named = sorted({one.kind.name for one in replayed})
+    said = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(replayed)} kinds, cold and hot: {odd} odd"
+    figures: dict[str, Figure] = {"card": str(card), "products": products, "odd": odd, "kernels": len(named), **notes}
+    verdict = Verdict.FAILED if odd else Verdict.PASSED
+    return Check(coverage_id(str(card)), verdict, said, sum(one.seconds for one in replayed), figures)
+
 
 _PATIENCE = 1 / 6
 """Of a card's deadline: so long it waits for the others."""
@@ -58,11 +269,10 @@ class CardWork:
             self._hot(replayed, device)
             self._read(telemetry, replayed)
         self.record.checks += [one.check(self.card) for one in replayed]
-        self.record.checks.append(replay.coverage(replayed, self.card, dict(telemetry.facts())))
+        self.record.checks.append(coverage(replayed, self.card, dict(telemetry.facts())))
         self.record.provenance |= _limits(telemetry)
 
     def _measure(self, device: Device, turns: CardTurns) -> None:
-        """Measure what shares the host in turns, then what takes all cards, then what is this card's own, side by side."""
         known = {one.name: one for one in bench_subjects.subjects(self.profile.benchmarks, self.stack)}
         own, profile = [name for name in self.profile.subjects if name not in self.profile.turns], self.profile
         turns.meet("replayed")
@@ -80,28 +290,27 @@ class CardWork:
         return [name for name in names if name not in self.without]
 
     def _cold(self, device: Device) -> Iterator[ReplayedKind]:
-        with replay.deterministic():
-            for kind in replay.kinds(rules.load().replay, self.profile.name, self.stack.precisions):
+        with deterministic():
+            for kind in kinds(plan.table().replay, self.profile.name, self.stack.precisions):
                 if not {kind.kernel, kind.name} & set(self.without):
-                    yield replay.cold(kind, device, self.profile.replay)
+                    yield cold(kind, device, self.profile.replay)
 
     def _hot(self, replayed: list[ReplayedKind], device: Device) -> None:
-        with replay.deterministic():
+        with deterministic():
             for one in replayed:
-                replay.hot(one, device, self.profile.replay)
+                hot(one, device, self.profile.replay)
 
     def _read(self, telemetry: Telemetry, replayed: list[ReplayedKind]) -> None:
         """Ask the vendor's tool for clocks and temperature while the card works."""
 
         def busy() -> None:
             for one in replayed[:_LASTING]:
-                replay.hot(one, telemetry.device, 0.0)
+                hot(one, telemetry.device, 0.0)
 
-        with replay.deterministic():
+        with deterministic():
             telemetry.read(busy)
 
     def _subject(self, subject: bench_subjects.Subject, device: Device) -> None:
-        """Verify and time one subject; what a stack cannot run is skipped with its reason."""
         chosen, began = self.profile, time.monotonic()
         budget = bench_subjects.Budget(chosen.noise, chosen.seconds, chosen.least, chosen.most)
         try:
@@ -122,7 +331,7 @@ class CardWork:
 def _limits(telemetry: Telemetry) -> dict[str, Figure]:
     """Return what was set for the card and does not move by itself, such as its power limit."""
     seen = telemetry.readings[-1] if telemetry.readings else {}
-    return {f"set.{name}": seen[name] for name in rules.load().state.telemetry if name in seen}
+    return {f"set.{name}": seen[name] for name in plan.table().state.telemetry if name in seen}
 
 
 def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
@@ -132,8 +341,8 @@ def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
     stack = stacks.load(asked["stack"])
     for name in stack.imports:
         __import__(name)
-    record = writer.begin(rules.VERB, stack.name)
-    CardWork(stack, asked["card"], rules.profile(asked["profile"]), record, asked["without"]).take(Path(asked["turns"]))
+    record = writer.begin(plan.VERB, stack.name)
+    CardWork(stack, asked["card"], plan.profile(asked["profile"]), record, asked["without"]).take(Path(asked["turns"]))
     record.verdict = records.overall(check.verdict for check in record.checks)
     writer.keep(record, Path(asked["out"]))
     say(f"card {asked['card']}: {record.verdict.value}")

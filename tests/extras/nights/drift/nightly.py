@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from stackproof.extras.nights.drift import nights
+from stackproof.extras.nights.drift import series
 from stackproof.extras.nights.drift.findings import PlaceDrift, examine, gate_results
-from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night, NightSide
+from stackproof.extras.nights.drift.series import FigureKey, Measured, Night, NightSide
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write
 
 BEGAN = datetime(2026, 1, 1, 2, tzinfo=timezone.utc)
@@ -53,9 +53,9 @@ def record(
     sides = {Measured.TODAY: today, Measured.ANCHOR: anchor}
     rows = [NightSide(KEY, "float32", side, tuple(samples)).row() for side, samples in sides.items() if samples]
     check = Check("night/figures", Verdict.PASSED, "both sides were measured", 1.0)
-    provenance = {**FACTS, "commit": commit(day), nights.ANCHOR: "a" * 64, **(facts or {})}
+    provenance = {**FACTS, "commit": commit(day), series.ANCHOR: "a" * 64, **(facts or {})}
     started = (BEGAN + timedelta(days=day)).isoformat(timespec="milliseconds")
-    return Record(nights.VERB, "cuda", started, 1.0, Verdict.PASSED, provenance, [check], rows)
+    return Record(series.VERB, "cuda", started, 1.0, Verdict.PASSED, provenance, [check], rows)
 
 
 def told(story: Story) -> list[Record]:
@@ -81,7 +81,7 @@ def told(story: Story) -> list[Record]:
 
 def read(records: Sequence[Record]) -> list[Night]:
     """Return the nights of these records."""
-    found = [nights.night(Path(f"n{number:03}.record.json"), one) for number, one in enumerate(records)]
+    found = [series.night(Path(f"n{number:03}.record.json"), one) for number, one in enumerate(records)]
     assert all(isinstance(one, Night) for one in found), found
     return [one for one in found if isinstance(one, Night)]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from stackproof.extras.nights.drift.findings import PASSED, SLOWER, TOO_FEW, look
-from stackproof.extras.nights.drift.rules import rules
+from stackproof.extras.nights.drift.scan import table
 from tests.extras.nights.drift.nightly import Story, commit, gate, kept, on, record, told
 
-FEWEST = rules().scan.fewest
+FEWEST = table().scan.fewest
 
 
 @pytest.mark.parametrize("count", [0, 1, FEWEST])

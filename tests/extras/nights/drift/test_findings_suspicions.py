@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.extras.nights.drift.rules import SeriesKind
+from stackproof.extras.nights.drift.scan import SeriesKind
 from tests.extras.nights.drift.nightly import Story, commit, judged, told
 
 CASES = {

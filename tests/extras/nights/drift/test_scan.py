@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stackproof.extras.nights.drift.rules import rules
-from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan
+from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan, table
 
-LIMITS = rules().scan
+LIMITS = table().scan
 
 
 def quiet(rows: int, nights: int, seed: int = 1, noise: float = 0.01) -> Values:

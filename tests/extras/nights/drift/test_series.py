@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stackproof.extras.nights.drift.nights import FORMER, FigureKey, Measured, NightSide
-from stackproof.extras.nights.drift.rules import SeriesKind, rules
-from stackproof.extras.nights.drift.series import Trend, trends
+from stackproof.extras.nights.drift.scan import SeriesKind, table
+from stackproof.extras.nights.drift.series import FORMER, FigureKey, Measured, NightSide, Trend, trends
 from stackproof.record.records import Record
 from tests.extras.nights.drift.nightly import KEY, Story, judged, read, record, told
 
 RATIO, ANCHOR, RAW = SeriesKind
-CHAIN = rules().chain.nights
+CHAIN = table().chain.nights
 
 
 def one(records: list[Record]) -> Trend:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from stackproof.extras.nights.drift.findings import Drift
-from stackproof.extras.nights.drift.nights import ANCHOR, FORMER, Measured, NightSide
-from stackproof.extras.nights.drift.rules import SeriesKind
-from stackproof.extras.nights.drift.series import LongTerm
+from stackproof.extras.nights.drift.scan import SeriesKind
+from stackproof.extras.nights.drift.series import ANCHOR, FORMER, LongTerm, Measured, NightSide
 from stackproof.record.records import Record
 from tests.extras.nights.drift.nightly import KEY, judged, record
 

@@ -7,8 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from stackproof.extras.nights.night import request as request_
-from stackproof.extras.nights.night.anchors import Anchors, FrozenSide
-from stackproof.extras.nights.night.request import Ledger, NightRequest
+from stackproof.extras.nights.night.request import Anchors, FrozenSide, Ledger, NightRequest
 from stackproof.record.records import Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner.verbs import StageOutcome
@@ -26,7 +25,7 @@ def ledger_in(folder: Path) -> Ledger:
 
 def quick(launches: int = 1, pause: float = 0.0, minutes: float = 10.0) -> request_.NightPlan:
     """Return the plan with these amounts on every device."""
-    known = request_.load()
+    known = request_.load_plan()
     return replace(
         known, measure=replace(known.measure, launches={"other": launches}),
         verify=replace(known.verify, minutes={"other": minutes}), admission=replace(known.admission, pause=pause),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stackproof.extras.nights.drift.nights import Measured
+from stackproof.extras.nights.drift.series import Measured
 from stackproof.gate.interleave import Launch, Lost, Observed
 from stackproof.gate.live import SideSpec
 

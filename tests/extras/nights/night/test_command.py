@@ -13,9 +13,9 @@ import pytest
 from stackproof import ROOT
 from stackproof.base import git
 from stackproof.cli import main
-from stackproof.extras.nights.drift.nights import Measured, nights
-from stackproof.extras.nights.night import anchors, request
+from stackproof.extras.nights.drift.series import Measured, nights
 from stackproof.extras.nights.night import command as verb
+from stackproof.extras.nights.night import request
 from stackproof.extras.nights.night import request as request_
 from stackproof.gate import variants
 from stackproof.record import reading, store
@@ -56,7 +56,7 @@ def test_without_numpy_it_says_what_to_install(
 def test_every_stack_s_anchor_is_what_was_frozen() -> None:
     if git.output(ROOT, "rev-parse", "--is-shallow-repository").strip() == "true":
         pytest.skip("this clone is shallow, so that the anchor's commit is not here")
-    held = [name for name in stacks.names() if anchors.load(stacks.load(name)).anchor.commit]
+    held = [name for name in stacks.names() if request.load_anchors(stacks.load(name)).anchor.commit]
     assert held == list(stacks.names())
 
 
@@ -64,7 +64,7 @@ def test_an_anchor_needs_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(verb, "_NEEDED", ())
-    monkeypatch.setattr(anchors, "file_of", lambda stack: tmp_path / "anchor.toml")
+    monkeypatch.setattr(request, "file_of", lambda stack: tmp_path / "anchor.toml")
     assert main(["night", "--stack", "cpu", "--results", str(tmp_path)]) == 2
     assert "there is no anchor yet" in capsys.readouterr().err
 
@@ -171,6 +171,6 @@ def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (found,), problems = nights(store.read(store.files([tmp_path / "cpu"], ("night",))))
     ((key, sides),) = found.figures.items()
     assert not problems and key.subject == "gemm-float32" and set(sides) == {Measured.TODAY, Measured.ANCHOR}
-    assert found.anchor == anchors.load(stacks.load("cpu")).anchor.digest
+    assert found.anchor == request.load_anchors(stacks.load("cpu")).anchor.digest
     assert len(sides[Measured.TODAY]) == len(sides[Measured.ANCHOR]) >= 2
     assert not (ROOT / "results" / "site").exists() or "site" in ended

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stackproof.extras.nights.drift.nights import Measured
+from stackproof.extras.nights.drift.series import Measured
 from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.measure import MeasuredNight, Measuring
 from stackproof.gate import plan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
-from stackproof.extras.nights.drift.nights import Measured, nights
+from stackproof.extras.nights.drift.series import Measured, nights
 from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.request import NightRun
 from stackproof.gate.interleave import Lost

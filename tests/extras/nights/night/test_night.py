@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.extras.nights.night import confirm, measure, night
+from stackproof.extras.nights.night import measure, night
 from stackproof.extras.nights.night.request import NightRun, resumed
 from stackproof.record.records import Check, Measurement, Verdict
 from stackproof.record.writer import Outputs
@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NightRun:
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: passed)
     monkeypatch.setattr(night, "verify", lambda run: _add(run, "verify"))
     monkeypatch.setattr(measure, "measured", _measured)
-    monkeypatch.setattr(confirm, "look", lambda *words: judged(told(Story(count=20))))
+    monkeypatch.setattr(night, "look", lambda *words: judged(told(Story(count=20))))
     return NightRun(request(tmp_path), ledger_in(tmp_path))
 
 
@@ -106,7 +106,7 @@ def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest
         return StageOutcome(Verdict.INCONCLUSIVE, "it cannot say")
 
     monkeypatch.setattr(NightRun, "verb", verb)
-    monkeypatch.setattr(confirm, "look", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
+    monkeypatch.setattr(night, "look", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
     night.run_stages(run)
     night.run_stages(run)
     (words,) = asked

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.nights.night import notify
 from stackproof.extras.nights.night import request as request_
+from stackproof.extras.nights.night.night import notify
 from stackproof.extras.nights.night.request import Ledger
 from stackproof.record import console, reading
 from stackproof.record.records import Check, Figure, Verdict
@@ -61,11 +61,11 @@ def test_each_change_is_handed_over_once(tmp_path: Path) -> None:
             night.add(Check(name, verdict, "seen", 1.0))
         heard.unlink(missing_ok=True)
         words = [sys.executable, "-c", f"import sys; open({str(heard)!r}, 'w').write(sys.stdin.read())"]
-        notify.notify(words, night.record, night.path, tmp_path)
+        notify(words, night.record, night.path, tmp_path)
         rows = json.loads(heard.read_text())["changes"] if heard.exists() else []
         told.append([f"{row['check']} {row['was']} {row['is']}" for row in rows])
     assert told == [[], [], ["verify::rng passed failed"], ["smoke passed failed"], [], ["verify::rng failed passed"]]
-    assert "the night's verdict stands" in notify.notify(["false"], night.record, night.path, tmp_path)
+    assert "the night's verdict stands" in notify(["false"], night.record, night.path, tmp_path)
 
 
 def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from stackproof.extras.nights.night import request
 from stackproof.extras.nights.night.request import disturbances
 from stackproof.gate.interleave import Conditions
 
-RULES = request.load().admission
+RULES = request.load_plan().admission
 
 
 def seen(load: float = 0.01, throttled: str = "", other: str = "") -> Conditions:

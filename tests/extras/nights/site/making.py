@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta, timezone
 from html.parser import HTMLParser
 from pathlib import Path
 
-from stackproof.extras.nights.drift.nights import FigureKey, Measured, NightSide
+from stackproof.extras.nights.drift.series import FigureKey, Measured, NightSide
 from stackproof.extras.nights.site import build
 from stackproof.record.records import CellWord, Check, Figure, Kind, Measurement, Record, Verdict, write
 from tests.extras.nights.drift import nightly

@@ -14,10 +14,18 @@ import numpy as np
 
 from stackproof.api.base import advice, git, statistics
 from stackproof.api.record import Check, Kind, Record, store
-from stackproof.extras.nights.drift.nights import VERB, FigureKey, Night, by_place, nights
-from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
-from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan
-from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term, trends
+from stackproof.extras.nights.drift.scan import Cause, SeriesKind, Steps, Values, at_split, scan, table
+from stackproof.extras.nights.drift.series import (
+    VERB,
+    FigureKey,
+    LongTerm,
+    Night,
+    Trend,
+    by_place,
+    long_term,
+    nights,
+    trends,
+)
 
 GATE, TIME = "gate", "time"
 _COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
@@ -114,7 +122,7 @@ def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]])
     """
     if not trends:
         return []
-    limits, found = rules().scan, list[Suspicion]()
+    limits, found = table().scan, list[Suspicion]()
     rows = np.array([one[kind] for one in values for kind in SeriesKind])
     steps, kinds = scan(rows, limits), list(SeriesKind)
     for number, trend in enumerate(trends):
@@ -132,7 +140,6 @@ def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]])
 def _suspicion(
     trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, row: int, steps: Steps
 ) -> list[Suspicion]:
-    """Return the suspicion of one series, or none where the uncertainty of a chained anchor explains it."""
     there = np.flatnonzero(~np.isnan(values[kind]))
     place = {
         count: int(there[-count]) for count in {int(steps.after[row]), int(steps.latest[row]), int(steps.earliest[row])}
@@ -142,7 +149,7 @@ def _suspicion(
     earliest, latest = trend.nights[place[int(steps.earliest[row])]], trend.nights[place[int(steps.latest[row])]]
     size, error, score = float(steps.size[row]), float(steps.error[row]), float(steps.score[row])
     wide = math.hypot(error, _link_error(trend, kind, before, after))
-    limit = rules().scan.single if steps.after[row] == 1 else rules().scan.several
+    limit = table().scan.single if steps.after[row] == 1 else table().scan.several
     if abs(score) * error / wide < limit:
         return []
     settled = trend.nights[int(there[there < place[int(steps.earliest[row])]][-1])]
@@ -163,7 +170,7 @@ def _described(
     index = trend.nights.index(after)
     moved = tuple(one for one in SeriesKind if one is kind or _moved(values[one], index))
     changed = _changed(trend.nights, span)
-    row = rules().blame(moved, changed)
+    row = table().blame(moved, changed)
     asks, interleaved = _confirming(trend, kind, row.causes, before, after)
     return Suspicion(
         trend.place, trend.figure, kind, size, size - statistics.Z_95 * error, size + statistics.Z_95 * error, score, before, after,
@@ -179,21 +186,20 @@ def _link_error(trend: Trend, kind: SeriesKind, before: Night, after: Night) -> 
 
 
 def _moved(values: Values, split: int) -> bool:
-    """Whether a series has a step of its own at this night."""
     behind = int((~np.isnan(values[split:])).sum())
     if not behind:
         return False
-    score, size, _ = at_split(values, np.array([behind]), rules().scan)
-    return bool(abs(score[0]) >= rules().moved.score and abs(size[0]) >= rules().scan.effect / 2)
+    score, size, _ = at_split(values, np.array([behind]), table().scan)
+    return bool(abs(score[0]) >= table().moved.score and abs(size[0]) >= table().scan.effect / 2)
 
 
 def _changed(nights: Sequence[Night], span: tuple[Night, Night]) -> tuple[Cause, ...]:
     """Return which classes changed from one night of the span to the next; a class that changed and came back counts."""
     first, last = nights.index(span[0]), nights.index(span[1])
-    table = rules()
+    whole = table()
     seen = {
         cause for place in range(first, last)
-        for cause in table.changed(nights[place].state, nights[place + 1].state)
+        for cause in whole.changed(nights[place].state, nights[place + 1].state)
     }  # fmt: skip
     return tuple(cause for cause in Cause if cause in seen)
 
@@ -252,7 +258,6 @@ def judged(step: Suspicion, gate: GateResult) -> Suspicion:
 
 
 def _of_commits(step: Suspicion) -> Suspicion:
-    """Return what two commits side by side confirm: whatever the curves suggest, neither driver nor machine."""
     own = (Cause.WHEELS, Cause.CODE)
     if set(step.causes) <= set(own):
         return step
@@ -324,10 +329,10 @@ def _recalled(
     }
     there = np.flatnonzero(~np.isnan(until[kind]))
     earlier, behind = there[there < split], int((there >= split).sum())
-    if not len(earlier) or not 0 < behind <= rules().scan.splits:
+    if not len(earlier) or not 0 < behind <= table().scan.splits:
         return None
-    (score,), (size,), (error,) = at_split(until[kind], np.array([behind]), rules().scan)
-    if abs(score) < rules().moved.score:
+    (score,), (size,), (error,) = at_split(until[kind], np.array([behind]), table().scan)
+    if abs(score) < table().moved.score:
         return None
     around = trend.nights[int(earlier[-1])], trend.nights[split]
     step = float(size), float(error), float(score)
@@ -346,7 +351,7 @@ def _leave_out(
             continue
         row[split:until] = np.nan
         begin = until - int((~np.isnan(row[:until][::-1])).argmax())
-        if (~np.isnan(whole[begin:until])).sum() >= rules().refuted.nights:
+        if (~np.isnan(whole[begin:until])).sum() >= table().refuted.nights:
             row[begin:until], row[:begin] = whole[begin:until], np.nan
 
 
@@ -382,7 +387,7 @@ class PlaceDrift:
     @property
     def lacking(self) -> int:
         """How many more nights are needed before any figure can be looked at; 0 if one can."""
-        return max(0, rules().scan.fewest + 1 - max((one.usable for one in self.trends), default=0))
+        return max(0, table().scan.fewest + 1 - max((one.usable for one in self.trends), default=0))
 
     @property
     def long_terms(self) -> list[LongTerm]:
@@ -416,7 +421,7 @@ class Drift:
         slower = sum(len(one.slowdowns) for one in self.places)
         open_ = sum(len(one.suspicions) for one in self.places)
         if self.exit_code == TOO_FEW:
-            lacking = min((one.lacking for one in self.places), default=rules().scan.fewest + 1)
+            lacking = min((one.lacking for one in self.places), default=table().scan.fewest + 1)
             return f"NOTHING TO LOOK AT: {lacking} more {'night' if lacking == 1 else 'nights'} needed before a step can be seen"
         told = (
             f"{slower} confirmed {'slowdown' if slower == 1 else 'slowdowns'}" if slower else "no slowdown is confirmed"
@@ -456,8 +461,7 @@ def examine(place: store.Place, found: Sequence[Night], gates: Sequence[GateResu
 
 
 def _reported(settled: Sequence[Suspicion], found: Sequence[Night]) -> list[Suspicion]:
-    """Mark the slowdowns of which people are told."""
-    recent = found[-rules().told.nights :][0].started if found else None
+    recent = found[-table().told.nights :][0].started if found else None
     latest = {one.figure: one for one in settled if one.state is SuspicionState.CONFIRMED}
     told = [one for one in latest.values() if one.slower and recent and one.gate and one.gate.started >= recent]
     return [replace(one, told=one in told) for one in settled]

@@ -38,14 +38,12 @@ def _parts(found: Drift) -> Iterator[outline.Part]:
 
 
 def _came(one: PlaceDrift) -> list[str]:
-    """Return a line for each figure that has come far, and one for all others."""
     clear = [f"{far.figure.label}: for users {far.sentence}" for far in one.long_terms if far.clear]
     quiet = len(one.long_terms) - len(clear)
     return [*clear, *([f"{text.counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
 
 
 def _section(title: str, rows: Iterable[list[str]]) -> Iterator[outline.Part]:
-    """Yield a title and its rows, of each the first line and what belongs to it one deeper."""
     for number, (first, *rest) in enumerate(rows):
         yield from () if number else (outline.TextLine(f"{title}:", 1),)
         yield outline.TextLine(first, 2)

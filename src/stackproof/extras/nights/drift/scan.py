@@ -1,17 +1,22 @@
 """Did a series step, and when: a scan over logarithms that single nights do not mislead and that knows how nights hang together.
 
-All series are looked at together: rows of an array, a column a night, NaN where a night is missing.
+All series are looked at together: rows of an array, a column a night, NaN where a night is missing. What it looks at, how anchors are
+chained, and who is blamed stands in `data/drift.toml`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stackproof.api.base import statistics
+from stackproof.api.base import places, statistics, toml
+from stackproof.api.record import store
 
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -91,7 +96,6 @@ def _recent(values: Values, window: int) -> tuple[Values, Counts]:
 
 
 def _median(values: Values, count: Counts) -> Values:
-    """Return the median of each row, NaN apart; zero where there is nothing."""
     if not values.shape[1]:
         return np.zeros(len(values))
     ordered, rows = np.sort(values, axis=1), np.arange(len(values))
@@ -201,3 +205,73 @@ def _mean_variance(count: Any, correlation: Values) -> Values:
     rho = correlation[:, None]
     factor = (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)
     return np.asarray(np.maximum(factor, 1 / count) / count)
+
+
+FILE = places.DATA / "drift.toml"
+
+
+class Cause(str, Enum):
+    """Who to ask."""
+
+    CODE = "code"
+    WHEELS = "wheels"
+    DRIVER = "driver"
+    MACHINE = "machine"
+    UNKNOWN = "unknown"
+
+
+class SeriesKind(str, Enum):
+    """What of a figure is followed: today over the anchor, the anchor alone, and what users get."""
+
+    RATIO = "ratio"
+    ANCHOR = "anchor"
+    RAW = "raw"
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """One row of the truth table."""
+
+    moved: tuple[SeriesKind, ...]
+    changed: tuple[Cause, ...]
+    causes: tuple[Cause, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class _Moved:
+    score: float
+
+
+@dataclass(frozen=True)
+class _Nights:
+    nights: int
+
+
+@dataclass(frozen=True)
+class DriftRules:
+    """The whole table."""
+
+    scan: ScanRules
+    moved: _Moved
+    chain: _Nights
+    refuted: _Nights
+    told: _Nights
+    groups: Mapping[str, tuple[str, ...]]
+    cause: tuple[CauseRow, ...]
+
+    def changed(self, before: store.State, after: store.State) -> frozenset[Cause]:
+        """Return which classes of causes differ between two states."""
+        groups = store.changes(before, after)
+        return frozenset(Cause(name) for name, members in self.groups.items() if any(one in groups for one in members))
+
+    def blame(self, moved: Collection[SeriesKind], changed: Collection[Cause]) -> CauseRow:
+        """Return the row of the truth table for the series that moved and the classes that changed; `raw` decides nothing."""
+        parts = {kind for kind in moved if kind is not SeriesKind.RAW}
+        return next(row for row in self.cause if set(row.moved) == parts and set(row.changed) <= set(changed))
+
+
+@cache
+def table() -> DriftRules:
+    """Load the table."""
+    return toml.Table.load(FILE).row(DriftRules)

@@ -1,24 +1,139 @@
-"""Three series a figure: today over the anchor (code, wheels), the anchor (driver, machine), and what users get; anchors chained.
+"""Nights as their records tell them, and three series a figure: today over the anchor, the anchor, and what users get; anchors chained.
 
-Values are logarithms; NaN where a night is missing, was disturbed, or did not measure the figure. What creeps, or is left behind by a
-new anchor, no scan of forty nights sees; so how far each figure has come since the first anchor is stated too.
+A night's measurements are rows of one side each, `figures["side"]`; only today's have a version, so that the record serves as
+`gate --base-record` too. Values are logarithms; NaN where a night is missing, was disturbed, or did not measure the figure. What creeps,
+or is left behind by a new anchor, no scan of forty nights sees; so how far each figure has come since the first anchor is stated too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean, median, stdev
+from typing import Any
 
 import numpy as np
 
 from stackproof.api.base import statistics
-from stackproof.api.record import store
-from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night
-from stackproof.extras.nights.drift.rules import SeriesKind, rules
-from stackproof.extras.nights.drift.scan import Values
+from stackproof.api.record import Measurement, Record, store
+from stackproof.extras.nights.drift.scan import SeriesKind, Values, table
+
+VERB = "night"
+ANCHOR, FORMER, DISTURBED = "anchor", "anchor.former", "disturbed"
+"""Facts of a night: its anchor's digest (commit, lock, workloads), the former's while both are measured, why a night does not count."""
+SIDE, VERSION = "side", "subject version"
+
+
+class Measured(str, Enum):
+    """Whose samples a row holds."""
+
+    TODAY = "today"
+    ANCHOR = "anchor"
+    FORMER = "former anchor"
+
+
+@dataclass(frozen=True, order=True)
+class FigureKey:
+    """What was measured; another version is another figure."""
+
+    subject: str
+    preset: str
+    ranks: int
+    unit: str
+    version: str
+
+    @property
+    def label(self) -> str:
+        """How people read it."""
+        ranks = f", {self.ranks} ranks" if self.ranks > 1 else ""
+        return f"{self.subject} ({self.preset}{ranks})"
+
+
+@dataclass(frozen=True)
+class Night:
+    """One night at one place. `figures`: seconds per unit of work of each side, a sample a round, in the order they were taken."""
+
+    path: Path
+    started: datetime
+    place: store.Place
+    state: store.State
+    anchor: str
+    former: str
+    disturbed: str
+    figures: Mapping[FigureKey, Mapping[Measured, tuple[float, ...]]]
+
+    @property
+    def day(self) -> str:
+        """The date in UTC."""
+        return f"{self.started:%Y-%m-%d}"
+
+
+@dataclass(frozen=True)
+class NightSide:
+    """What a night measured of one side of one figure: seconds per unit of work, a sample a round of all sides."""
+
+    key: FigureKey
+    dtype: str
+    side: Measured
+    samples: tuple[float, ...]
+
+    def row(self) -> Measurement:
+        """Return it as a row of a record; who writes a night writes its figures so."""
+        key, today = self.key, self.side is Measured.TODAY
+        figures: dict[str, Any] = {SIDE: self.side.value, VERSION: key.version}
+        return Measurement(
+            workload=key.subject, preset=key.preset, dtype=self.dtype, world_size=key.ranks, metric=VERB, unit=key.unit,
+            value=median(self.samples), samples=list(self.samples), note=f"{VERB}, {self.side.value}",
+            version=key.version if today else "", figures=figures,
+        )  # fmt: skip
+
+
+def night(path: Path, record: Record) -> Night | str:
+    """Return what a record of the verb `night` tells, or in one sentence why it tells nothing.
+
+    A sample that is no positive number (NaN, infinity, zero) leaves its figure of that night out: it is missing, not zero.
+    """
+    facts = record.provenance
+    if not (anchor := str(facts.get(ANCHOR, ""))):
+        return f"{path}: names no anchor in its provenance, so that its figures compare with nothing; it was skipped"
+    figures: dict[FigureKey, dict[Measured, tuple[float, ...]]] = {}
+    for row in record.measurements:
+        if (side := _side(row)) and row.countable:
+            version = str(row.figures.get(VERSION, row.version))
+            key = FigureKey(row.workload, row.preset, row.world_size, row.unit, version)
+            figures.setdefault(key, {})[side] = tuple(row.samples)
+    if not any(Measured.TODAY in sides for sides in figures.values()):
+        return f"{path}: holds no figure of today's side; it was skipped"
+    return Night(
+        path, datetime.fromisoformat(record.started), store.place(facts), store.state(facts), anchor,
+        str(facts.get(FORMER, "")), str(facts.get(DISTURBED, "")), figures,
+    )  # fmt: skip
+
+
+def nights(loaded: store.Loaded) -> tuple[list[Night], list[str]]:
+    """Return the nights of a store, oldest first and each once, and a sentence for each record that is none."""
+    told = [night(path, record) for path, record in store.distinct(loaded.records).items() if record.verb == VERB]
+    found = [one for one in told if isinstance(one, Night)]
+    return sorted(found, key=lambda one: one.started), [one for one in told if isinstance(one, str)]
+
+
+def by_place(found: Iterable[Night]) -> dict[store.Place, list[Night]]:
+    """Return the nights of each place: another host, card or stack is another story."""
+    groups: dict[store.Place, list[Night]] = {}
+    for one in found:
+        groups.setdefault(one.place, []).append(one)
+    return groups
+
+
+def _side(row: Measurement) -> Measured | None:
+    word = row.figures.get(SIDE)
+    return next((side for side in Measured if side.value == word), None)
+
 
 _FEWEST_PAIRS = 2
 """Standard errors of a 95 % interval of normal numbers."""
@@ -75,7 +190,7 @@ def _trend(place: store.Place, key: FigureKey, nights: Sequence[Night]) -> Trend
     for place_of, (night, after) in reversed(list(enumerate(pairwise(nights)))):
         if night.anchor != after.anchor:
             link = _link(nights, key, night.anchor, after.anchor)
-            if link is None or link.nights < rules().chain.nights:
+            if link is None or link.nights < table().chain.nights:
                 rows[: place_of + 1, :2] = np.nan
                 problems.append(_unlinked(key, night, after, link))
                 break
@@ -87,7 +202,6 @@ def _trend(place: store.Place, key: FigureKey, nights: Sequence[Night]) -> Trend
 
 
 def _values(night: Night, key: FigureKey) -> tuple[float, float, float]:
-    """Return log(today / anchor), log(anchor) and log(today); the first pairs what was measured side by side."""
     sides = night.figures.get(key, {})
     today, anchor = sides.get(Measured.TODAY, ()), sides.get(Measured.ANCHOR, ())
     if night.disturbed or not today:
@@ -125,7 +239,7 @@ def _unlinked(key: FigureKey, night: Night, after: Night, link: AnchorLink | Non
     had = link.nights if link else 0
     return (
         f"{key.label}: the anchor changed from {night.anchor[:12]} to {after.anchor[:12]} on {after.day}, and {had} of "
-        f"{rules().chain.nights} nights measured both; ratio and anchor begin anew there"
+        f"{table().chain.nights} nights measured both; ratio and anchor begin anew there"
     )
 
 
@@ -147,7 +261,7 @@ class LongTerm:
     @property
     def clear(self) -> bool:
         """Whether it is worth a word: as large as a step has to be, and no noise."""
-        return abs(self.size) >= rules().scan.effect and (self.low > 0 or self.high < 0)
+        return abs(self.size) >= table().scan.effect and (self.low > 0 or self.high < 0)
 
     @property
     def sentence(self) -> str:
@@ -162,7 +276,7 @@ class LongTerm:
 
 def long_term(trend: Trend) -> LongTerm | None:
     """Return how far a figure has come; nothing before there are twice as many nights as a step needs before it."""
-    fewest = rules().scan.fewest
+    fewest = table().scan.fewest
     raw = trend.values[SeriesKind.RAW]
     there = np.flatnonzero(~np.isnan(raw))
     if len(there) < 2 * fewest:
@@ -194,12 +308,10 @@ def _anchor(night: Night, key: FigureKey) -> tuple[float, ...]:
 
 
 def _error(values: list[float]) -> float:
-    """Return the standard error of the median of these nights, from how far they lie from it."""
-    return statistics.MEDIAN_ERROR * max(statistics.robust_sigma(values), rules().scan.floor) / math.sqrt(len(values))
+    return statistics.MEDIAN_ERROR * max(statistics.robust_sigma(values), table().scan.floor) / math.sqrt(len(values))
 
 
 def _moved_by(values: Values, begin: int, fewest: int) -> float | None:
-    """Return how far a series came from its first nights to its last; nothing where it begins anew after the first night."""
     there = np.flatnonzero(~np.isnan(values))
     if len(there) < 2 * fewest or there[0] > begin:
         return None

@@ -57,7 +57,6 @@ def _words(text: str) -> list[str]:
 
 
 def _add_amount(verb: argparse.ArgumentParser) -> None:
-    """Add what is left out, and how much is done of the rest."""
     verb.add_argument(
         "--without",
         action="append",
@@ -99,7 +98,7 @@ def _run(options: argparse.Namespace) -> int:
 def _recall(options: argparse.Namespace) -> None:
     """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
     from stackproof.api.record import reading, resume, store
-    from stackproof.extras.nights.drift.nights import VERB
+    from stackproof.extras.nights.drift.series import VERB
     from stackproof.extras.nights.night import request
 
     path = resume.newest((options.results or store.LOCAL).absolute(), VERB, options.stack)
@@ -115,13 +114,13 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from datetime import datetime, timezone
 
     from stackproof.api.record import store
-    from stackproof.extras.nights.drift.nights import VERB, nights
-    from stackproof.extras.nights.night import anchors
+    from stackproof.extras.nights.drift.series import VERB, nights
+    from stackproof.extras.nights.night import request
 
-    anchors.require_ours(stack)
+    request.require_ours(stack)
     tops = [options.results] if options.results else store.folders()
     known, _ = nights(store.dated(store.read(store.files(tops, (VERB,)))))
-    print(anchors.renew(stack, known, datetime.now(timezone.utc).date()))  # noqa: T201
+    print(request.renew(stack, known, datetime.now(timezone.utc).date()))  # noqa: T201
     return 0
 
 
@@ -129,7 +128,7 @@ def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.api.base import text
     from stackproof.api.pages import console
     from stackproof.api.record import records, writer
-    from stackproof.extras.nights.night import night, notify, request
+    from stackproof.extras.nights.night import night, request
 
     asked = _request(options, stack)
     if not (found := hosts.inspect(stack)).present:
@@ -142,7 +141,7 @@ def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     where = ledger.close(verdict, outputs, console.markdown)
     console.show(ledger.record, where)
     if options.notify and verdict is not records.Verdict.INTERRUPTED:  # that one goes on
-        print(text.plain(notify.notify(options.notify, ledger.record, where, asked.results)))  # noqa: T201
+        print(text.plain(night.notify(options.notify, ledger.record, where, asked.results)))  # noqa: T201
     return verdict.exit_code
 
 
@@ -160,13 +159,13 @@ def _require_early(asked: NightRequest) -> None:
 
 def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
     from stackproof.api.record import store
-    from stackproof.extras.nights.night import anchors, request
+    from stackproof.extras.nights.night import request
 
-    anchors.require_ours(stack)
+    request.require_ours(stack)
     results = (options.results or store.LOCAL).absolute()
     unpinned = options.unpinned.absolute() if options.unpinned else None
     return request.NightRequest(
-        stack, results, anchors.load(stack), request.load(), options.profile, tuple(options.only), options.device,
+        stack, results, request.load_anchors(stack), request.load_plan(), options.profile, tuple(options.only), options.device,
         tuple(options.without), unpinned, options.deadline_scale, (options.site or results.parent / "site").absolute(),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from stackproof.api.gate import SideEndedError, SideSpec, interleave, variants
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import NOT_EXECUTED, Check, Figure, Measurement, Verdict, store
 from stackproof.api.runs import bench_subjects, verbs
-from stackproof.extras.nights.drift.nights import (
+from stackproof.extras.nights.drift.series import (
     ANCHOR,
     DISTURBED,
     FORMER,
@@ -24,8 +24,7 @@ from stackproof.extras.nights.drift.nights import (
     NightSide,
     nights,
 )
-from stackproof.extras.nights.night.anchors import FrozenSide
-from stackproof.extras.nights.night.request import NightRequest, NightRun, disturbances
+from stackproof.extras.nights.night.request import FrozenSide, NightRequest, NightRun, disturbances
 
 _FIRST = 1 << 10
 """Launches of a night are numbered from here: what a gate counts in its first launches is left to gates."""
@@ -68,8 +67,7 @@ def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
 
     A subject that a frozen side cannot run any more is measured of today alone; one that today's side cannot run is lost.
 
-    Raises:
-        SideEndedError: a side does not come up.
+    SideEndedError: a side does not come up.
     """
     told = interleave.handshake(tuple(asked.sides.values()), asked.terms, folder / "handshake")
     known = {side: _comparable(asked, told[spec.name]["subjects"]) for side, spec in asked.sides.items()}
@@ -210,7 +208,6 @@ def measured(run: NightRun) -> None:
 
 
 def _built(run: NightRun) -> dict[Measured, SideSpec]:
-    """Build today's side, and the frozen ones that can still be built."""
     asked = run.asked
     sides = {Measured.TODAY: _spec(run, variants.Variant(_NAMES[Measured.TODAY]))}
     for side, one in frozen(asked).items():
@@ -251,7 +248,6 @@ def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredN
 
 
 def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> MeasuredNight:
-    """Measure; a frozen side that does not come up is left out, and the others are measured."""
     asked = run.asked
     terms = interleave.LaunchTerms(bench_subjects.profile(asked.profile).preset, gate_plan.load(), asked.scale)
     launches = int(gate_plan.of(asked.plan.measure.launches, asked.stack.device))

@@ -1,22 +1,139 @@
-"""A night from its first stage to its last: prove, measure, admit, scan, confirm, show; one record, one exit code."""
+"""A night from its first stage to its last: prove, measure, scan, put suspicions to gates, show, tell; one record, one exit code."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from stackproof.api.base import Refusal, text
+from stackproof.api.base import Refusal, processes, statistics, text
 from stackproof.api.doctor import checkup, machine
 from stackproof.api.gate import plan
-from stackproof.api.record import Check, Verdict, reading, records, resume
+from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, resume, store
 from stackproof.api.runs import suites, verbs
 from stackproof.api.stack import Level
-from stackproof.extras.nights.drift.nights import VERB
-from stackproof.extras.nights.night import confirm, measure
+from stackproof.extras.nights.drift import findings, report
+from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
+from stackproof.extras.nights.drift.series import VERB
+from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.command import STAGES
 from stackproof.extras.nights.night.request import NightRun
+
+
+def look(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:
+    """Return what all nights of tonight's place tell; None where tonight is not among them."""
+    here = store.place(facts)
+    return next((one for one in findings.look(tops, stack).places if one.place == here), None)
+
+
+def scanned(found: PlaceDrift | None) -> verbs.StageOutcome:
+    """Say what is suspected as of tonight."""
+    if found is None:
+        return verbs.StageOutcome(Verdict.SKIPPED, "no night of this place can be read, so there is nothing to look at")
+    if found.lacking:
+        return verbs.StageOutcome(
+            Verdict.SKIPPED, f"{text.counted(found.lacking, 'more night')} needed before a step can be seen"
+        )
+    told = "; ".join(_suspected(one) for one in found.suspicions) or "nothing is suspected"
+    told += "".join(f"; {far.figure.label}: for users {far.sentence}" for far in found.long_terms if far.clear)
+    return verbs.StageOutcome(
+        Verdict.PASSED,
+        f"{text.counted(len(found.nights), 'night')} of {text.counted(len(found.trends), 'figure')}: {told}",
+    )
+
+
+def _suspected(one: Suspicion) -> str:
+    way = "slower" if one.slower else "faster"
+    return f"{one.figure.label} {one.kind.value} {statistics.percent(one.size)} {way} since {one.after.day} ({_causes(one)})"
+
+
+def surest(found: PlaceDrift | None, most: int) -> list[Suspicion]:
+    """Return the suspicions that are put to a gate tonight."""
+    return sorted(found.suspicions, key=lambda one: -abs(one.score))[:most] if found else []
+
+
+def check_name(one: Suspicion) -> str:
+    """Return what a suspicion is called among the checks."""
+    return f"confirm::{one.figure.subject} {one.kind.value}"
+
+
+def became(one: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) -> verbs.StageOutcome:
+    """Say what a gate made of a suspicion: confirmed is bad if it is slower, refuted is good, and open is neither."""
+    if ended.verdict in (Verdict.HUNG, Verdict.CRASHED, Verdict.UNAVAILABLE, Verdict.MISMATCHED):
+        return verbs.StageOutcome(Verdict.INCONCLUSIVE, f"the gate gave no answer: {ended.reason}")
+    how = "" if one.interleaved else ", not interleaved"
+    by_gates = reversed(after.settled if after else ())
+    settled = next((step for step in by_gates if _identity(step) == _identity(one)), None)
+    if settled is None:
+        return verbs.StageOutcome(Verdict.SKIPPED, f"stays open{how}: {_suspected(one)}; the gate: {ended.reason}")
+    seen = f"{report.size_seen(settled)}{how}"
+    if settled.state is SuspicionState.REFUTED:
+        return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
+    verdict = Verdict.FAILED if one.slower else Verdict.PASSED
+    return verbs.StageOutcome(verdict, f"confirmed: {seen}, {_causes(settled)} ({settled.why})")
+
+
+def _identity(one: Suspicion) -> tuple[object, ...]:
+    return one.figure, one.kind, one.after.path
+
+
+def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> verbs.StageOutcome:
+    """Say which slowdowns are confirmed: one of tonight fails the night, one of before is known; `tonight`: when the night began."""
+    slower = found.slowdowns if found else []
+    if not slower:
+        return verbs.StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
+    words = "; ".join(report.confirmed_line(one) for one in slower)
+    if fresh := [one for one in slower if one.gate and one.gate.started >= datetime.fromisoformat(tonight)]:
+        return verbs.StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
+    return verbs.StageOutcome(
+        Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"
+    )
+
+
+def _causes(one: Suspicion) -> str:
+    return " and ".join(cause.value for cause in one.causes)
+
+
+_NIGHTS = 30
+"""So many are looked back: a suite may have to wait for its turn for some of them."""
+_SECONDS = 300.0
+
+
+def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any]:
+    """Return which checks, and whether the night, ended otherwise than when they last ran; nothing where all is as it was.
+
+    `before`: records of earlier nights, the newest first. The first night tells what failed in it.
+    """
+    known: dict[str, Verdict] = {}
+    for earlier in before[:_NIGHTS]:
+        try:
+            found = reading.read(earlier)
+        except Refusal:  # the pages say so
+            continue
+        known = {check.id: check.verdict for check in found.checks if check.verdict is not Verdict.SKIPPED} | known
+    rows = [
+        {"check": check.id, "was": was.value, "is": check.verdict.value, "reason": check.reason}
+        for check in record.checks
+        if check.verdict is not Verdict.SKIPPED and (was := known.get(check.id, Verdict.PASSED)) is not check.verdict
+    ]
+    facts = {"stack": record.stack, "host": record.provenance.get("host", ""), "record": str(path)}
+    return {**facts, "verdict": record.verdict.value, "changes": rows} if rows else {}
+
+
+def notify(command: Sequence[str], record: Record, path: Path, results: Path) -> str:
+    """Hand the changes to a command as JSON on standard input, and return what became of that; which is mostly nothing."""
+    told = changes(record, path, resume.earlier(results, VERB, record.stack, but=path.parent)[::-1])
+    if not told:
+        return "nothing changed since the nights before, so that nobody is notified"
+    ended = processes.run(command, seconds=_SECONDS, stdin=json.dumps(told).encode())
+    if ended.ok:
+        return f"{len(told['changes'])} changes were handed to {command[0]}"
+    why = "did not end in time" if ended.timed_out else processes.describe_exit(ended.code)
+    return f"--notify {command[0]}: {why}: {ended.errors.strip()[-300:]}; the night's verdict stands"
 
 
 def run_stages(run: NightRun) -> Verdict:
@@ -48,7 +165,6 @@ def _stages(run: NightRun) -> dict[str, Callable[[], None]]:
 
 
 def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> None:
-    """Run a stage of one check, unless it has ended before the night was stopped."""
     if not run.ledger.ended(name):
         run.ledger.say(f"{name} ...")
         began = time.monotonic()
@@ -73,7 +189,7 @@ def _doctor(stack: str) -> verbs.StageOutcome:
 
 
 def _scan(run: NightRun) -> None:
-    _once(run, "scan", lambda: _uncounted(run) or confirm.scanned(_look(run)))
+    _once(run, "scan", lambda: _uncounted(run) or scanned(_look(run)))
 
 
 def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
@@ -83,23 +199,22 @@ def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
     return verbs.StageOutcome(Verdict.SKIPPED, "tonight counts for nothing, so there is nothing new to look at")
 
 
-def _look(run: NightRun) -> confirm.PlaceDrift | None:
-    return confirm.look(run.asked.tops, run.asked.stack.name, run.ledger.record.provenance)
+def _look(run: NightRun) -> PlaceDrift | None:
+    return look(run.asked.tops, run.asked.stack.name, run.ledger.record.provenance)
 
 
 def _confirm(run: NightRun) -> None:
-    """Put what is suspected to gates, and say what is confirmed; a gate that has ended is not run again."""
     if _uncounted(run) or run.ledger.ended("told"):
         return
     before = _look(run)
-    for one in confirm.surest(before, run.asked.plan.confirm.most):
-        name, began = confirm.name(one), time.monotonic()
+    for one in surest(before, run.asked.plan.confirm.most):
+        name, began = check_name(one), time.monotonic()
         if not run.ledger.ended(name):
             run.ledger.say(f"{name}: {one.command}")
             ended = _gate(run, one.asks, name.replace("::", "-").replace(" ", "-"))
-            run.add(name, began, confirm.became(one, ended, _look(run)))
+            run.add(name, began, became(one, ended, _look(run)))
     tonight = run.ledger.record.started
-    _once(run, "told", lambda: confirm.confirmed_slowdowns(_look(run), tonight))
+    _once(run, "told", lambda: confirmed_slowdowns(_look(run), tonight))
 
 
 def _gate(run: NightRun, asks: Sequence[str], log: str) -> verbs.StageOutcome:
@@ -111,7 +226,6 @@ def _gate(run: NightRun, asks: Sequence[str], log: str) -> verbs.StageOutcome:
 
 
 def _site(run: NightRun) -> verbs.StageOutcome:
-    """Build the pages with tonight on them, as the night has gone until now."""
     run.ledger.keep(records.overall(check.verdict for check in run.ledger.record.checks))
     log = run.ledger.folder / "site.log"
     words = [word for top in run.asked.tops if top.is_dir() for word in ("--results", str(top))]

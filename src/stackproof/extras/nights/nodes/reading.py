@@ -109,8 +109,7 @@ class Gathered:
 def gather(places: Iterable[Path]) -> Gathered:
     """Read files and folders; in a folder what is neither a record nor the doctor's is passed over, and what is damaged is told.
 
-    Raises:
-        Refusal: a file that was named is neither, or a folder cannot be read.
+    Refusal: a file that was named is neither, or a folder cannot be read.
     """
     found = Gathered()
     for place in places:
@@ -187,7 +186,6 @@ def _parts(found: Gathered) -> Iterator[outline.Part]:
 
 
 def _rows(node: NodeSummary) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each newest run; the node and what the doctor says stand in the first."""
     doctor = _doctor(node)
     if not node.runs:
         yield (node.name[:_WIDEST], doctor, *("-" for _ in _HEAD[2:]))
@@ -214,7 +212,6 @@ def _run(ran: Ran) -> tuple[str, ...]:
 
 
 def _ago(when: datetime) -> str:
-    """Say how long ago something was, in its largest whole unit."""
     if when == _NEVER:
         return "unknown"
     passed = (datetime.now(timezone.utc) - when).total_seconds()

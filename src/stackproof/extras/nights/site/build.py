@@ -51,11 +51,7 @@ class SiteBuilt:
 
 
 def build(out: Path, order: SiteOrder) -> SiteBuilt:
-    """Write the site into a folder, which is new, empty, or a site.
-
-    Raises:
-        Refusal: the folder holds something else, or cannot be written.
-    """
+    """Write the site into a folder, which is new, empty, or a site (Refusal: the folder holds something else, or cannot be written)."""
     before = _manifest(out)
     inputs, paths = _inputs(order)
     known: dict[str, str] = before.get("files", {})
@@ -83,8 +79,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
 def require_folder(out: Path) -> None:
     """Refuse a folder that a site cannot go to, before anything is done that is shown on it.
 
-    Raises:
-        Refusal: it holds something else, or cannot be written.
+    Refusal: it holds something else, or cannot be written.
     """
     if why := files.why_no_folder(out):
         raise Refusal(f"{out}: {why}; name a new or an empty folder for the site")
@@ -151,7 +146,6 @@ def _written(out: Path, site: SiteModel, known: dict[str, str]) -> tuple[dict[st
 
 
 def _files(site: SiteModel) -> Iterator[tuple[str, bytes]]:
-    """Yield every file of the site but its manifest."""
     for name, text in pages.pages(site, *_judgements(site.folders)):
         yield name, text.encode("utf-8", errors="backslashreplace")
     for asset in sorted(path for path in _ASSETS.iterdir() if path.is_file()):
@@ -161,7 +155,6 @@ def _files(site: SiteModel) -> Iterator[tuple[str, bytes]]:
 
 
 def _judgements(folders: Sequence[Path]) -> tuple[list[FleetJudgement], list[str]]:
-    """Return the judgements of fleets below these folders, the newest first, and a sentence for each file that is none."""
     found, problems = list[FleetJudgement](), list[str]()
     for path in _judgement_files(folders):
         try:

@@ -14,9 +14,8 @@ from pathlib import Path
 from stackproof.api.base import statistics, text
 from stackproof.api.record import store
 from stackproof.extras.nights.drift.findings import Drift, PlaceDrift, Suspicion, drift_of
-from stackproof.extras.nights.drift.nights import Measured, Night
-from stackproof.extras.nights.drift.rules import SeriesKind
-from stackproof.extras.nights.drift.series import LongTerm, Trend, long_term
+from stackproof.extras.nights.drift.scan import SeriesKind
+from stackproof.extras.nights.drift.series import LongTerm, Measured, Night, Trend, long_term
 from stackproof.extras.nights.site import stack_status
 from stackproof.extras.nights.site.stack_status import CellState, IndexedRun, RecordsIndex, StackMatrix, matrix
 
@@ -163,7 +162,6 @@ def _intervals(trend: Trend, kind: SeriesKind) -> tuple[statistics.Interval, ...
 
 
 def _samples(sides: Mapping[Measured, tuple[float, ...]], kind: SeriesKind) -> Sequence[float]:
-    """Return the seconds of the launches, or the ratios of those that ran side by side."""
     today, anchor = sides[Measured.TODAY], sides.get(Measured.ANCHOR, ())
     if kind is SeriesKind.RATIO and len(today) == len(anchor):
         return [one / other for one, other in zip(today, anchor, strict=True)]

@@ -68,7 +68,6 @@ def _escaped(value: object) -> object:
 
 
 def _page(template: str, title: str, name: str = "", scripts: Sequence[str] = (), **shows: object) -> tuple[str, str]:
-    """Return a page and its path in the site, from which links to the others follow."""
     name = name or template
     shows |= {"title": title, "name": name, "up": "../" * name.count("/"), "scripts": scripts}
     return name, _environment().get_template(template).render(shows)
@@ -96,7 +95,6 @@ def _link(run: IndexedRun | SeriesView, text: str) -> charts.Markup:
 
 
 def _verdict(verdict: Verdict) -> charts.Markup:
-    """Return a verdict's word in its colour."""
     kind = {Verdict.PASSED: "passed", Verdict.KNOWN_ISSUE: "known"}.get(
         verdict, "failed" if verdict.exit_code else "dim"
     )
@@ -206,13 +204,11 @@ def _changes(site: SiteModel) -> tuple[str, str]:
 
 
 def _steps_of(site: SiteModel, state: str) -> list[tuple[SeriesView, Suspicion]]:
-    """Return the steps of one state, newest first."""
     found = [(view, step) for view in site.views for step in view.steps if step.state.value == state]
     return sorted(found, key=lambda one: (one[1].after.started, one[0].id), reverse=True)
 
 
 def _title(view: SeriesView, step: Suspicion) -> str:
-    """Return what happened in one line."""
     causes = " and ".join(cause.value for cause in step.causes)
     return f"{view.name} on {view.place.stack}: {report.size_seen(step)}, {causes}"
 
@@ -284,7 +280,6 @@ def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
 
 
 def _month(view: SeriesView, those: Sequence[int]) -> Sequence[object]:
-    """Return one row for several points: the median of theirs, between the least and the greatest."""
     cells = []
     for curve in view.curves:
         found = [curve.values[at].median for at in those if not math.isnan(curve.values[at].median)]
@@ -336,7 +331,6 @@ def _check(check: Check, repro: bool = True) -> Sequence[object]:
 
 
 def _suites(record: Record) -> tuple[list[str], list[list[object]]]:
-    """Return how many checks of each suite ended how."""
     occurred = [verdict for verdict in Verdict if any(check.verdict is verdict for check in record.checks)]
     groups: dict[str, list[Check]] = {}
     for check in record.checks:
@@ -352,7 +346,6 @@ def _suites(record: Record) -> tuple[list[str], list[list[object]]]:
 
 
 def _compared(record: Record) -> list[Sequence[object]]:
-    """Return what a gate or a sweep compared: head over base with its interval, and the smallest change that it would have seen."""
     cells = [check for check in record.checks if check.kind is Kind.CELL]
     cells.sort(key=lambda check: (not check.verdict.exit_code, -_number(check, "ratio"), check.id))
     return [_cell(check) for check in cells]
@@ -393,7 +386,6 @@ def _measured(row: Measurement) -> Sequence[object]:
 
 
 def _fleets(found: Sequence[FleetJudgement], problems: Sequence[str]) -> tuple[str, str]:
-    """Return the page of fleets: the newest judgement of each sweep, as a terminal says it."""
     shows = []
     for one in found[:_MOST_FLEETS]:
         first, *rest = fleet_report.parts(one)

@@ -394,7 +394,6 @@ def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
 def _word_and_cells(
     groups: dict[CellState, list[MatrixCell]], proved: list[MatrixCell], wanted: list[MatrixCell], every: list[MatrixCell]
 ) -> tuple[StackWord, Sequence[MatrixCell]]:  # fmt: skip
-    """Return the word, and the cells that it is said for."""
     if groups[CellState.FAILED]:
         return StackWord.FAILED, groups[CellState.FAILED]
     if proved and len(proved) == len(wanted):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from stackproof.extras.bisect.changes import (
+from stackproof.extras.bisect.endpoints import (
     ChangeKind,
     Endpoint,
     OneChange,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.extras.nights.drift import nights
-from stackproof.extras.nights.drift.nights import Measured, Night, night
+from stackproof.extras.nights.drift import series
+from stackproof.extras.nights.drift.series import Measured, Night, night
 from stackproof.gate import stored
 from stackproof.record import reading, records
 from tests.extras.nights.drift.nightly import KEY, read, record
@@ -42,10 +42,10 @@ def test_what_is_no_time_is_missing(odd: float, side: str) -> None:
 
 def test_a_record_without_an_anchor_is_named() -> None:
     told = record(0, [1e-3], [1e-3])
-    del told.provenance[nights.ANCHOR]
+    del told.provenance[series.ANCHOR]
     assert str(night(Path("x.json"), told)).startswith("x.json: names no anchor")
 
 
 def test_places_do_not_mix() -> None:
     found = read([record(0, [1.0], [1.0]), record(1, [1.0], [1.0], {"host": "other"})])
-    assert sorted(place.host for place in nights.by_place(found)) == ["box", "other"]
+    assert sorted(place.host for place in series.by_place(found)) == ["box", "other"]

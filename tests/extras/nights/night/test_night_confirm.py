@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.extras.nights.drift.findings import PlaceDrift
-from stackproof.extras.nights.night import confirm
+from stackproof.extras.nights.night import night
 from stackproof.record.records import Verdict
 from stackproof.runner.verbs import StageOutcome
 from tests.extras.nights.drift.nightly import BEGAN, Story, commit, gate, judged, kept, told
@@ -25,30 +25,30 @@ def drift(ratio: float | None = None, half: float = 0.01, story: Story = STEP) -
 
 
 def test_a_suspicion_is_listed_and_is_no_failure() -> None:
-    found = confirm.scanned(drift())
+    found = night.scanned(drift())
     assert found.verdict is Verdict.PASSED
     assert "52 nights of 1 figure: gemm-float32 (tiny) ratio +10" in found.reason and "(code)" in found.reason
 
 
 @pytest.mark.parametrize(("count", "lacking"), [(1, "10 more nights"), (10, "1 more night ")])
 def test_too_few_nights_are_said(count: int, lacking: str) -> None:
-    found = confirm.scanned(drift(story=Story(count=count)))
+    found = night.scanned(drift(story=Story(count=count)))
     assert found.verdict is Verdict.SKIPPED and lacking in found.reason
-    assert confirm.scanned(None).verdict is Verdict.SKIPPED
+    assert night.scanned(None).verdict is Verdict.SKIPPED
 
 
 def test_tonight_s_place_alone_is_looked_at(tmp_path: Path) -> None:
     records = told(Story(count=12))
     kept(tmp_path, [*records, *told(Story(count=14, facts={"host": "other"}))])
-    found = confirm.look([tmp_path], "cuda", records[0].provenance)
+    found = night.look([tmp_path], "cuda", records[0].provenance)
     assert found is not None and (found.place.host, len(found.nights)) == ("box", 12)
-    assert confirm.look([tmp_path], "cuda", {"host": "third"}) is None
+    assert night.look([tmp_path], "cuda", {"host": "third"}) is None
 
 
 def test_the_surest_come_first_and_not_more_than_so_many() -> None:
     found = drift()
-    assert confirm.surest(found, 4) == list(found.suspicions)
-    assert confirm.surest(found, 0) == [] and confirm.surest(None, 4) == []
+    assert night.surest(found, 4) == list(found.suspicions)
+    assert night.surest(found, 0) == [] and night.surest(None, 4) == []
 
 
 @pytest.mark.parametrize(
@@ -61,25 +61,25 @@ def test_the_surest_come_first_and_not_more_than_so_many() -> None:
 )
 def test_a_gate_confirms_refutes_or_leaves_it_open(ratio: float, half: float, verdict: Verdict, word: str) -> None:
     (suspicion,) = drift().suspicions
-    found = confirm.became(suspicion, SAID, drift(ratio, half))
+    found = night.became(suspicion, SAID, drift(ratio, half))
     assert found.verdict is verdict and found.reason.startswith(word)
 
 
 def test_what_got_faster_is_good_news() -> None:
     story = Story(code=(50, -0.1), count=52)
     (suspicion,) = drift(story=story).suspicions
-    assert confirm.became(suspicion, SAID, drift(0.9, story=story)).verdict is Verdict.PASSED
+    assert night.became(suspicion, SAID, drift(0.9, story=story)).verdict is Verdict.PASSED
 
 
 def test_a_gate_that_died_says_nothing() -> None:
     (suspicion,) = drift().suspicions
-    found = confirm.became(suspicion, StageOutcome(Verdict.CRASHED, "signal SIGKILL"), drift())
+    found = night.became(suspicion, StageOutcome(Verdict.CRASHED, "signal SIGKILL"), drift())
     assert found.verdict is Verdict.INCONCLUSIVE and "SIGKILL" in found.reason
 
 
 def test_a_slowdown_fails_the_night_that_confirmed_it_and_is_known_after() -> None:
-    assert confirm.confirmed_slowdowns(drift(), TONIGHT).verdict is Verdict.PASSED
-    fresh = confirm.confirmed_slowdowns(drift(1.1), TONIGHT)
+    assert night.confirmed_slowdowns(drift(), TONIGHT).verdict is Verdict.PASSED
+    fresh = night.confirmed_slowdowns(drift(1.1), TONIGHT)
     assert fresh.verdict is Verdict.FAILED and "1 confirmed tonight: gemm-float32 (tiny) +10.0 %" in fresh.reason
-    later = confirm.confirmed_slowdowns(drift(1.1), (BEGAN + timedelta(days=52)).isoformat())
+    later = night.confirmed_slowdowns(drift(1.1), (BEGAN + timedelta(days=52)).isoformat())
     assert later.verdict is Verdict.KNOWN_ISSUE and "no gate has seen faster since" in later.reason

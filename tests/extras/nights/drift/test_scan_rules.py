@@ -6,7 +6,7 @@ from itertools import chain, combinations
 
 import pytest
 
-from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
+from stackproof.extras.nights.drift.scan import Cause, SeriesKind, table
 from stackproof.record.store import state
 from tests.extras.nights.drift.nightly import FACTS
 
@@ -29,7 +29,7 @@ RATIO, ANCHOR, RAW = SeriesKind
     ],
 )
 def test_the_first_cause(moved: set[SeriesKind], changed: set[str], first: str) -> None:
-    assert rules().blame(moved, {Cause(one) for one in changed}).causes[0].value == first
+    assert table().blame(moved, {Cause(one) for one in changed}).causes[0].value == first
 
 
 def test_every_case_has_a_row() -> None:
@@ -38,7 +38,7 @@ def test_every_case_has_a_row() -> None:
     for count in range(4):
         for moved in combinations(SeriesKind, count):
             for changed in every:
-                blamed = set(rules().blame(moved, changed).causes)
+                blamed = set(table().blame(moved, changed).causes)
                 assert blamed and blamed - {Cause.MACHINE, Cause.UNKNOWN} <= set(changed)
 
 
@@ -56,11 +56,11 @@ def test_every_case_has_a_row() -> None:
     ],
 )
 def test_a_changed_fact_is_of_a_class(fact: str, value: str, cause: Cause) -> None:
-    assert rules().changed(state(FACTS), state({**FACTS, fact: value})) == {cause}
-    assert rules().changed(state(FACTS), state(FACTS)) == frozenset()
+    assert table().changed(state(FACTS), state({**FACTS, fact: value})) == {cause}
+    assert table().changed(state(FACTS), state(FACTS)) == frozenset()
 
 
 def test_every_group_of_the_state_is_of_a_class() -> None:
     from stackproof.record import store
 
-    assert sorted(name for members in rules().groups.values() for name in members) == sorted(store.rules().groups)
+    assert sorted(name for members in table().groups.values() for name in members) == sorted(store.rules().groups)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.extras.nights.night import anchors
+from stackproof.extras.nights.night import request
 from stackproof.stack import stacks
 
 ROOT = Path(__file__).parents[4]
@@ -26,7 +26,7 @@ def _git(*words: str) -> str:
 @cache
 def _frozen() -> str:
     """Return the anchor's commit, or skip where this clone has no such history."""
-    commit = anchors.load(stacks.load("cpu")).anchor.commit
+    commit = request.load_anchors(stacks.load("cpu")).anchor.commit
     if not _git("cat-file", "-t", commit):
         pytest.skip(f"this clone does not reach back to {commit[:12]}")
     return commit
@@ -92,7 +92,7 @@ def test_today_has_what_the_anchors_workloads_ask_for() -> None:
 
 
 def test_a_name_that_is_gone_is_missed() -> None:
-    text = "from stackproof.extras.nights.night.anchors import NAME, NONE\nfrom stackproof.extras.nights.night import anchors\n"
+    text = "from stackproof.extras.nights.night.request import NAME, NONE\nfrom stackproof.extras.nights.night import anchors\n"
     assert _missing(_asked(text, "x.py", workloads=False), "") == [
-        "x.py imports NONE of stackproof.extras.nights.night.anchors"
+        "x.py imports NONE of stackproof.extras.nights.night.request"
     ]
