@@ -13,7 +13,6 @@ WITH_STATISTICS = (
     "test_outcome.py",
     "test_outcome_fixes.py",
     "test_programs.py",
-    "test_resume.py",
     "test_fixes.py",
     "test_run.py",
     "test_run_sides.py",

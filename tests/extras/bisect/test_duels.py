@@ -10,10 +10,10 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError, SymptomKind
 from stackproof.extras.bisect.evidence import GOOD, FailureRate, NoAnswer, Slowdown
-from stackproof.extras.bisect.resume import Journal
 from stackproof.gate import plan
 from stackproof.gate.gate import Comparison
 from stackproof.gate.live import SideSpec
+from stackproof.record.resume import Journal
 from tests.gate.sham import spec
 
 QUICK = replace(plan.load(), design=replace(plan.load().design, rounds=2))
@@ -22,7 +22,7 @@ QUICK = replace(plan.load(), design=replace(plan.load().design, rounds=2))
 def duels(tmp_path: Path, good: SideSpec, bad: SideSpec) -> Duels:
     """Return the duels of two sham sides."""
     comparison = Comparison((good, bad), "tiny", "cpu", QUICK, minutes=5.0)
-    return Duels(comparison, Journal(tmp_path / "journal.jsonl", {}), tmp_path / "sides", lambda _: None)
+    return Duels(comparison, Journal(tmp_path / "journal.jsonl", "bisect", {}), tmp_path / "sides", lambda _: None)
 
 
 def side(tmp_path: Path, name: str, speed: str = "", what: str = "") -> SideSpec:

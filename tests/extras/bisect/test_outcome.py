@@ -12,7 +12,7 @@ from rich.console import Console
 from stackproof.extras.bisect import outcome as report
 from stackproof.extras.bisect.evidence import Blame, Settled, SetWord
 from stackproof.extras.bisect.outcome import NOT_REPRODUCED, BisectOutcome, BisectWord, Culprit
-from stackproof.extras.bisect.run import FirstBad, SetTest
+from stackproof.extras.bisect.search import FirstBad, SetTest
 from stackproof.record import reading, records, writer
 from stackproof.record.records import Record, Verdict
 

@@ -10,7 +10,7 @@ import pytest
 from stackproof import cli
 from stackproof.extras.bisect import outcome
 from stackproof.extras.bisect.endpoints import LOCAL, Endpoint, differences
-from stackproof.extras.bisect.run import FirstBad
+from stackproof.extras.bisect.search import FirstBad
 from stackproof.gate.variants import assignments
 from stackproof.stack import lockfile
 from tests.extras.bisect.locks import lock, pin

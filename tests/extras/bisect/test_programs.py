@@ -15,8 +15,8 @@ from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
 from stackproof.extras.bisect.programs import EndWord, OwnCommand, ProgramEnd, Programs
-from stackproof.extras.bisect.resume import Journal
 from stackproof.gate.live import SideSpec
+from stackproof.record.resume import Journal
 
 _TELLS = "import os, sys, time; code = os.environ['CODE']; time.sleep(30) if code == 'hang' else None; "
 _TELLS += "os.abort() if code == 'abort' else sys.exit(int(code))"
@@ -82,7 +82,13 @@ class Script:
 def scripted(tmp_path: Path, tell: Callable[[str], str], what: str = "it") -> Programs:
     """Return programs whose runs end as a function of the side's code says."""
     return Programs(
-        side("good"), side("bad"), Script(tell), what, Journal(tmp_path / "j.jsonl", {}), tmp_path, lambda _: None
+        side("good"),
+        side("bad"),
+        Script(tell),
+        what,
+        Journal(tmp_path / "j.jsonl", "bisect", {}),
+        tmp_path,
+        lambda _: None,
     )
 
 

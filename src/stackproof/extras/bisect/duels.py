@@ -18,10 +18,9 @@ from stackproof.api.base import Refusal, statistics, text
 from stackproof.api.comparison import cells, gate_loop, paired
 from stackproof.api.environment import environments
 from stackproof.api.gate import SideEndedError, SideSpec, changed, interleave
-from stackproof.api.record import CellWord, Verdict, store
+from stackproof.api.record import CellWord, Verdict, resume, store
 from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, NoAnswer, Slowdown, Weigher
-from stackproof.extras.bisect.resume import Answer, Journal
 
 COMPUTED, RUNS, START = "computed", "runs", "start-up"
 _ENDINGS = (Verdict.CRASHED, Verdict.HUNG, Verdict.FAILED)
@@ -175,7 +174,7 @@ class Duels:
     """Live sides of one bisection; `comparison` has both ends as its specs."""
 
     comparison: gate_loop.Comparison
-    journal: Journal
+    journal: resume.Journal
     folder: Path
     say: environments.Say
     fresh: Callable[[SideSpec], SideSpec] = lambda side: side
@@ -218,7 +217,7 @@ class Duels:
     def _symptoms(self, what: str, results: cells.Results) -> list[Symptom]:
         return chosen(symptoms(results), what, self.comparison.plan.counters)
 
-    def _up(self, head: SideSpec) -> Answer:
+    def _up(self, head: SideSpec) -> resume.Answer:
         base = self.comparison.specs[0]
         try:
             return {"told": interleave.handshake((base, head), self._terms(), self.folder / "handshake")}
@@ -264,7 +263,7 @@ class Duels:
     def _journaled(
         self, key: str, specs: Sequence[SideSpec], subjects: Sequence[str], number: int
     ) -> tuple[interleave.Launch, list[interleave.Lost]]:
-        def run() -> Answer:
+        def run() -> resume.Answer:
             sides = tuple(map(self.fresh, specs))
             found, lost = interleave.launch(
                 sides, subjects, self._terms(), number, self.folder / store.slug(key), lambda _: None
@@ -273,7 +272,7 @@ class Duels:
             rows = [[each.subject, each.side, each.verdict.value, each.reason] for each in lost]
             return {"seen": seen, "counted": found.counted, "lost": rows}
 
-        def read(row: Answer) -> tuple[interleave.Launch, list[interleave.Lost]]:
+        def read(row: resume.Answer) -> tuple[interleave.Launch, list[interleave.Lost]]:
             seen = {
                 name: {side: interleave.Observed(**each) for side, each in sides.items()}
                 for name, sides in row["seen"].items()
@@ -313,13 +312,13 @@ class Duels:
     def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
         """Run a candidate beside the good side once, and return what that says (GoodTurnedBadError: the good side is what fails)."""
 
-        def read(row: Answer) -> float | NoAnswer:
+        def read(row: resume.Answer) -> float | NoAnswer:
             self.levels += [float(row["level"])] if "level" in row else []
             return NoAnswer(str(row["none"])) if "none" in row else float(row["seen"])
 
         return self.journal.once(key, lambda: self._duel(key, build, number), read)
 
-    def _duel(self, key: str, build: Build, number: int) -> Answer:
+    def _duel(self, key: str, build: Build, number: int) -> resume.Answer:
         assert self.symptom is not None
         candidate = build()
         if isinstance(candidate, NoAnswer):
@@ -338,7 +337,7 @@ class Duels:
     def line_up(self, key: str, builds: Mapping[int, Build], number: int) -> dict[int, float | NoAnswer]:
         """Run several candidates and the good side in one launch; return the logarithm of the time of each, by place."""
 
-        def run() -> Answer:
+        def run() -> resume.Answer:
             assert self.symptom is not None
             built = {at: build() for at, build in builds.items()}
             if lacking := {str(at): each.reason for at, each in built.items() if isinstance(each, NoAnswer)}:
@@ -357,7 +356,7 @@ class Duels:
                 }
             }
 
-        def read(row: Answer) -> dict[int, float | NoAnswer]:
+        def read(row: resume.Answer) -> dict[int, float | NoAnswer]:
             nothing = {int(at): NoAnswer(str(why)) for at, why in row.get("none", {}).items() if at.isdecimal()}
             return {**nothing, **{int(at): float(level) for at, level in row.get("levels", {}).items()}}
 

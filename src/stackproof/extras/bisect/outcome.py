@@ -24,7 +24,7 @@ from stackproof.extras.bisect.endpoints import (
     short,
 )
 from stackproof.extras.bisect.evidence import Blame, SetWord, below
-from stackproof.extras.bisect.run import FirstBad, SetTest
+from stackproof.extras.bisect.search import FirstBad, SetTest
 
 
 def remedy(

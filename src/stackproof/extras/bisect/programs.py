@@ -20,11 +20,10 @@ from typing import Protocol
 from stackproof.api.base import Refusal, files, processes, text
 from stackproof.api.environment import environments
 from stackproof.api.gate import SideSpec
-from stackproof.api.record import NOT_EXECUTED, Verdict, reading, store
+from stackproof.api.record import NOT_EXECUTED, Verdict, reading, resume, store
 from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher, below
-from stackproof.extras.bisect.resume import Answer, Journal
 
 _WIDTH = 400
 SKIPS = 125
@@ -177,7 +176,7 @@ class Programs:
     bad: SideSpec
     attempt: Attempt
     what: str
-    journal: Journal
+    journal: resume.Journal
     folder: Path
     say: environments.Say
     fresh: Callable[[SideSpec], SideSpec] = lambda side: side
@@ -260,7 +259,7 @@ class Programs:
         return NoAnswer(ended.reason if ended.word.mute else other)
 
     def _ended(self, key: str, build: Build) -> ProgramEnd:
-        def run() -> Answer:
+        def run() -> resume.Answer:
             side = build()
             if isinstance(side, NoAnswer):
                 return {"word": EndWord.NOTHING.value, "reason": side.reason}

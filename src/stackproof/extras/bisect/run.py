@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shlex
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from rich.text import Text
 
-from stackproof.api.base import Refusal, files, places, text
+from stackproof.api.base import Refusal, files, git, places, text
 from stackproof.api.comparison import GateProgress, cells, chosen_stack, gate_loop, opened
 from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import SideSpec, commits, interleave
 from stackproof.api.gate import plan as gate_plan
-from stackproof.api.record import Record, writer
-from stackproof.api.record import resume as stopped_runs
+from stackproof.api.record import Record, resume, writer
 from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import provenance, stacks
-from stackproof.extras.bisect import endpoints, evidence, outcome, resume
-from stackproof.extras.bisect.duels import Build, CannotSayError, Duels, GoodTurnedBadError, NotReproducedError
+from stackproof.extras.bisect import endpoints, outcome
+from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.endpoints import (
     LOCAL,
     BisectRequest,
     ChangeKind,
-    ChangeUnit,
     Checkouts,
     Endpoint,
     NamedEndpoint,
@@ -38,216 +36,16 @@ from stackproof.extras.bisect.endpoints import (
     mixed,
     repository,
     requirements_of,
-    short,
     units,
 )
-from stackproof.extras.bisect.evidence import (
-    GOOD,
-    Blame,
-    FailureRate,
-    Levels,
-    Lineage,
-    NoAnswer,
-    Settled,
-    SetWord,
-    Signs,
-    Slowdown,
-    Splitting,
-    Weigher,
-    bound,
-    settle,
-    tests_of,
-)
+from stackproof.extras.bisect.evidence import Blame, NoAnswer, SetWord, Slowdown
 from stackproof.extras.bisect.outcome import BisectOutcome, BisectWord, Culprit
 from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs, SuiteCheck, typed
-from stackproof.extras.bisect.resume import Journal
+from stackproof.extras.bisect.search import Bisection, FirstBad
 from stackproof.extras.bisect.workshop import Workshop
 
-_ENDLESS = 400
-
-
-class Instrument(Protocol):
-    """What tells of a candidate: live sides, or programs."""
-
-    def weigher(self) -> Weigher:
-        """Return how runs of a candidate are weighed."""
-
-    def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
-        """Run a candidate once."""
-
-
-@dataclass(frozen=True)
-class SetTest:
-    """One test: which units were moved, what was said of them, each run's figure, and how long it took."""
-
-    units: frozenset[str]
-    settled: Settled
-    seen: tuple[float, ...]
-    seconds: float
-
-
-@dataclass(frozen=True)
-class FirstBad:
-    """The first bad commit, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
-
-    names: tuple[str, ...]
-    sure: float
-    launches: int
-    among: int
-    unresolved: Mapping[str, str]
-
-
-@dataclass
-class Bisection:
-    """A search in progress; `tests` is what was asked until now."""
-
-    workshop: Workshop
-    instrument: Instrument
-    units: Sequence[ChangeUnit]
-    confirmed: Sequence[float]
-    """What the launches of the bad end said."""
-    say: environments.Say
-    tests: list[SetTest] = field(default_factory=list)
-    splitting: Splitting = field(init=False)
-    _began: float = 0.0
-
-    def __post_init__(self) -> None:
-        needs = {unit.name: unit.needs for unit in self.units}
-        self.splitting = Splitting([unit.name for unit in self.units], self._test, needs.__getitem__)
-        self.splitting.suspects = [unit.name for unit in self.units]
-
-    def blame(self) -> list[Blame]:
-        """Return the culprits among the units; what is left without failures that come and go is run until a rarer one would have shown."""
-        blames = self.splitting.blame()
-        last = blames[-1]
-        if isinstance(self.instrument.weigher(), FailureRate) and last.without is SetWord.GOOD and last.left:
-            blames[-1] = replace(last, without=self._proved(last))
-        return blames
-
-    def _proved(self, blame: Blame) -> SetWord:
-        names = frozenset(blame.left)
-        tested = self.of(names)
-        seen = list(tested.seen) if tested else []
-        self._asking(names, blame.left)
-        while not any(seen) and len(seen) < evidence.rules().failure.proof:
-            ran = self._run(names, len(seen))
-            if isinstance(ran, NoAnswer):
-                settled = Settled(SetWord.UNRESOLVED, len(seen), reason=ran.reason)
-                break
-            seen.append(ran)
-        else:
-            settled = Settled(SetWord.BAD if any(seen) else SetWord.GOOD, len(seen))
-        self._keep(names, settled, seen)
-        return settled.word
-
-    def changes(self, names: Collection[str]) -> list[OneChange]:
-        """Return the changes of these units."""
-        return [change for unit in self.units if unit.name in names for change in unit.changes]
-
-    def of(self, names: Collection[str]) -> SetTest | None:
-        """Return the test of a set; none where it was not tested because it is an end."""
-        whole = self.splitting.closed(names)
-        return next((one for one in self.tests if one.units == whole), None)
-
-    def open_parts(self, blame: Blame) -> int:
-        """Return how many sets of some of a blame's units could not be tested."""
-        whole = self.splitting.closed(blame.units)
-        return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
-
-    def _test(self, names: frozenset[str]) -> SetWord:
-        rules, weigher, seen = evidence.rules(), self.instrument.weigher(), list[float]()
-        self._asking(names, self.splitting.suspects)
-        limit = bound(rules.search.error, tests_of(len(self.units)))
-        most = rules.failure.most if isinstance(weigher, FailureRate) else rules.search.most
-        settled = settle(weigher, lambda number: self._run(names, number), limit, most, seen)
-        self._keep(names, settled, seen)
-        return settled.word
-
-    def _run(self, names: frozenset[str], number: int) -> float | NoAnswer:
-        moved = self.changes(names)
-        return self.instrument.duel(
-            f"set {_digest(names)} {number}", lambda: self.workshop.candidate(cells.HEAD, moved), number
-        )
-
-    def _asking(self, names: frozenset[str], suspects: Sequence[str]) -> None:
-        self.splitting.suspects = suspects
-        self._began = time.monotonic()
-        self.say(self._telling(names))
-
-    def _keep(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
-        before = next((one for one in self.tests if one.units == names), None)
-        spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
-        self.tests = [one for one in self.tests if one is not before]
-        self.tests.append(SetTest(names, settled, tuple(seen), spent))
-        why = f": {settled.reason}" if settled.reason else ""
-        bad = sum(one > 0 for one in seen)
-        failed = f", of which {bad} failed" if bad and isinstance(self.instrument.weigher(), FailureRate) else ""
-        self.say(f"  {settled.word.value} after {text.counted(settled.runs, 'run')}{failed}{why}")
-        self.workshop.sweep_caches()
-
-    def _telling(self, names: frozenset[str]) -> str:
-        left = tests_of(len(self.splitting.suspects))
-        took = [one.seconds for one in self.tests]
-        about = f", about {left * sum(took) / len(took) / 60:.0f} min" if took else ""
-        shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
-        return (
-            f"test {len(self.tests) + 1}: {len(names)} of {len(self.units)} changes ({shown}); "
-            f"{len(self.splitting.suspects)} suspects, {left} tests or so to go{about}"
-        )
-
-    def failed(self, names: Collection[str]) -> tuple[int, int]:
-        """Return how often a set failed and of how many runs, where failures are searched; else none of none."""
-        tested = self.of(names)
-        seen = tested.seen if tested else self.confirmed
-        rate = sum(ran > 0 for ran in seen), len(seen)
-        return rate if isinstance(self.instrument.weigher(), FailureRate) else (0, 0)
-
-    def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
-        """Return the first bad commit of a line, with the other changes of a blame in place; the last one is known to be bad."""
-        whole = self.changes(self.splitting.closed(blame.units))
-        moved = [change for change in whole if change.kind is not ChangeKind.COMMITS]
-        builds = [partial(self.workshop.candidate, cells.HEAD, moved, commit) for commit in line]
-        if LOCAL in line:
-            builds[line.index(LOCAL)] = partial(self.workshop.candidate, cells.HEAD, whole)
-        duels = self.instrument if isinstance(self.instrument, Duels) else None
-        timed = duels is not None and duels.symptom is not None and duels.symptom.timed
-        tested = self.of(blame.units)
-        known = tested.seen if tested else self.confirmed
-        ran = (
-            Levels([{GOOD: 0.0, len(line) - 1: ratio} for ratio in known])
-            if timed
-            else Signs(self.instrument.weigher())
-        )
-        lineage = Lineage([1.0] * len(line), ran, evidence.rules().search.sure)
-        launches = 0
-        while (asked := lineage.ask(evidence.rules().search.beside if timed else 1)) and launches < _ENDLESS:
-            self._say_line(lineage, line, asked, launches)
-            key = f"commits {_digest(blame.units)} {launches}"
-            seen: Mapping[int, float | NoAnswer]
-            if duels is not None and isinstance(ran, Levels):
-                seen = duels.line_up(key, {at: builds[at] for at in asked}, launches)
-                levels = {at: level for at, level in seen.items() if not isinstance(level, NoAnswer)}
-                ran.launches += [levels] if len(levels) > 1 else []
-            elif isinstance(ran, Signs):
-                seen = {asked[0]: (sign := self.instrument.duel(key, builds[asked[0]], launches))}
-                if not isinstance(sign, NoAnswer):
-                    ran.seen.setdefault(asked[0], []).append(sign)
-            lineage.unresolved.update({at: each.reason for at, each in seen.items() if isinstance(each, NoAnswer)})
-            launches += 1
-        block, sure = lineage.likeliest()
-        unresolved = {line[at]: why for at, why in lineage.unresolved.items()}
-        return FirstBad(tuple(line[at] for at in block), sure, launches, len(line), unresolved)
-
-    def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
-        likely, sure = lineage.likeliest()
-        tried, first = ", ".join(short(line[at]) for at in asked), short(line[likely[0]])
-        self.say(f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {first} ({sure:.0%})")
-
-
-def _digest(names: Collection[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:10]
-
-
+_CONTINUE = "--continue"
+_SHOWN, _DIGITS = 10, 12
 _DRIFT = 0.05
 """From this change of the good side's own time on, it is worth a word."""
 
@@ -264,7 +62,7 @@ class Searching:
     line: Sequence[str]
     """The commits between both ends."""
     folder: Path
-    journal: Journal
+    journal: resume.Journal
     progress: GateProgress
     workshop: Workshop
     outcome: BisectOutcome
@@ -367,6 +165,7 @@ class Searching:
         )  # fmt: skip
 
     def _again(self, moved: Sequence[OneChange], instrument: Duels | Programs, first: FirstBad | None) -> str:
+        """Return what shows the culprit again when it is pasted to a shell: a gate, or the program itself."""
         good, bad = self.good.end, self.bad.end
         if isinstance(instrument, Duels):
             subject = instrument.symptom.subject if instrument.symptom else ""
@@ -436,7 +235,7 @@ def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[
 
 def _guarded(searching: Searching) -> None:
     """Run, and take for an answer what is one; a refusal on the way says how to go on."""
-    found, again = searching.outcome, resume.command(searching.request.typed, searching.journal.path)
+    found, again = searching.outcome, going_on(searching.request.typed, searching.journal.path)
     try:
         if not searching.changes:
             raise NotReproducedError("nothing that differs can be moved here")
@@ -477,16 +276,74 @@ def _attempt(request: BisectRequest) -> Attempt | None:
 
 def _journal(
     request: BisectRequest, stack: stacks.Stack, ends: tuple[Endpoint, Endpoint], of: Repository, folder: Path
-) -> Journal:
+) -> resume.Journal:
     about = {
         "stack": stack.name, "good side": _fingerprint(ends[0]), "bad side": _fingerprint(ends[1]),
         "what": " ".join(request.command or [request.what]), "profile": request.profile,
-        **resume.state(ends, of, request.command),
+        **state(ends, of, request.command),
     }  # fmt: skip
-    path = request.journal or folder / resume.NAME
+    path = request.journal or folder / resume.JOURNAL
     if path == endpoints.NEWEST:
-        path = stopped_runs.newest(request.outputs.results, "bisect", stack.name, resume.NAME, folder)
-    return Journal(path, about)
+        path = resume.newest(request.outputs.results, "bisect", stack.name, resume.JOURNAL, folder)
+    return resume.Journal(path, "bisect", about)
+
+
+def going_on(typed: Sequence[str], journal: Path) -> str:
+    """Return what goes on, to be pasted to a shell: the words of this call, where it was typed, with its journal."""
+    words = [
+        sys.executable,
+        "-m",
+        places.PACKAGE.name,
+        *_words_without_continue(typed),
+        _CONTINUE,
+        str(journal.absolute()),
+    ]
+    source = [] if places.INSTALLED else ["env", f"PYTHONPATH={places.PACKAGE.parent}"]
+    return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join([*source, *words])}"
+
+
+def _words_without_continue(typed: Sequence[str]) -> Iterator[str]:
+    """Yield the words but for where this call itself went on."""
+    value = False
+    for word in typed:
+        if value and not word.startswith("-"):
+            value = False
+            continue
+        value = word == _CONTINUE
+        if not value and not word.startswith(f"{_CONTINUE}="):
+            yield word
+
+
+def state(ends: Sequence[Endpoint], repository: Repository, words: Sequence[str]) -> dict[str, str]:
+    """Return what the sides are made of besides their ends: of one without a commit, the folder as it is; and the command's own files."""
+    found = {"files of the command": _listed([Path(word) for word in words if Path(word).is_file()])}
+    if all(end.commit for end in ends):
+        return found
+    folder = repository.folder
+    head = git.try_output(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    changed = git.try_output(folder, "diff", "--name-only", "-z", "HEAD", "--", *repository.paths)
+    if head is None or changed is None:  # no repository, or one without a commit
+        return found
+    top = repository.top
+    names = [top / name for name in changed.split("\0") if name]
+    return {**found, "HEAD": head.strip()[:_DIGITS], "changed files": _listed(names)}
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    rows = [f"{path.name} {_digest_of(path)}" for path in paths]
+    more = f" and {len(rows) - _SHOWN} more {_sum(' '.join(rows).encode())}" if len(rows) > _SHOWN else ""
+    return (", ".join(rows[:_SHOWN]) + more) or "none"
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        return _sum(os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes())
+    except OSError:
+        return "gone"
+
+
+def _sum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_DIGITS]
 
 
 def _fingerprint(end: Endpoint) -> str:

@@ -18,7 +18,7 @@ from stackproof.api.stack import stacks
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
 
-_HELP = "many hosts: plan a sweep, let each host leave a record, and judge them all"
+_HELP = "many hosts: plan a sweep, let each host leave a record, judge them all, or put hosts side by side in a table"
 _PROFILES = ("tiny", "full")
 _SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
 """Where a scheduler says which host this is."""
@@ -28,12 +28,14 @@ def add(verbs: Verbs) -> None:
     """Add it and its steps to the parser of the command line."""
     verb = arguments.add(verbs, "fleet", _HELP, _which)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
-    for step in (_add_plan, _add_run, _add_card, _add_judge):
+    for step in (_add_plan, _add_run, _add_card, _add_judge, _add_nodes):
         step(steps)
 
 
 def _which(options: argparse.Namespace) -> int:  # noqa: ARG001
-    raise Refusal("which step? `stackproof fleet plan`, `run`, `card` or `judge`; `stackproof fleet --help` says more")
+    raise Refusal(
+        "which step? `stackproof fleet plan`, `run`, `card`, `judge` or `nodes`; `stackproof fleet --help` says more"
+    )
 
 
 def _say(sentence: str) -> None:
@@ -204,3 +206,26 @@ def _judge_and_print(folder: Path) -> int:
         print(f"stackproof: {problem}", file=sys.stderr)  # noqa: T201
     print(judgement.terminal(found, str(folder)).rstrip("\n"))  # noqa: T201
     return found.exit_code
+
+
+def _add_nodes(steps: Verbs) -> None:
+    help_ = "one table of hosts from `doctor --json`, records and judgements; 1 if a host is not well"
+    step = arguments.add(steps, "nodes", help_, _nodes)
+    help_ = "a record, an answer of the doctor, or a folder that holds some (default: where records are kept)"
+    step.add_argument("places", nargs="*", type=Path, metavar="PATH", help=help_)
+    step.add_argument("--stack", metavar="NAME", help="for which stack the session was called; all are shown")
+
+
+def _nodes(options: argparse.Namespace) -> int:
+    from stackproof.api.record import store
+    from stackproof.extras.fleet import nodes
+
+    places = options.places or [folder for folder in store.folders() if folder.is_dir()]
+    found = nodes.gather(places)
+    for sentence in found.damaged:
+        print(f"stackproof: passed over: {sentence}", file=sys.stderr)  # noqa: T201
+    if not found.hosts:
+        where = ", ".join(map(str, places)) or "results/local"
+        raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
+    print(nodes.terminal(found).rstrip("\n"))  # noqa: T201
+    return int(any(node.wrong for node in found.hosts.values()))

@@ -16,11 +16,11 @@ from stackproof.api.gate import plan
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, resume, store
 from stackproof.api.runs import suites, verbs
 from stackproof.api.stack import Level
+from stackproof.extras.nights.command import STAGES
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
 from stackproof.extras.nights.drift.series import VERB
 from stackproof.extras.nights.night import measure
-from stackproof.extras.nights.night.command import STAGES
 from stackproof.extras.nights.night.request import NightRun
 
 

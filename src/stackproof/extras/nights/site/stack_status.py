@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 
 from stackproof.api.base import places, text
-from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Record, Verdict, repeat, store
 
 VERIFIED = places.RESULTS / "records"
@@ -134,29 +133,11 @@ def shown(text: str, folders: Iterable[Path]) -> str:
 
 
 def repeated_by(record: Record) -> str:
-    """Return the command that makes such a record: as it was typed, else as far as the record tells."""
-    if typed := repeat.command_of_record(record):
+    """Return the command that makes such a record: as it was typed; of an older one of suites, as far as it tells."""
+    typed = repeat.command_of_record(record)
+    if typed or record.verb not in SUITE_VERBS:
         return typed
-    if record.verb in SUITE_VERBS:
-        return repeat.command_of_check(record, Check("run", record.verdict, "", 0.0))
-    if record.verb == "night":
-        return repeat.command_with(record, [*_flags_of_night(record)])
-    sides = {name: str(record.provenance.get(name, "")).partition(",")[0] for name in ("base", "head")}
-    if record.verb != "gate" or not all(side.isalnum() for side in sides.values()):
-        return ""
-    return repeat.command_with(record, [word for name, side in sides.items() for word in (f"--{name}", side)])
-
-
-def _flags_of_night(record: Record) -> Iterator[str]:
-    """Yield the flags of a night that its facts name; an older record keeps no others."""
-    usual = {"profile": gate_plan.load().profile(str(record.provenance.get("verified on", ""))), "device": "the first"}
-    for name in ("profile", "device"):
-        if (fact := str(record.provenance.get(name, usual[name]))) != usual[name]:
-            yield from (f"--{name}", fact)
-    for name, flag in (("only", "--only"), ("without", "--without")):
-        yield from (word for one in str(record.provenance.get(name, "")).split() for word in (flag, one))
-    if record.provenance.get("pinned") is False:
-        yield "--unpinned"
+    return repeat.command_of_check(record, Check("run", record.verdict, "", 0.0))
 
 
 DAYS = 14

@@ -1,13 +1,16 @@
-"""The verb `night`: what a runner calls every night for a stack, and what makes its anchor anew."""
+"""The verbs of nights: `night`, which a runner calls every night for a stack; `drift`, what stepped in them; `site`, all of it as pages."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import shlex
+import time
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.api.base import Refusal, advice
+from stackproof.api.base import Refusal, advice, files, text
 from stackproof.api.command import arguments
 from stackproof.api.stack import hosts, stacks
 
@@ -16,68 +19,89 @@ if TYPE_CHECKING:
     from stackproof.api.record import writer
     from stackproof.extras.nights.night.request import Ledger, NightRequest
 
-_NEEDED = ("numpy", "scipy")
 STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
+_MOST_DAYS = 3650
 
 
-def add(verbs: Verbs) -> None:
+def _require_installed(verb: str, session: str, *names: str) -> None:
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise Refusal(f"`{verb}` needs {name}, which is not installed here; {advice.missing(name, session)}")
+
+
+def _add_results(verb: argparse.ArgumentParser) -> None:
+    help_ = "read records there (may be repeated)"
+    verb.add_argument("--results", type=Path, action="append", default=[], metavar="DIR", help=help_)
+
+
+def _require_folders(results: list[Path]) -> None:
+    for folder in results:
+        if not folder.is_dir():
+            raise Refusal(f"--results {folder}: {files.why_no_such_folder(folder)}; name a folder of records")
+
+
+def add_drift(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = "did a figure step in the last nights: confirmed and suspected steps, their likeliest cause, and what confirms them"
+    verb = arguments.add(verbs, "drift", help_, _drift)
+    verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
+    _add_results(verb)
+
+
+def _drift(options: argparse.Namespace) -> int:
+    _require_installed("drift", "drift", "numpy")
+    from stackproof.api.record import store
+    from stackproof.extras.nights.drift import findings, report
+
+    if options.stack:
+        stacks.load(options.stack)
+    _require_folders(options.results)
+    found = findings.look(options.results or store.folders(), options.stack)
+    print(report.terminal(found).rstrip("\n"))  # noqa: T201
+    return found.exit_code
+
+
+def add_night(verbs: Verbs) -> None:
     """Add it to the parser of the command line."""
     help_ = (
         "a runner's night: doctor, smoke, verify, today's state measured beside the anchor, steps found and confirmed"
     )
-    verb = arguments.add(verbs, "night", help_, _run)
+    verb = arguments.add(verbs, "night", help_, _night)
     arguments.add_shared(verb, "--stack", required=True)
-    verb.add_argument(
-        "--anchor",
-        choices=["new"],
-        help="freeze this checkout's commit as the new anchor of the stack, write that into its file, and measure nothing",
+    help_ = (
+        "freeze this checkout's commit as the new anchor of the stack, write that into its file, and measure nothing"
     )
-    verb.add_argument(
-        "--continue", dest="resume", action="store_true", help="go on with the last night, which was stopped"
-    )
+    verb.add_argument("--anchor", choices=["new"], help=help_)
+    help_ = "go on with the last night, which was stopped"
+    verb.add_argument("--continue", dest="resume", action="store_true", help=help_)
     help_ = (
         "hand this command what has changed since the nights before, as JSON on its standard input; no shell is used"
     )
     verb.add_argument("--notify", metavar="'WORDS'", type=_words, help=help_)
-    _add_amount(verb)
+    help_ = f"leave out {', '.join(STAGES)}"
+    verb.add_argument("--without", action="append", default=[], choices=STAGES, metavar="STAGE", help=help_)
+    help_ = "which subjects: fast, regular or full (default: the gate's)"
+    verb.add_argument("--profile", default="", metavar="NAME", help=help_)
+    arguments.add_list(verb, "--only", "SUBJECT", "measure only this subject; may be repeated")
+    verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
+    help_ = "in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then"
+    arguments.add_shared(verb, "--unpinned", help=help_)
     arguments.add_shared(verb, "--markdown", *arguments.RECORD)
-    verb.add_argument(
-        "--site", type=arguments.folder, metavar="DIR", help="where the site goes (default: results/site)"
-    )
+    help_ = "where the site goes (default: results/site)"
+    verb.add_argument("--site", type=arguments.folder, metavar="DIR", help=help_)
     arguments.add_shared(verb, "--deadline-scale")
 
 
-def _words(text: str) -> list[str]:
+def _words(typed: str) -> list[str]:
     try:
-        if words := shlex.split(text):
+        if words := shlex.split(typed):
             return words
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be split into words ({error})") from error
+        raise argparse.ArgumentTypeError(f"{typed!r} cannot be split into words ({error})") from error
     raise argparse.ArgumentTypeError("names no command; write one such as './issue.sh cuda'")
 
 
-def _add_amount(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        choices=STAGES,
-        metavar="STAGE",
-        help=f"leave out {', '.join(STAGES)}",
-    )
-    verb.add_argument(
-        "--profile", default="", metavar="NAME", help="which subjects: fast, regular or full (default: the gate's)"
-    )
-    arguments.add_list(verb, "--only", "SUBJECT", "measure only this subject; may be repeated")
-    verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
-    arguments.add_shared(
-        verb,
-        "--unpinned",
-        help="in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then",
-    )
-
-
-def _run(options: argparse.Namespace) -> int:
+def _night(options: argparse.Namespace) -> int:
     from stackproof.api.gate import plan, variants
     from stackproof.api.runs import bench_subjects
 
@@ -88,10 +112,8 @@ def _run(options: argparse.Namespace) -> int:
     bench_subjects.require_named(options.only)
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
-    for name in (*_NEEDED, *([] if "site" in options.without else ["jinja2"])):
-        if importlib.util.find_spec(name) is None:
-            missing = advice.missing(name, f"{stack.name}-night")
-            raise Refusal(f"`night` looks at nights and shows them with {name}, which is not installed here; {missing}")
+    needed = ("numpy", "scipy") if "site" in options.without else ("numpy", "scipy", "jinja2")
+    _require_installed("night", f"{stack.name}-night", *needed)
     return _renew(options, stack) if options.anchor else _run_night(options, stack)
 
 
@@ -111,8 +133,6 @@ def _recall(options: argparse.Namespace) -> None:
 
 
 def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
-    from datetime import datetime, timezone
-
     from stackproof.api.record import store
     from stackproof.extras.nights.drift.series import VERB, nights
     from stackproof.extras.nights.night import request
@@ -125,7 +145,6 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
 
 def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
-    from stackproof.api.base import text
     from stackproof.api.pages import console
     from stackproof.api.record import records, writer
     from stackproof.extras.nights.night import night, request
@@ -172,9 +191,6 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
 
 def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: writer.Outputs) -> Ledger:
     """Begin a night or take the last one up, with all that is known of it before anything runs."""
-    import time
-
-    from stackproof.api.base import text
     from stackproof.api.environment import lockfile
     from stackproof.api.stack import provenance
     from stackproof.extras.nights.night import measure, request
@@ -189,3 +205,40 @@ def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: writer.Ou
 
     begin = request.resumed if options.resume else request.opened
     return begin(stack.name, facts, outputs, say)
+
+
+def add_site(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = "what every record proves and what changed since, as one folder of pages that open from a disk or any web server"
+    verb = arguments.add(verbs, "site", help_, _site)
+    verb.add_argument("out", type=arguments.folder, metavar="OUT", help="the folder to write: new, empty, or a site")
+    _add_results(verb)
+    help_ = "for how many days a record proves anything (default: 14)"
+    verb.add_argument("--days", type=_days, default=14, metavar="N", help=help_)
+
+
+def _days(typed: str) -> int:
+    if not (typed.isascii() and typed.isdecimal()) or not 1 <= int(typed) <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{typed!r} must be a whole number of days from 1 to {_MOST_DAYS}")
+    return int(typed)
+
+
+def _site(options: argparse.Namespace) -> int:
+    _require_installed("site", "site", "numpy", "jinja2")
+    from stackproof.api.runs import suites
+    from stackproof.extras.nights.site import build, stack_status
+
+    _require_folders(options.results)
+    order = build.SiteOrder(
+        tuple(options.results) or stack_status.tops(), stacks.names(), stacks.suites(), datetime.now(timezone.utc).date(),
+        options.days, stacks.doubles(), suites.of_verb("verify"),
+    )  # fmt: skip
+    done, index = build.build(options.out, order), options.out / "index.html"
+    lines = [f"skipped: {one}" for one in done.problems]
+    if done.sentence is None:
+        lines.append(f"{index}: nothing is new, {done.files} files")
+    else:
+        lines += [done.sentence, f"{index}: {done.files} files, {done.written} written, {done.removed} removed"]
+    for line in lines:
+        print(text.plain(line, lines=False))  # noqa: T201
+    return 0

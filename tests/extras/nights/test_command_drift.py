@@ -29,7 +29,7 @@ def test_an_empty_store_is_inconclusive(tmp_path: Path, capsys: pytest.CaptureFi
     ("words", "said"),
     [
         (["--stack", "nvidia"], "nvidia"),
-        (["--results", "no-such-folder"], "no-such-folder: is no folder"),
+        (["--results", "no-such-folder"], "--results no-such-folder: "),
     ],
 )
 def test_bad_arguments_are_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
+from stackproof.extras.fleet import nodes
 from stackproof.extras.fleet.judgement import SCHEMA, FleetJudgement, HostVerdict, JudgedHost, as_json
-from stackproof.extras.nights.nodes import reading
 from stackproof.record.records import Verdict
 
-from .making import look, run
+from .hosts import look, run
 
 
 def test_the_newest_of_each_verb_counts(tmp_path: Path) -> None:
@@ -20,26 +20,24 @@ def test_the_newest_of_each_verb_counts(tmp_path: Path) -> None:
     run(tmp_path, started="2026-03-06T00:00:00+00:00")
     run(tmp_path, node="gpu2", verdict=Verdict.HUNG)
     look(tmp_path, "gpu2", "warning")
-    found = reading.gather([tmp_path])
-    assert {name: node.well for name, node in found.nodes.items()} == {"gpu1": True, "gpu2": False}
-    assert found.nodes["gpu1"].runs["cpu", "smoke", False].record.verdict is Verdict.PASSED
+    found = nodes.gather([tmp_path])
+    assert {name: bool(node.wrong) for name, node in found.hosts.items()} == {"gpu1": False, "gpu2": True}
+    assert found.hosts["gpu1"].runs["cpu", "smoke", False].verdict is Verdict.PASSED
     newer, older = (look(tmp_path, "gpu1", *levels, looked=when) for levels, when in LOOKS)
-    assert reading.gather([newer, older]).nodes["gpu1"].look == reading.gather([older, newer]).nodes["gpu1"].look
+    assert nodes.gather([newer, older]).hosts["gpu1"].doctor == nodes.gather([older, newer]).hosts["gpu1"].doctor
 
 
 LOOKS = (((), "2026-03-05T00:00:00Z"), (("problem",), "2026-03-04T00:00:00"))
 
 
 def test_a_problem_of_the_doctors_makes_a_node_unwell(tmp_path: Path) -> None:
-    found = reading.gather(
-        [look(tmp_path, None, "warning", name="a"), look(tmp_path, None, "problem", "note", name="b")]
-    )
-    assert {name: node.well for name, node in found.nodes.items()} == {"a": True, "b": False}
-    assert found.nodes["b"].look is not None and found.nodes["b"].look.worst.startswith("a problem")
+    found = nodes.gather([look(tmp_path, None, "warning", name="a"), look(tmp_path, None, "problem", "note", name="b")])
+    assert {name: bool(node.wrong) for name, node in found.hosts.items()} == {"a": False, "b": True}
+    assert found.hosts["b"].doctor is not None and found.hosts["b"].doctor.worst.startswith("a problem")
 
 
 def test_a_gate_says_nothing_against_its_host(tmp_path: Path) -> None:
-    assert reading.gather([run(tmp_path, verb="watch", verdict=Verdict.FAILED)]).nodes["gpu1"].well
+    assert not nodes.gather([run(tmp_path, verb="watch", verdict=Verdict.FAILED)]).hosts["gpu1"].wrong
 
 
 def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:
@@ -47,7 +45,7 @@ def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:
     left = tmp_path / "cpu" / "a-run" / "stage-0" / "worker-0" / "benchmark.json"
     left.parent.mkdir(parents=True)
     left.touch()
-    assert record.exists() and reading.gather([tmp_path]).damaged == []
+    assert record.exists() and nodes.gather([tmp_path]).damaged == []
 
 
 def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
@@ -58,12 +56,12 @@ def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_text('{"schema": "stackproof.doctor/2", "present": 3}', encoding="utf-8")
     edited = json.loads(run(tmp_path, node="gpu3").read_text(encoding="utf-8")) | {"verdict": "splendid"}
     (tmp_path / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
-    found = reading.gather([tmp_path])
-    assert set(found.nodes) == {"gpu1", "gpu3"}
+    found = nodes.gather([tmp_path])
+    assert set(found.hosts) == {"gpu1", "gpu3"}
     assert [Path(said.partition(":")[0]).name for said in found.damaged] == ["cut.json", "edited.json", "odd.json"]
     for name in ("package", "list", "cut", "odd", "edited", "absent"):
         with pytest.raises(Refusal, match=f"{name}.json"):
-            reading.gather([tmp_path / f"{name}.json"])
+            nodes.gather([tmp_path / f"{name}.json"])
 
 
 def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
@@ -71,11 +69,11 @@ def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
     run(tmp_path, node="gpu2", verdict=Verdict.FAILED, reason="loss is NaN")
     look(tmp_path, "gpu2", "problem", "warning")
     look(tmp_path, "gpu3", name="third")
-    lines = reading.text(reading.gather([tmp_path])).splitlines()
+    lines = nodes.terminal(nodes.gather([tmp_path])).splitlines()
     assert lines[0] == "3 nodes, 1 not well"
-    assert lines[3].startswith("gpu2  1 problem, 1 warning  cpu    smoke  failed   2 of 3  ")
-    assert lines[4].startswith("gpu3  no problem            -      ")
-    assert "gpu2: smoke of cpu failed: smoke/bringup::devices: loss is NaN" in lines
+    assert "gpu2: smoke of cpu failed: smoke/bringup::devices: loss is NaN" in lines[2]
+    assert lines[4].startswith("gpu2  1 problem, 1 warning  cpu    smoke  failed   2 of 3  ")
+    assert lines[6].startswith("gpu3  no problem            -      ")
 
 
 def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
@@ -84,14 +82,14 @@ def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
         hosts = (JudgedHost("gpu1", word, "", ""), JudgedHost("gpu2", HostVerdict.SUSPECTED, "", ""))
         said = FleetJudgement(SCHEMA, "monday", f"{day}T00:00:00+00:00", 1.0, 1.0, hosts, (), ())
         (tmp_path / f"{day}.json").write_text(as_json(said), encoding="utf-8")
-    found = reading.gather([tmp_path])
-    lines = reading.text(found).splitlines()
-    assert lines[0] == "2 nodes, 1 not well" and found.nodes["gpu2"].well and not found.damaged
-    assert lines[-1] == "gpu1: slow among the hosts of monday, judged 2026-03-06T00:00:00+00:00"
+    found = nodes.gather([tmp_path])
+    lines = nodes.terminal(found).splitlines()
+    assert lines[0] == "2 nodes, 1 not well" and not found.hosts["gpu2"].wrong and not found.damaged
+    assert lines[1].strip() == "gpu1: slow among the hosts of monday, judged 2026-03-06T00:00:00+00:00"
 
 
 def test_names_are_text(tmp_path: Path) -> None:
     run(tmp_path, node="a|b\n@all\x1b[31m<b>")
-    found = reading.gather([tmp_path])
-    said = reading.text(found)
+    found = nodes.gather([tmp_path])
+    said = nodes.terminal(found)
     assert "\x1b" not in said and "a|b\\x0a@all\\x1b[31m<b>" in said

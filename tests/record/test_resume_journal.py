@@ -9,8 +9,8 @@ import pytest
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect.programs import EndWord
-from stackproof.extras.bisect.resume import Journal
+from stackproof.record.records import Verdict
+from stackproof.record.resume import Journal
 
 ABOUT = {"good": "a", "bad": "b"}
 
@@ -22,24 +22,24 @@ def never() -> dict[str, object]:
 
 def test_what_is_known_is_read_and_not_found_out(tmp_path: Path) -> None:
     path = tmp_path / "run" / "journal.jsonl"
-    first = Journal(path, ABOUT)
+    first = Journal(path, "bisect", ABOUT)
     assert first.once("set one 0", lambda: {"seen": 1.5}, dict) == {"seen": 1.5} == first.once("set one 0", never, dict)
-    again = Journal(path, ABOUT)
+    again = Journal(path, "bisect", ABOUT)
     assert again.once("set one 0", never, lambda row: row["seen"] * 2) == 3.0
     again.once("set two 0", lambda: {"none": "no wheel"}, dict)
-    assert set(Journal(path, ABOUT).known) == {"set one 0", "set two 0"}
+    assert set(Journal(path, "bisect", ABOUT).known) == {"set one 0", "set two 0"}
 
 
 def test_a_line_that_was_cut_short_is_lost_alone(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    journal = Journal(path, ABOUT)
+    journal = Journal(path, "bisect", ABOUT)
     journal.once("set one 0", lambda: {"seen": 1}, dict)
     with path.open("a") as stream:
         stream.write('{"key": "two", "to')
-    again = Journal(path, ABOUT)
+    again = Journal(path, "bisect", ABOUT)
     assert set(again.known) == {"set one 0"}
     again.once("set two 0", lambda: {"seen": 2}, dict)
-    assert Journal(path, ABOUT).known == {"set one 0": {"seen": 1}, "set two 0": {"seen": 2}}
+    assert Journal(path, "bisect", ABOUT).known == {"set one 0": {"seen": 1}, "set two 0": {"seen": 2}}
 
 
 @pytest.mark.parametrize(
@@ -59,31 +59,31 @@ def test_what_is_no_journal_of_this_search_is_refused(tmp_path: Path, text: str,
     path = tmp_path / "journal.jsonl"
     path.write_text(text)
     with pytest.raises(Refusal, match=words):
-        Journal(path, ABOUT)
+        Journal(path, "bisect", ABOUT)
 
 
 def test_a_full_disk_ends_it_with_how_to_go_on(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    journal = Journal(path, ABOUT)
+    journal = Journal(path, "bisect", ABOUT)
     journal.once("set one 0", lambda: {"seen": 0.0}, dict)
     journal.path = Path("/dev/full")
     with pytest.raises(Refusal, match="No space left.*make room"):
         journal.once("set two 0", dict, dict)
-    assert set(Journal(path, ABOUT).known) == {"set one 0"}
+    assert set(Journal(path, "bisect", ABOUT).known) == {"set one 0"}
 
 
 def test_what_was_found_out_on_a_full_disk_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal.jsonl"
-    journal = Journal(path, ABOUT)
+    journal = Journal(path, "bisect", ABOUT)
     with monkeypatch.context() as full, pytest.raises(Refusal, match="No space left"):
         full.setattr(files, "is_full", lambda folder: folder == tmp_path)
         journal.once("set one 0", lambda: {"seen": 1.0}, dict)
-    assert Journal(path, ABOUT).known == {}
+    assert Journal(path, "bisect", ABOUT).known == {}
 
 
 def test_a_device_is_no_journal() -> None:
     with pytest.raises(Refusal, match="/dev/null: is no journal of `bisect`; name the journal.jsonl"):
-        Journal(Path("/dev/null"), ABOUT)
+        Journal(Path("/dev/null"), "bisect", ABOUT)
 
 
 @pytest.mark.parametrize("row", [{"word": "banana", "reason": "it"}, {"reason": "it"}, {"word": 3, "reason": "it"}])
@@ -93,5 +93,5 @@ def test_what_no_bisection_writes_is_refused_and_the_file_stays(tmp_path: Path, 
     path.write_text("".join(json.dumps(each) + "\n" for each in rows))
     before = path.read_bytes()
     with pytest.raises(Refusal, match=r"'good 0' is nothing that `bisect` writes .* left as it is"):
-        Journal(path, ABOUT).once("good 0", never, lambda known: EndWord(known["word"]))
+        Journal(path, "bisect", ABOUT).once("good 0", never, lambda known: Verdict(known["word"]))
     assert path.read_bytes() == before

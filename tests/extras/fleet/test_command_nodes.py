@@ -9,7 +9,7 @@ import pytest
 from stackproof import cli
 from stackproof.record.records import Verdict
 
-from .making import look, run
+from .hosts import look, run
 
 
 def test_table_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,11 +17,11 @@ def test_table_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     hosts.mkdir()
     look(hosts, "gpu1")
     run(hosts)
-    assert cli.main(["nodes", str(hosts)]) == 0
+    assert cli.main(["fleet", "nodes", str(hosts)]) == 0
     assert "1 node, 0 not well" in capsys.readouterr().out
     run(hosts, node="gpu2", verdict=Verdict.CRASHED)
     (hosts / "cut.json").write_text("{", encoding="utf-8")
-    assert cli.main(["nodes", str(hosts)]) == 1
+    assert cli.main(["fleet", "nodes", str(hosts)]) == 1
     said = capsys.readouterr()
     assert "2 nodes, 1 not well" in said.out and "passed over: " in said.err and "cut.json" in said.err
 
@@ -29,10 +29,10 @@ def test_table_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_what_the_doctor_writes_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["doctor", "--stack", "cpu", "--json", str(tmp_path / "here.json")])
     capsys.readouterr()
-    cli.main(["nodes", str(tmp_path)])
+    cli.main(["fleet", "nodes", str(tmp_path)])
     assert capsys.readouterr().out.startswith("1 node, ")
 
 
 def test_nothing_to_show_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["nodes", str(tmp_path)]) == 2
+    assert cli.main(["fleet", "nodes", str(tmp_path)]) == 2
     assert "no record and no answer of the doctor" in capsys.readouterr().err

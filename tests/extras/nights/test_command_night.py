@@ -13,8 +13,8 @@ import pytest
 from stackproof import ROOT
 from stackproof.base import git
 from stackproof.cli import main
+from stackproof.extras.nights import command as verb
 from stackproof.extras.nights.drift.series import Measured, nights
-from stackproof.extras.nights.night import command as verb
 from stackproof.extras.nights.night import request
 from stackproof.extras.nights.night import request as request_
 from stackproof.gate import variants
@@ -22,8 +22,7 @@ from stackproof.record import reading, store
 from stackproof.record.records import Check, Figure, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.stack import stacks
-
-from .fake_night import quick
+from tests.extras.nights.night.fake_night import quick
 
 PYTHON = os.environ.get("STACKPROOF_SIDE", sys.executable)
 SHORT = (
@@ -50,7 +49,7 @@ def test_without_numpy_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["night", "--stack", "cpu"]) == 2
-    assert "with numpy, which is not installed here; use `nox -s cpu-night`" in capsys.readouterr().err
+    assert "needs numpy, which is not installed here; use `nox -s cpu-night`" in capsys.readouterr().err
 
 
 def test_every_stack_s_anchor_is_what_was_frozen() -> None:

@@ -1,0 +1,220 @@
+"""The search of a bisection: units by splits, each test a sequence of duels; inside the range of commits, the first bad one."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from stackproof.api.base import text
+from stackproof.api.comparison import cells
+from stackproof.api.environment import environments
+from stackproof.extras.bisect import evidence
+from stackproof.extras.bisect.duels import Build, Duels
+from stackproof.extras.bisect.endpoints import LOCAL, ChangeKind, ChangeUnit, OneChange, short
+from stackproof.extras.bisect.evidence import (
+    GOOD,
+    Blame,
+    FailureRate,
+    Levels,
+    Lineage,
+    NoAnswer,
+    Settled,
+    SetWord,
+    Signs,
+    Splitting,
+    Weigher,
+    bound,
+    settle,
+    tests_of,
+)
+from stackproof.extras.bisect.workshop import Workshop
+
+_ENDLESS = 400
+
+
+class Instrument(Protocol):
+    """What tells of a candidate: live sides, or programs."""
+
+    def weigher(self) -> Weigher:
+        """Return how runs of a candidate are weighed."""
+
+    def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
+        """Run a candidate once."""
+
+
+@dataclass(frozen=True)
+class SetTest:
+    """One test: which units were moved, what was said of them, each run's figure, and how long it took."""
+
+    units: frozenset[str]
+    settled: Settled
+    seen: tuple[float, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class FirstBad:
+    """The first bad commit, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
+
+    names: tuple[str, ...]
+    sure: float
+    launches: int
+    among: int
+    unresolved: Mapping[str, str]
+
+
+@dataclass
+class Bisection:
+    """A search in progress; `tests` is what was asked until now."""
+
+    workshop: Workshop
+    instrument: Instrument
+    units: Sequence[ChangeUnit]
+    confirmed: Sequence[float]
+    """What the launches of the bad end said."""
+    say: environments.Say
+    tests: list[SetTest] = field(default_factory=list)
+    splitting: Splitting = field(init=False)
+    _began: float = 0.0
+
+    def __post_init__(self) -> None:
+        needs = {unit.name: unit.needs for unit in self.units}
+        self.splitting = Splitting([unit.name for unit in self.units], self._test, needs.__getitem__)
+        self.splitting.suspects = [unit.name for unit in self.units]
+
+    def blame(self) -> list[Blame]:
+        """Return the culprits among the units; what is left without failures that come and go is run until a rarer one would have shown."""
+        blames = self.splitting.blame()
+        last = blames[-1]
+        if isinstance(self.instrument.weigher(), FailureRate) and last.without is SetWord.GOOD and last.left:
+            blames[-1] = replace(last, without=self._proved(last))
+        return blames
+
+    def _proved(self, blame: Blame) -> SetWord:
+        names = frozenset(blame.left)
+        tested = self.of(names)
+        seen = list(tested.seen) if tested else []
+        self._asking(names, blame.left)
+        while not any(seen) and len(seen) < evidence.rules().failure.proof:
+            ran = self._run(names, len(seen))
+            if isinstance(ran, NoAnswer):
+                settled = Settled(SetWord.UNRESOLVED, len(seen), reason=ran.reason)
+                break
+            seen.append(ran)
+        else:
+            settled = Settled(SetWord.BAD if any(seen) else SetWord.GOOD, len(seen))
+        self._keep(names, settled, seen)
+        return settled.word
+
+    def changes(self, names: Collection[str]) -> list[OneChange]:
+        """Return the changes of these units."""
+        return [change for unit in self.units if unit.name in names for change in unit.changes]
+
+    def of(self, names: Collection[str]) -> SetTest | None:
+        """Return the test of a set; none where it was not tested because it is an end."""
+        whole = self.splitting.closed(names)
+        return next((one for one in self.tests if one.units == whole), None)
+
+    def open_parts(self, blame: Blame) -> int:
+        """Return how many sets of some of a blame's units could not be tested."""
+        whole = self.splitting.closed(blame.units)
+        return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
+
+    def _test(self, names: frozenset[str]) -> SetWord:
+        rules, weigher, seen = evidence.rules(), self.instrument.weigher(), list[float]()
+        self._asking(names, self.splitting.suspects)
+        limit = bound(rules.search.error, tests_of(len(self.units)))
+        most = rules.failure.most if isinstance(weigher, FailureRate) else rules.search.most
+        settled = settle(weigher, lambda number: self._run(names, number), limit, most, seen)
+        self._keep(names, settled, seen)
+        return settled.word
+
+    def _run(self, names: frozenset[str], number: int) -> float | NoAnswer:
+        """Run a set once; whoever goes on asks under the same key."""
+        moved = self.changes(names)
+        return self.instrument.duel(
+            f"set {_digest(names)} {number}", lambda: self.workshop.candidate(cells.HEAD, moved), number
+        )
+
+    def _asking(self, names: frozenset[str], suspects: Sequence[str]) -> None:
+        self.splitting.suspects = suspects
+        self._began = time.monotonic()
+        self.say(self._telling(names))
+
+    def _keep(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
+        before = next((one for one in self.tests if one.units == names), None)
+        spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
+        self.tests = [one for one in self.tests if one is not before]
+        self.tests.append(SetTest(names, settled, tuple(seen), spent))
+        why = f": {settled.reason}" if settled.reason else ""
+        bad = sum(one > 0 for one in seen)
+        failed = f", of which {bad} failed" if bad and isinstance(self.instrument.weigher(), FailureRate) else ""
+        self.say(f"  {settled.word.value} after {text.counted(settled.runs, 'run')}{failed}{why}")
+        self.workshop.sweep_caches()
+
+    def _telling(self, names: frozenset[str]) -> str:
+        """Say what is tried, what remains, and how long that will take if tests go on taking what they took."""
+        left = tests_of(len(self.splitting.suspects))
+        took = [one.seconds for one in self.tests]
+        about = f", about {left * sum(took) / len(took) / 60:.0f} min" if took else ""
+        shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+        return (
+            f"test {len(self.tests) + 1}: {len(names)} of {len(self.units)} changes ({shown}); "
+            f"{len(self.splitting.suspects)} suspects, {left} tests or so to go{about}"
+        )
+
+    def failed(self, names: Collection[str]) -> tuple[int, int]:
+        """Return how often a set failed and of how many runs, where failures are searched; else none of none."""
+        tested = self.of(names)
+        seen = tested.seen if tested else self.confirmed
+        rate = sum(ran > 0 for ran in seen), len(seen)
+        return rate if isinstance(self.instrument.weigher(), FailureRate) else (0, 0)
+
+    def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
+        """Return the first bad commit of a line, with the other changes of a blame in place; the last one is known to be bad."""
+        whole = self.changes(self.splitting.closed(blame.units))
+        moved = [change for change in whole if change.kind is not ChangeKind.COMMITS]
+        builds = [partial(self.workshop.candidate, cells.HEAD, moved, commit) for commit in line]
+        if LOCAL in line:
+            builds[line.index(LOCAL)] = partial(self.workshop.candidate, cells.HEAD, whole)
+        duels = self.instrument if isinstance(self.instrument, Duels) else None
+        timed = duels is not None and duels.symptom is not None and duels.symptom.timed
+        tested = self.of(blame.units)
+        known = tested.seen if tested else self.confirmed
+        ran = (
+            Levels([{GOOD: 0.0, len(line) - 1: ratio} for ratio in known])
+            if timed
+            else Signs(self.instrument.weigher())
+        )
+        lineage = Lineage([1.0] * len(line), ran, evidence.rules().search.sure)
+        launches = 0
+        while (asked := lineage.ask(evidence.rules().search.beside if timed else 1)) and launches < _ENDLESS:
+            self._say_line(lineage, line, asked, launches)
+            key = f"commits {_digest(blame.units)} {launches}"
+            seen: Mapping[int, float | NoAnswer]
+            if duels is not None and isinstance(ran, Levels):
+                seen = duels.line_up(key, {at: builds[at] for at in asked}, launches)
+                levels = {at: level for at, level in seen.items() if not isinstance(level, NoAnswer)}
+                ran.launches += [levels] if len(levels) > 1 else []
+            elif isinstance(ran, Signs):
+                seen = {asked[0]: (sign := self.instrument.duel(key, builds[asked[0]], launches))}
+                if not isinstance(sign, NoAnswer):
+                    ran.seen.setdefault(asked[0], []).append(sign)
+            lineage.unresolved.update({at: each.reason for at, each in seen.items() if isinstance(each, NoAnswer)})
+            launches += 1
+        block, sure = lineage.likeliest()
+        unresolved = {line[at]: why for at, why in lineage.unresolved.items()}
+        return FirstBad(tuple(line[at] for at in block), sure, launches, len(line), unresolved)
+
+    def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
+        likely, sure = lineage.likeliest()
+        tried, first = ", ".join(short(line[at]) for at in asked), short(line[likely[0]])
+        self.say(f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {first} ({sure:.0%})")
+
+
+def _digest(names: Collection[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:10]

@@ -1,0 +1,192 @@
+"""One table of hosts: of each the newest answer of `doctor --json`, the newest runs, and what the newest judgement of a fleet calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from stackproof.api.base import Refusal, files, text
+from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Record, outline, reading
+from stackproof.extras.fleet import judgement
+from stackproof.extras.fleet.judgement import BAD, FleetJudgement
+
+LEVELS = ("problem", "warning", "note")
+_DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
+_OF_PROCESSES = "stage-"
+"""How the folders of a run's processes begin."""
+_MOST_BYTES = 64 << 20
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+_HEAD = ("node", "doctor", "stack", "verb", "verdict", "checks", "when", "torch")
+_WIDEST = 60
+_REMEDY = "name what `doctor --json FILE` or `--json FILE` of a run has written, or a folder of such files"
+
+
+@dataclass(frozen=True)
+class DoctorAnswer:
+    """One answer of the doctor. `count`: findings by level; `worst`: the sentence of the first problem, or else warning."""
+
+    node: str
+    when: datetime
+    count: dict[str, int]
+    worst: str
+
+
+@dataclass
+class NodeSummary:
+    """One host: its doctor, its newest run of each stack and verb on the card and rehearsed, and its newest judgement.
+
+    `judged`: when that was made, what it calls the host, and the fleet.
+    """
+
+    name: str
+    doctor: DoctorAnswer | None = None
+    runs: dict[tuple[str, str, bool], Record] = field(default_factory=dict)
+    judged: tuple[str, str, str] = ("", "", "")
+
+    @property
+    def wrong(self) -> list[str]:
+        """What its fleet, its doctor and the newest runs that prove a stack have against it; a gate says nothing of its host."""
+        found, (when, word, fleet) = [], self.judged
+        if word in BAD:
+            found.append(f"{word} among the hosts of {fleet[:_WIDEST]}, judged {when}")
+        if self.doctor and self.doctor.count["problem"]:
+            found.append(f"doctor: {self.doctor.worst}")
+        for record in self.runs.values():
+            if record.verb in SUITE_VERBS and record.verdict.exit_code:
+                first = next((one for one in record.checks if one.verdict is record.verdict), None)
+                why = f": {first.id}: {first.reason[:300]}" if first else ""
+                found.append(f"{record.verb} of {record.stack} {record.verdict.value}{why}")
+        return found
+
+
+@dataclass
+class Nodes:
+    """The hosts by name, and a sentence for each file that could not be read."""
+
+    hosts: dict[str, NodeSummary] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+    def add(self, found: DoctorAnswer | Record | FleetJudgement) -> None:
+        """Keep it if it is the newest of its kind."""
+        if isinstance(found, FleetJudgement):
+            for host in found.hosts:
+                node = self._of(host.host)
+                node.judged = max(node.judged, (found.judged, host.standing.value, found.fleet))
+        elif isinstance(found, DoctorAnswer):
+            node = self._of(found.node)
+            if node.doctor is None or node.doctor.when <= found.when:
+                node.doctor = found
+        else:
+            runs = self._of(str(found.provenance.get("host", "unnamed"))).runs
+            key = (found.stack, found.verb, bool(found.provenance.get("rehearsed")))
+            if key not in runs or _time(runs[key].started) <= _time(found.started):
+                runs[key] = found
+
+    def _of(self, name: str) -> NodeSummary:
+        return self.hosts.setdefault(name, NodeSummary(name))
+
+
+class _ForeignError(Refusal):
+    """It is JSON, and nothing of ours."""
+
+
+def gather(places: Iterable[Path]) -> Nodes:
+    """Read files and folders; in a folder what is nothing of ours is passed over, and what is damaged is named.
+
+    Refusal: a file that was named is neither a record, a judgement nor an answer of the doctor.
+    """
+    found = Nodes()
+    for place in places:
+        if not place.is_dir():
+            found.add(_read(place))
+            continue
+        for path in sorted(place.rglob("*.json")):
+            inside = any(part.startswith(_OF_PROCESSES) for part in path.relative_to(place).parts[:-1])
+            if (
+                inside or not path.is_file()
+            ):  # what the processes of a run leave beside its record, empty or half written
+                continue
+            try:
+                found.add(_read(path))
+            except _ForeignError:
+                continue
+            except Refusal as refusal:
+                found.damaged.append(str(refusal))
+    return found
+
+
+def _read(path: Path) -> DoctorAnswer | Record | FleetJudgement:
+    if why := files.why_unreadable(path, _MOST_BYTES):
+        raise Refusal(f"{path}: {why}; {_REMEDY}")
+    found = files.read_json(path, _REMEDY)
+    schema = str(found.get("schema", "")) if isinstance(found, dict) else ""
+    if schema.startswith(_DOCTOR):
+        return _doctor_answer(found, path)
+    if schema == judgement.SCHEMA:
+        return judgement.read(path)
+    if schema.startswith(_RECORD):
+        return reading.read(path)
+    raise _ForeignError(f"{path}: is neither a record nor an answer of the doctor; {_REMEDY}")
+
+
+def _doctor_answer(found: dict[str, Any], path: Path) -> DoctorAnswer:
+    """Take from an answer what is shown; older ones do not say of whom they are, and are called by their file."""
+    try:
+        findings = [(str(row["level"]), str(row["sentence"])) for row in found["findings"]]
+    except (KeyError, TypeError) as error:
+        raise Refusal(f"{path}: is no whole answer of `doctor --json`; write it anew") from error
+    count = {level: sum(one == level for one, _ in findings) for level in LEVELS}
+    worst = next((sentence for level in LEVELS[:2] for one, sentence in findings if one == level), "")
+    return DoctorAnswer(str(found.get("node") or path.stem), _time(str(found.get("looked", ""))), count, worst)
+
+
+def _time(words: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(words.replace("Z", "+00:00"))
+    except ValueError:
+        return _NEVER
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def terminal(found: Nodes) -> str:
+    """Return one sentence of all, what is wrong with each node that is not well, and the table, those first."""
+    return outline.text(_parts(found))
+
+
+def _parts(found: Nodes) -> Iterator[outline.Part]:
+    nodes = sorted(found.hosts.values(), key=lambda node: (not node.wrong, node.name))
+    ill = [node for node in nodes if node.wrong]
+    yield outline.TextLine(f"{text.counted(len(nodes), 'node')}, {len(ill)} not well")
+    yield from (outline.TextLine(f"{node.name[:_WIDEST]}: {why}", 1) for node in ill for why in node.wrong)
+    yield outline.TextTable(_HEAD, [row for node in nodes for row in _rows(node)])
+
+
+def _rows(node: NodeSummary) -> Iterator[tuple[str, ...]]:
+    doctor = "-"
+    if node.doctor:
+        counts = [text.counted(count, level) for level, count in node.doctor.count.items() if count]
+        doctor = ", ".join(counts[:2]) if node.doctor.count["problem"] + node.doctor.count["warning"] else "no problem"
+    if not node.runs:
+        yield (node.name[:_WIDEST], doctor, *("-" for _ in _HEAD[2:]))
+    for (stack, verb, rehearsed), record in sorted(node.runs.items()):
+        executed = [check for check in record.checks if check.verdict not in NOT_EXECUTED]
+        passed = f"{sum(check.verdict.exit_code == 0 for check in executed)} of {len(executed)}"
+        shown = f"{verb} (rehearsed)" if rehearsed and verb != "rehearse" else verb
+        pinned = "" if record.provenance.get("pinned", True) else " unpinned"
+        torch = str(record.provenance.get("torch", "-"))[:_WIDEST] + pinned
+        when = _ago(_time(record.started))
+        yield node.name[:_WIDEST], doctor, stack[:_WIDEST], shown, record.verdict.value, passed, when, torch
+        doctor = ""
+
+
+def _ago(when: datetime) -> str:
+    if when == _NEVER:
+        return "unknown"
+    passed = (datetime.now(timezone.utc) - when).total_seconds()
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if passed >= size:
+            return f"{int(passed // size)} {unit} ago"
+    return "just now" if passed >= 0 else "in the future"
