@@ -14,7 +14,7 @@ import torch
 from stackproof.base import places
 from stackproof.device.devices import HOST
 from stackproof.operators import forms
-from stackproof.operators.arrays import Array
+from stackproof.operators.forms import Array
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job

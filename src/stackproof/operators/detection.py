@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stackproof.operators.arrays import Array
-from stackproof.operators.forms import Floats, softmax
+from stackproof.operators.forms import Array, Floats, softmax
 
 _TINY = 1e-9
 _BEST = 10

@@ -6,13 +6,13 @@ layers: plain arithmetic on arrays, of NumPy or, where `xp` says so, of torch on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+Array: TypeAlias = "np.ndarray[Any, Any]"
 Floats = npt.NDArray[np.float64]
 
 
@@ -107,12 +107,6 @@ def rms_norm(values: Floats, weight: Any, small: float, axes: int | tuple[int, .
     return found
 
 
-def layer_norm(values: Floats, weight: Any, bias: Any, small: float, axes: int | tuple[int, ...] = -1) -> Floats:
-    """Take from rows, or what `axes` span, their mean and divide by their deviation (Ba et al., 2016)."""
-    found: Floats = rms_norm(values - values.mean(axes, keepdims=True), weight, small, axes) + bias
-    return found
-
-
 def rotary(values: Floats, base: float) -> Floats:
     """Turn (..., length, width) by its places (Su et al., 2021), in Llama's order: dimension i goes with i + width / 2.
 
@@ -131,11 +125,6 @@ def silu(values: Floats) -> Floats:
     """Return x / (1 + e^-x)."""
     found: Floats = values / (1 + np.exp(-values))
     return found
-
-
-def gelu(values: Floats) -> Floats:
-    """Return x times the normal distribution's share below x."""
-    return np.asarray(values * (1 + np.vectorize(math.erf)(values / math.sqrt(2))) / 2)
 
 
 def softmax(given: Floats, dim: int) -> Floats:

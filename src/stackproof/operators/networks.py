@@ -1,193 +1,220 @@
-"""Modules of torch.nn by their definitions, in NumPy: attention with its projections, transformers' layers, and recurrent networks.
+"""Layers of torch.nn by their definitions: attention with its projections, transformers' layers, recurrent networks, made weights.
 
-`values` are a module's parameters by torch's names, from `prefix` on; sequences are (batch, length, width).
+`values` are a layer's parameters by torch's names, from `prefix` on; sequences are (batch, length, width). Nothing here calls a layer:
+recurrent ones are torch's own decompositions, which step in Python.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-import numpy as np
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from stackproof.operators import forms
-from stackproof.operators.forms import Floats
+from stackproof.operators.judges.references import attention as attend
 
-Values = Mapping[str, Floats]
-_EPS = 1e-5
-
-
-def _relu(values: Floats) -> Floats:
-    return np.maximum(values, 0.0)
+Values = Mapping[str, torch.Tensor]
+Shape = tuple[int, ...]
+_BATCH, _LENGTH, _MEMORY, _WIDTH, _HEADS, _INNER, _STATE = 3, 5, 7, 12, 3, 20, 6
+"""Heads are odd: with an even number evaluation takes one kernel for a whole layer, whose gelu another device may approximate."""
+_LENGTHS = (2, 5, 3)
 
 
-def _linear(values: Values, name: str, given: Floats) -> Floats:
-    found: Floats = given @ values[f"{name}weight"].T
+class DefinedLayer(NamedTuple):
+    """A layer, the shapes of what it is given, its definition from values and the same, and how it is called if not by position."""
+
+    make: Callable[[], nn.Module]
+    shapes: tuple[Shape, ...]
+    define: Callable[..., Any]
+    call: Callable[..., Any] = lambda layer, *given: layer(*given)
+
+
+def _linear(values: Values, name: str, given: torch.Tensor) -> torch.Tensor:
+    found = given @ values[f"{name}weight"].mT
     return found + values[f"{name}bias"] if f"{name}bias" in values else found
 
 
-# ---- attention (Vaswani et al., 2017)
-
-
-def attention(
-    values: Values,
-    query: Floats,
-    key: Floats,
-    value: Floats,
-    heads: int,
-    prefix: str = "",
-    hidden: Any = None,
-    zero: bool = False,
-) -> tuple[Floats, Floats]:
-    """Return what several heads give, and the mean of their shares; `hidden` (batch, 1, queries, keys) is added to scores.
+def _attention(
+    values: Values, query: Any, key: Any, value: Any, prefix: str = "", mask: Any = None, zero: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what several heads give, and the mean of their shares (Vaswani et al., 2017).
 
     A key and a value of their own (`bias_k`, `bias_v`), and one of `zero`, stand behind all others and are never hidden.
     """
-    parts = [_heads(_projected(values, prefix, place, one), heads) for place, one in enumerate((query, key, value))]
+    parts = [_projected(values, prefix, place, one) for place, one in enumerate((query, key, value))]
     for place, name in ((1, "bias_k"), (2, "bias_v")):
         if f"{prefix}{name}" in values:
-            own = np.broadcast_to(values[f"{prefix}{name}"], (len(query), 1, query.shape[-1]))
-            parts[place] = np.concatenate([parts[place], _heads(own, heads)], 2)
+            parts[place] = torch.cat([parts[place], values[f"{prefix}{name}"].expand(len(query), 1, -1)], 1)
         if zero:
-            parts[place] = np.concatenate([parts[place], np.zeros_like(parts[place][:, :, :1])], 2)
-    scores = parts[0] @ parts[1].swapaxes(2, 3) / math.sqrt(parts[0].shape[-1])
-    if hidden is not None:
-        more = scores.shape[-1] - hidden.shape[-1]
-        scores = scores + np.pad(hidden, [(0, 0)] * 3 + [(0, more)])
-    shares = forms.softmax(scores, -1)
-    mixed = (shares @ parts[2]).swapaxes(1, 2).reshape(*query.shape[:2], -1)
-    return _linear(values, f"{prefix}out_proj.", mixed), shares.mean(1)
+            parts[place] = torch.cat([parts[place], torch.zeros_like(parts[place][:, :1])], 1)
+    query, key, value = (one.reshape(*one.shape[:2], _HEADS, -1).swapaxes(1, 2) for one in parts)
+    if mask is not None:
+        mask = nn.functional.pad(mask, (0, key.shape[2] - mask.shape[-1])).to(query)
+    one = torch.eye(key.shape[2], dtype=key.dtype, device=key.device)
+    mixed, shares = (attend(query, key, given, mask) for given in (value, one))
+    return _linear(values, f"{prefix}out_proj.", mixed.swapaxes(1, 2).flatten(2)), shares.mean(1)
 
 
-def _projected(values: Values, prefix: str, place: int, given: Floats) -> Floats:
+def _projected(values: Values, prefix: str, place: int, given: torch.Tensor) -> torch.Tensor:
     """Return a query, key or value as its own part of the matrix makes it, or its own matrix where widths differ."""
     own = f"{prefix}{'qkv'[place]}_proj_weight"
-    weight = values[own] if own in values else np.split(values[f"{prefix}in_proj_weight"], 3)[place]
+    weight = values[own] if own in values else values[f"{prefix}in_proj_weight"].chunk(3)[place]
     bias = values.get(f"{prefix}in_proj_bias")
-    return np.asarray(given @ weight.T + (0 if bias is None else np.split(bias, 3)[place]))
+    return given @ weight.mT + (0 if bias is None else bias.chunk(3)[place])
 
 
-def _heads(given: Floats, heads: int) -> Floats:
-    batch, length, width = given.shape
-    return given.reshape(batch, length, heads, width // heads).swapaxes(1, 2)
+def _sequences_first(values: Values, *given: torch.Tensor) -> torch.Tensor:
+    query, key, value = (one.swapaxes(0, 1) for one in given)
+    return _attention(values, query, key, value)[0].swapaxes(0, 1)
 
 
-def causal(length: int) -> Floats:
-    """Return what hides all that comes later: (1, 1, length, length)."""
-    return np.where(np.tri(length) > 0, 0.0, -np.inf)[None, None]
+def _layered(values: Values, given: Any, *memory: Any, first: bool = False, mask: Any = None) -> Any:
+    """Return what a transformer's layer gives: attention to itself, to a memory, two linear layers; each adds to what it was given.
 
-
-# ---- layers of a transformer
-
-
-def _norm(values: Values, name: str, given: Floats) -> Floats:
-    return forms.layer_norm(given, values[f"{name}.weight"], values[f"{name}.bias"], _EPS)
-
-
-def _forward(values: Values, given: Floats, activation: str) -> Floats:
-    return _linear(
-        values, "linear2.", (forms.gelu if activation == "gelu" else _relu)(_linear(values, "linear1.", given))
-    )
-
-
-def _chained(values: Values, given: Floats, parts: Sequence[Callable[[Floats], Floats]], first: bool) -> Floats:
-    """Add what each part gives to what it was given, and norm before or after."""
+    Norms come `first`, with gelu, or last, with relu.
+    """
+    activation: Any = nn.functional.gelu if first else torch.relu
+    parts: list[Callable[[Any], Any]] = [
+        lambda one: _attention(values, one, one, one, "self_attn.", mask)[0],
+        *(lambda one, other=other: _attention(values, one, other, other, "multihead_attn.")[0] for other in memory),
+        lambda one: _linear(values, "linear2.", activation(_linear(values, "linear1.", one))),
+    ]
     for number, part in enumerate(parts, 1):
-        norm = f"norm{number}"
-        given = given + part(_norm(values, norm, given)) if first else _norm(values, norm, given + part(given))
+        norm = partial(_norm, values, f"norm{number}")
+        given = given + part(norm(given)) if first else norm(given + part(given))
     return given
 
 
-def encoder_layer(
-    values: Values, given: Floats, heads: int, activation: str = "relu", first: bool = False, hidden: Any = None
-) -> Floats:
-    """Attention to itself and two linear layers, each with what it was given added; norms come `first` or last."""
-    own = lambda one: attention(values, one, one, one, heads, "self_attn.", hidden)[0]  # noqa: E731
-    return _chained(values, given, (own, lambda one: _forward(values, one, activation)), first)
+def _norm(values: Values, name: str, given: torch.Tensor) -> torch.Tensor:
+    deviation = (given.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+    return (given - given.mean(-1, keepdim=True)) / deviation * values[f"{name}.weight"] + values[f"{name}.bias"]
 
 
-def decoder_layer(
-    values: Values, given: Floats, memory: Floats, heads: int, activation: str = "relu", first: bool = False
-) -> Floats:
-    """Attention to what came before, attention to a memory, and two linear layers."""
-    later = causal(given.shape[1])
-    own = lambda one: attention(values, one, one, one, heads, "self_attn.", later)[0]  # noqa: E731
-    other = lambda one: attention(values, one, memory, memory, heads, "multihead_attn.")[0]  # noqa: E731
-    return _chained(values, given, (own, other, lambda one: _forward(values, one, activation)), first)
+def _hidden(lengths: Sequence[int], longest: int) -> torch.Tensor:
+    """Return what is added to scores so that padding is not seen: (batch, 1, 1, longest)."""
+    return torch.where(torch.arange(longest) < torch.tensor(lengths)[:, None], 0.0, -torch.inf)[:, None, None]
 
 
-# ---- recurrent networks
+_PADDED, _PADDING = _hidden((5, 7, 3), _MEMORY), _hidden(_LENGTHS, _LENGTH)
+_LATER = torch.where(torch.ones(_LENGTH, _LENGTH).tril() > 0, 0.0, -torch.inf)
+_ADDED = torch.linspace(-1, 2, _LENGTH * _MEMORY).view(_LENGTH, _MEMORY).cos()
 
 
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-x)))
+def _attends(layer: nn.Module, *given: torch.Tensor, added: bool = False) -> Any:
+    padding = _PADDED[:, 0, 0].to(given[0])
+    if added:
+        return layer(*given, attn_mask=_ADDED.to(given[0]), key_padding_mask=padding)
+    return layer(*given, key_padding_mask=padding.isinf())
 
 
-def _gates(values: Values, at: str, given: Floats, state: Floats) -> tuple[Floats, Floats]:
-    """Return what the input and what the state give to all gates."""
-    inner, outer = given @ values[f"weight_ih{at}"].T, state @ values[f"weight_hh{at}"].T
-    if f"bias_ih{at}" in values:
-        inner, outer = inner + values[f"bias_ih{at}"], outer + values[f"bias_hh{at}"]
-    return inner, outer
+def _recurrent(
+    kind: str, make: Any, layers: int, ways: int, lengths: tuple[int, ...] | None = None, **options: Any
+) -> DefinedLayer:
+    states = [(layers * ways, _BATCH, options.get("proj_size", _STATE))] + [(layers * ways, _BATCH, _STATE)] * (
+        kind == "lstm"
+    )
 
+    def call(layer: Any, x: torch.Tensor, *given: torch.Tensor) -> Any:
+        packed: Any = pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=False) if lengths else x
+        output, last = layer(packed, given if len(given) > 1 else given[0])
+        return pad_packed_sequence(output, batch_first=True)[0] if lengths else output, last
 
-def _plain(activation: str) -> Callable[..., tuple[Floats, ...]]:
-    def step(values: Values, at: str, given: Floats, state: Floats) -> tuple[Floats, ...]:
-        inner, outer = _gates(values, at, given, state)
-        return (np.tanh(inner + outer) if activation == "tanh" else np.maximum(inner + outer, 0),)
-
-    return step
-
-
-def _lstm(values: Values, at: str, given: Floats, state: Floats, cell: Floats) -> tuple[Floats, ...]:
-    """Gates of input, forgetting, candidate and output (Hochreiter and Schmidhuber, 1997), then a projection if there is one."""
-    i, f, g, o = np.split(np.add(*_gates(values, at, given, state)), 4, -1)
-    cell = _sigmoid(f) * cell + _sigmoid(i) * np.tanh(g)
-    state = _sigmoid(o) * np.tanh(cell)
-    return state @ values[f"weight_hr{at}"].T if f"weight_hr{at}" in values else state, cell
-
-
-def _gru(values: Values, at: str, given: Floats, state: Floats) -> tuple[Floats, ...]:
-    """Gates of reset and update; reset is taken after the product with the state (Cho et al., 2014, as cuDNN has it)."""
-    (r, z, n), (r2, z2, n2) = (np.split(one, 3, -1) for one in _gates(values, at, given, state))
-    update = _sigmoid(z + z2)
-    return ((1 - update) * np.tanh(n + _sigmoid(r + r2) * n2) + update * state,)
-
-
-STEPS: Mapping[str, Callable[..., tuple[Floats, ...]]] = {
-    "tanh": _plain("tanh"), "relu": _plain("relu"), "lstm": _lstm, "gru": _gru
-}  # fmt: skip
-
-
-def recurrent(
-    values: Values, kind: str, given: Floats, states: Sequence[Floats], lengths: Sequence[int] | None = None
-) -> tuple[Floats, ...]:
-    """Return the output of the last layer and the last states (layers x directions, batch, width); beyond `lengths` there are zeros."""
-    ways = 2 if any("reverse" in name for name in values) else 1
-    last: list[tuple[Floats, ...]] = []
-    for layer in range(len(states[0]) // ways):
+    def define(values: Values, x: torch.Tensor, *given: torch.Tensor) -> Any:
+        """Go through each sequence alone, up to its length."""
+        way: Any = torch._decomp.decomposition_table[getattr(torch.ops.aten, kind).input]
+        more = (options.get("bias", True), layers, 0.0, False, ways == 2, True)
         found = []
-        for way in range(ways):
-            at = f"_l{layer}{'_reverse' * way}"
-            start = tuple(one[layer * ways + way] for one in states)
-            output, end = _run(values, at, kind, given, start, lengths or [given.shape[1]] * len(given), way == 1)
-            found.append(output)
-            last.append(end)
-        given = np.concatenate(found, -1)
-    return given, *(np.stack(one) for one in zip(*last, strict=True))
+        for row, length in enumerate(lengths or [_LENGTH] * _BATCH):
+            start = [one[:, row : row + 1] for one in given]
+            output, *last = way(
+                x[row : row + 1, :length], start if len(start) > 1 else start[0], list(values.values()), *more
+            )
+            found.append((nn.functional.pad(output, (0, 0, 0, _LENGTH - length)), *last))
+        outputs, *last = zip(*found, strict=True)
+        return torch.cat(outputs), *(torch.cat(one, 1) for one in last)
+
+    made = partial(make, _MEMORY, _STATE, layers, batch_first=True, bidirectional=ways == 2, **options)
+    return DefinedLayer(made, ((_BATCH, _LENGTH, _MEMORY), *states), define, call)
 
 
-def _run(
-    values: Values, at: str, kind: str, given: Floats, start: tuple[Floats, ...], lengths: Sequence[int], back: bool
-) -> tuple[Floats, tuple[Floats, ...]]:
-    """Go through each sequence of a batch in one direction; return all outputs, and the last states."""
-    output = np.zeros((*given.shape[:2], start[0].shape[-1]))
-    ends = []
-    for row, length in enumerate(lengths):
-        state = tuple(one[row] for one in start)
-        for place in reversed(range(length)) if back else range(length):
-            state = STEPS[kind](values, at, given[row, place], *state)
-            output[row, place] = state[0]
-        ends.append(state)
-    return output, tuple(np.stack(one) for one in zip(*ends, strict=True))
+def _cell(kind: str, make: Any, count: int = 1, **options: Any) -> DefinedLayer:
+    """One step of a row: a sequence of one."""
+
+    def define(values: Values, x: torch.Tensor, *given: torch.Tensor) -> Any:
+        way: Any = torch._decomp.decomposition_table[getattr(torch.ops.aten, kind).input]
+        start = [one[None] for one in given]
+        args = (list(values.values()), True, 1, 0.0, False, False, True)
+        return [one[0] for one in way(x[:, None], start if count > 1 else start[0], *args)[1:]]
+
+    return DefinedLayer(
+        partial(make, _MEMORY, _STATE, **options), ((_BATCH, _MEMORY), *[(_BATCH, _STATE)] * count), define,
+        lambda layer, x, *given: layer(x, given if count > 1 else given[0]),
+    )  # fmt: skip
+
+
+def _length_and_way(values: Values, x: Any) -> Any:
+    """Rows of one matrix with the lengths of another (Salimans and Kingma, 2016)."""
+    lengths, ways = (values[f"parametrizations.weight.original{place}"] for place in (0, 1))
+    return x @ (lengths * ways / ways.norm(dim=1, keepdim=True)).mT + values["bias"]
+
+
+def _by_largest(values: Values, x: Any) -> Any:
+    """Divided by what its two vectors say of its largest singular value (Miyato et al., 2018); in evaluation these stay."""
+    weight, u, v = (values[f"parametrizations.weight.{name}"] for name in ("original", "0._u", "0._v"))
+    return x @ (weight / (u @ weight @ v)).mT + values["bias"]
+
+
+_SEQUENCE, _OTHERS = (_BATCH, _LENGTH, _WIDTH), (_BATCH, _MEMORY, _WIDTH)
+_MADE = partial(nn.MultiheadAttention, _WIDTH, _HEADS, batch_first=True)
+_ENCODER, _DECODER = (
+    partial(make, _WIDTH, _HEADS, _INNER, 0.0, batch_first=True)
+    for make in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+)
+LAYERS: Mapping[str, DefinedLayer] = {
+    "attention": DefinedLayer(_MADE, (_SEQUENCE, _OTHERS, _OTHERS), partial(_attention, mask=_PADDED), _attends),
+    "attention, masked": DefinedLayer(
+        _MADE, (_SEQUENCE, _OTHERS, _OTHERS), partial(_attention, mask=_PADDED + _ADDED), partial(_attends, added=True)
+    ),
+    "attention, more keys": DefinedLayer(
+        partial(_MADE, add_bias_kv=True, add_zero_attn=True), (_SEQUENCE, _OTHERS, _OTHERS),
+        partial(_attention, mask=_PADDED, zero=True), _attends,
+    ),
+    "attention, other widths": DefinedLayer(
+        partial(_MADE, kdim=8, vdim=9, bias=False), (_SEQUENCE, (*_OTHERS[:2], 8), (*_OTHERS[:2], 9)), _attention,
+    ),
+    "attention, sequences first": DefinedLayer(
+        partial(nn.MultiheadAttention, _WIDTH, _HEADS), tuple((one[1], one[0], one[2]) for one in (_SEQUENCE, _OTHERS, _OTHERS)),
+        _sequences_first, lambda layer, *given: layer(*given, need_weights=False)[0],
+    ),
+    "encoder layer": DefinedLayer(
+        _ENCODER, (_SEQUENCE,), partial(_layered, mask=_PADDING),
+        lambda layer, x: layer(x, src_key_padding_mask=_PADDING[:, 0, 0].isinf().to(x.device)),
+    ),
+    "encoder layer, norms first": DefinedLayer(
+        partial(_ENCODER, activation="gelu", norm_first=True), (_SEQUENCE,), partial(_layered, first=True)
+    ),
+    "decoder layer": DefinedLayer(
+        _DECODER, (_SEQUENCE, _OTHERS), partial(_layered, mask=_LATER),
+        lambda layer, *given: layer(*given, tgt_mask=_LATER.to(given[0]), tgt_is_causal=True),
+    ),
+    "decoder layer, norms first": DefinedLayer(
+        partial(_DECODER, activation="gelu", norm_first=True), (_SEQUENCE, _OTHERS), partial(_layered, first=True, mask=_LATER),
+        lambda layer, *given: layer(*given, tgt_mask=_LATER.to(given[0]), tgt_is_causal=True),
+    ),
+    "recurrent": _recurrent("rnn_tanh", nn.RNN, 2, 1),
+    "recurrent, relu": _recurrent("rnn_relu", nn.RNN, 1, 2, nonlinearity="relu"),
+    "lstm": _recurrent("lstm", nn.LSTM, 2, 2),
+    "lstm, packed": _recurrent("lstm", nn.LSTM, 1, 2, _LENGTHS),
+    "lstm, projected": _recurrent("lstm", nn.LSTM, 2, 1, proj_size=4, bias=False),
+    "gru": _recurrent("gru", nn.GRU, 2, 2),
+    "gru, packed": _recurrent("gru", nn.GRU, 2, 1, _LENGTHS, bias=False),
+    "recurrent cell": _cell("rnn_relu", nn.RNNCell, nonlinearity="relu"),
+    "lstm cell": _cell("lstm", nn.LSTMCell, 2),
+    "gru cell": _cell("gru", nn.GRUCell),
+    "weight norm": DefinedLayer(lambda: parametrizations.weight_norm(nn.Linear(_MEMORY, 5)), ((4, _MEMORY),), _length_and_way),
+    "spectral norm": DefinedLayer(lambda: parametrizations.spectral_norm(nn.Linear(_MEMORY, 5)), ((4, _MEMORY),), _by_largest),
+}  # fmt: skip

@@ -40,7 +40,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a few samples in other states of the process."""
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
     drawn = point.samples(3, gradient=backward)
-    run = with_gradients(point, backward)
+    run = with_gradients(point.op, backward)
     plain = "second = operator(*arguments, **options)"
     for place, sample in enumerate(drawn):
         other = drawn[place - 1]
@@ -134,15 +134,15 @@ def _detached(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
 
-def with_gradients(point: OperatorPoint, backward: bool) -> Callable[..., Any]:
-    """Return the operator with its gradients."""
+def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..., Any]:
+    """Return a function with its gradients."""
 
     def run(*arguments: Any, **options: Any) -> Any:
         if not backward:
-            return point.op(*arguments, **options)
+            return op(*arguments, **options)
         given = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, (arguments, options))
         with torch.enable_grad():
-            out = [leaf for leaf in tree_leaves(point.op(*given[0], **given[1])) if isinstance(leaf, torch.Tensor)]
+            out = [leaf for leaf in tree_leaves(op(*given[0], **given[1])) if isinstance(leaf, torch.Tensor)]
         roots = [leaf for leaf in out if leaf.requires_grad]
         leaves = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         if not roots or not leaves:

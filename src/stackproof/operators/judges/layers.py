@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,8 @@ import torch
 from torch.utils._pytree import tree_map
 
 from stackproof.operators.database import REFERENCE, isolated, seed
+from stackproof.operators.judges.again import with_gradients
+from stackproof.operators.networks import LAYERS, DefinedLayer
 from stackproof.operators.points import OperatorPoint, placed
 from stackproof.operators.relation import Relation, numeric
 
@@ -20,14 +22,11 @@ DTYPES = (torch.float32, torch.float64)
 
 @cache
 def modules() -> Mapping[str, Any]:
-    """Return torch's own database of layers by the names of their classes."""
+    """Return torch's own database of layers by the names of their classes, and layers that have a definition here."""
     with isolated():
         from torch.testing._internal.common_modules import module_db
-    return {
-        info.module_cls.__name__: info
-        for info in module_db
-        if not info.module_cls.__name__.startswith(("Fractional", "Lazy"))
-    }
+    listed = {info.module_cls.__name__: info for info in module_db}
+    return {**{name: one for name, one in listed.items() if not name.startswith(("Fractional", "Lazy"))}, **LAYERS}
 
 
 def suits(_name: str, _op: Any) -> bool:
@@ -37,6 +36,9 @@ def suits(_name: str, _op: Any) -> bool:
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a few of a layer's inputs; they are the same in every run, and on every device."""
+    if isinstance(point.op, DefinedLayer):
+        yield from _against_definition(point, point.op)
+        return
     seed()
     made = [
         one
@@ -79,6 +81,32 @@ def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, given: Any, 
     return Relation(
         "as it is defined", tuple(given), named, layer, reference, code, ulps=512.0, floor=floor, widened=True
     )
+
+
+class _Called(torch.nn.Module):
+    """A layer that is called in a way of its own."""
+
+    def __init__(self, layer: torch.nn.Module, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.layer, self.call = layer, call
+
+    def forward(self, *given: Any) -> Any:
+        return self.call(self.layer, *given)
+
+
+def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Relation]:
+    """Yield results and gradients of what is given and of every parameter, and results without gradients."""
+    layer = made.make().to(point.device, point.dtype).eval()
+    state = {name: point.numbers(tuple(one.shape)) / 2 for name, one in layer.state_dict().items()}
+    given = tuple(point.numbers(shape) for shape in made.shapes)
+
+    def called(state: Mapping[str, torch.Tensor], *given: Any) -> Any:
+        return torch.func.functional_call(_Called(layer, made.call), {f"layer.{k}": v for k, v in state.items()}, given)
+
+    code = f"# {layer!r} against its definition in float64\nfirst = second = None"
+    for says, backward in (("as it is defined", True), ("without gradients", False)):
+        first, second = (with_gradients(way, backward) for way in (called, made.define))
+        yield Relation(says, (state, *given), {}, first, second, code, ulps=512.0, widened=True)
 
 
 def _without_dropout(options: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def suits(name: str, op: Any) -> bool:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield drawn samples with their numbers changed."""
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
-    run = with_gradients(point, backward)
+    run = with_gradients(point.op, backward)
     code = f"first = operator(*arguments, **options)\n{WIDE_CODE}"
     for sample in _drawn(point, backward):
         for says, change in _REGIMES.items():
