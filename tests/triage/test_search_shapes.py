@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stackproof.triage.logs import Window, windows
-from stackproof.triage.search import Plan, Shapes
+from stackproof.triage.search import Shapes
 
 
 def window(data: bytes) -> Window:
@@ -18,9 +18,9 @@ def window(data: bytes) -> Window:
     return found
 
 
-def held(shapes: Shapes, data: bytes) -> list[tuple[bytes, tuple[bytes, ...]]] | None:
+def held(shapes: Shapes, data: bytes, share: int | None = None) -> list[tuple[bytes, tuple[bytes, ...]]] | None:
     """Return the lines that hold texts, and which; None where the window has to be searched."""
-    found = shapes.lines(window(data))
+    found = shapes.lines(window(data), lambda *_: share)
     return None if found is None else [(data[begin:end], texts) for begin, end, texts in found]
 
 
@@ -35,7 +35,7 @@ def test_every_line_with_a_text_is_found_with_all_its_texts(lines: list[bytes]) 
     data = b"\n".join(lines)
     parts = data.replace(b"\r", b"\n").split(b"\n")
     wanted = [(part, {text for text in TEXTS if text in part}) for part in parts]
-    shapes = Shapes(Plan(TEXTS, data), data)
+    shapes = Shapes(TEXTS)
     for _ in range(2):
         found = held(shapes, data)
         assert found is not None
@@ -44,22 +44,21 @@ def test_every_line_with_a_text_is_found_with_all_its_texts(lines: list[bytes]) 
 
 def test_repeated_lines_are_passed_over() -> None:
     data = b"".join(b"step %d of 100000\n" % n for n in range(1000))
-    assert held(Shapes(Plan([b"Traceback"], data), data), data) == []
+    assert held(Shapes([b"Traceback"]), data) == []
 
 
-def test_a_text_that_is_looked_for_no_longer_is_not_found() -> None:
-    data = b"step 1 and exit 9\nexit 9\n"
-    shapes = Shapes(Plan(TEXTS, data), data)
-    shapes.keep([b"step 1"])
-    assert held(shapes, data) == [(b"step 1 and exit 9", (b"step 1",))]
-    shapes.keep([])
-    assert held(shapes, data + b"a new exit 9\n") == []
+def test_of_lines_of_a_shape_the_first_and_the_last_are_enough() -> None:
+    data = b"".join(b"step %d and exit 9\n" % n for n in range(100, 110)) + b"a new exit 9\n"
+    shapes = Shapes(TEXTS)
+    wanted = [b"step 100 and exit 9", b"step 101 and exit 9", b"step 108 and exit 9", b"step 109 and exit 9"]
+    assert [line for line, _ in held(shapes, data, 2) or ()] == [*wanted, b"a new exit 9"]
+    assert held(shapes, data, 0) == []
 
 
 def test_lines_that_never_repeat_are_read_directly() -> None:
     draw = random.Random(1)
     data = b"".join(bytes(draw.choices(b"abcdefgh", k=30)) + b"\n" for _ in range(1000))
-    shapes = Shapes(Plan([b"Traceback"], data), data)
+    shapes = Shapes([b"Traceback"])
     assert held(shapes, data) == []
     assert held(shapes, data) is None
 
@@ -70,5 +69,5 @@ def test_some_new_lines_among_many_known_ones_are_no_reason_to_search_all() -> N
     data = b"\n".join(
         b"%s\nstep %d of 100000 is done, on to the next one of them" % (line, n) for n, line in enumerate(prose)
     )
-    shapes = Shapes(Plan([b"Traceback"], data), data)
+    shapes = Shapes([b"Traceback"])
     assert held(shapes, data) == held(shapes, data) == []

@@ -392,12 +392,11 @@ def quotes(text: str, begin: int) -> bool:
 
 
 def _kind(part: _Part) -> str:
-    recipe = sum(bool(_RECIPE.match(text)) for text in part.texts) >= len(part.texts) / 2
     if all(_TABLE.match(text) for text in part.texts) and not any(_RAN.search(text) for text in part.texts):
         return "prose"
     if any(_MACHINE.match(text) or _MACHINE.search(text[:120]) for text in part.texts):
         return "fenced" if part.fenced else "output"
-    if recipe:
+    if sum(bool(_RECIPE.match(text)) for text in part.texts) >= len(part.texts) / 2:
         return "prose"
     if part.fenced:
         return "fenced"

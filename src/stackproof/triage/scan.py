@@ -12,9 +12,9 @@ from functools import lru_cache
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Window, windows
-from stackproof.triage.search import SHAPE, Hit, Plan, Position, Probe, Shapes, Tally, Who
+from stackproof.triage.search import SHAPE, Hit, Plan, Position, Probe, Row, Shapes, Tally, Who
 
-_REPLAN = 64  # windows after which the plan is made anew, because logs change
+_REPLAN = 64  # windows after which a plan without the sated texts is worth its making
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
 _MARKED = re.compile(rb'[\x00\x07\x08\x1b&]|</|^\{"log"')  # text may stand in what is taken out or unpacked
@@ -93,21 +93,10 @@ class _Plans:
             self._asking[key] = tuple({probe.key: probe for text in texts for probe in by_text[text]}.values())
         return self._asking[key]
 
-    def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
-        """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
-        wanted = (
-            text
-            for text, own in self.by_text.items()
-            if any(counts[probe.key] < probe.counted and probe.key not in self.full for probe in own)
-        )
-        return Plan(wanted, sample)
-
 
 @lru_cache(maxsize=4)
 def _whole(texts: tuple[bytes, ...]) -> tuple[Plan, Shapes]:
-    sample = b" ".join(texts)
-    plan = Plan(texts, sample)
-    return plan, Shapes(plan, sample)
+    return Plan(texts, b" ".join(texts)), Shapes(texts)
 
 
 class _Reader:
@@ -118,8 +107,9 @@ class _Reader:
         self.number = len(evidence.files)
         self.file = FileRead(source.name)
         self.counts: Counter[str] = Counter()
+        self.last = False
+        self.plan: Plan | None = None
         self.sated = False
-        self.shapes = plans.shapes
         self.held: dict[str, tuple[Probe, deque[_Spot]]] = {}
         """The last lines for those probes that need no more than some."""
         self.document: lines.Document | None = None
@@ -129,40 +119,33 @@ class _Reader:
         """Read window by window; the last one with all probes, however sated."""
         with self.source.open() as stream:
             for count, window in enumerate(windows(stream)):
-                if window.last:
-                    self.plan, self.shapes = self.plans.whole, self.plans.shapes
-                elif self.sated or count % _REPLAN == 0:
-                    self.plan, self.sated = self.plans.hungry(window.data, self.counts), False
-                    if count % _REPLAN:
-                        self.shapes.keep(self.plan.texts)
-                    else:
-                        self.shapes = Shapes(self.plan, window.data)
                 if not count:
                     control = len(window.data.translate(None, _IN_LOGS))
                     self.file.text = control <= _MOST_CONTROL * len(window.data)
-                    self.document = (
-                        lines.document(window.data) if window.last or len(window.data) < lines.LARGEST else None
-                    )
+                    if window.last or len(window.data) < lines.LARGEST:
+                        self.document = lines.document(window.data)
+                elif self.sated and count % _REPLAN == 0:
+                    self.plan = None
+                self.last = window.last
                 self._read_window(window)
                 self.file.bytes += window.end - window.start
                 if window.last:
                     self.file.lines = window.line - 1 + window.data.count(b"\n", window.start, window.end)
                     self.file.tail = _tail(window)
-            self._look_at_held()
+            for probe, spots in self.held.values():
+                for spot in spots:
+                    self._ask_all([probe], spot)
             self.file.damage = stream.damage
 
     def _read_window(self, window: Window) -> None:
-        self._offer_all(window, window.start, self._lines(window, self.shapes, self.plan), self.plans.by_text)
+        self._offer_all(window, window.start, self._lines(window), self.plans.by_text)
         if window.last and self.plans.late:
             before, *after = window.data.rsplit(b"\n", LATE)
             end = replace(window, start=len(before) + 1 if len(after) == LATE else 0)
-            self._offer_all(
-                window, end.start, self._lines(end, self.plans.late_shapes, self.plans.end), self.plans.late
-            )
+            rows = self.plans.late_shapes.lines(end, lambda *_: None)
+            self._offer_all(window, end.start, self._whole_lines(end, self.plans.end, rows), self.plans.late)
 
-    def _offer_all(
-        self, window: Window, counted: int, rows: Iterable[tuple[int, int, tuple[bytes, ...]]], by_text: ByText
-    ) -> None:
+    def _offer_all(self, window: Window, counted: int, rows: Iterable[Row], by_text: ByText) -> None:
         line = window.line - window.data.count(b"\n", counted, window.start)
         for begin, end, texts in rows:
             if begin > counted:
@@ -170,33 +153,52 @@ class _Reader:
                 counted = begin
             self._offer(_Spot(window, begin, end, line), texts, by_text)
 
-    def _lines(self, window: Window, shapes: Shapes, plan: Plan) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
-        known = shapes.lines(window)
-        if known is None:
-            yield from self._found(plan, window, window.start, window.end)
+    def _lines(self, window: Window) -> Iterator[Row]:
+        """Yield the lines with texts that somebody still wants to see: by their shapes, or one after another where all are new."""
+        rows = self.plans.shapes.lines(window, self._share)
+        if rows is None and not window.last:
+            self.plan = self.plan or self._hungry(window.data)
+            return _found(self.plan, window, window.start, window.end)
+        return self._whole_lines(window, self.plans.whole, rows)
+
+    def _whole_lines(self, window: Window, plan: Plan, rows: Iterator[Row] | None) -> Iterator[Row]:
+        if rows is None:
+            yield from _found(plan, window, window.start, window.end)
             return
-        for begin, end, texts in known:
-            if end - begin < LONGEST and begin > window.start and end < window.end:
+        data, wide = window.data, b"\n\r"
+        for begin, end, texts in rows:
+            first = begin > window.start or begin == 0 or data[begin - 1] in wide
+            if first and end - begin < LONGEST and (end < window.end or window.last):
                 yield begin, end, texts
             else:  # a part of it at a time; the first and the last line may go on outside of the window
-                yield from self._found(
-                    self.plans.end if plan is self.plans.end else self.plans.whole, window, begin, end
-                )
+                yield from _found(plan, window, begin, end)
 
-    def _found(
-        self, plan: Plan, window: Window, position: int, last: int
-    ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
-        while place := plan.find(window.data, position, last):
-            begin, position = _bounds(window.data, place[0])
-            yield begin, position, tuple(plan.texts_from(window.data, place, position))
+    def _hungry(self, sample: bytes) -> Plan:
+        """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
+        self.sated = False
+        rows = self.plans.by_text.items()
+        return Plan((text for text, own in rows if any(map(self._wants, own))), sample)
+
+    def _wants(self, probe: Probe) -> bool:
+        return probe.key not in self.plans.full and (self.last or self.counts[probe.key] < probe.counted)
+
+    def _share(self, shape: int, texts: tuple[bytes, ...], count: int) -> int | None:
+        """Return of how many first and last lines of a shape all is learnt that the probes want to know."""
+        through = self.plans.barren.get(shape, ())
+        probes = self.plans.asking(texts, self.plans.by_text)
+        asking = [probe for probe in probes if probe.key not in through and self._wants(probe)]
+        most = max((probe.edge for probe in asking), default=0)
+        if not all(probe.edge for probe in asking):
+            return None
+        for probe in asking:
+            self._count(probe, max(0, count - 2 * most))
+        return most
 
     def _offer(self, spot: _Spot, texts: tuple[bytes, ...], by_text: ByText) -> None:
         raw = spot.window.data[spot.begin : spot.end]
         digitless = raw.translate(SHAPE)
-        shape = hash(digitless)
-        through = self.plans.barren.setdefault(shape, set())
-        probes = self.plans.asking(texts, by_text)
-        asked = self._asked(probes, spot, through)
+        through = self.plans.barren.setdefault(hash(digitless), set())
+        asked = self._asked(self.plans.asking(texts, by_text), spot, through)
         if asked and not _MARKED.search(raw):
             vain = [probe for probe in asked if not probe.may_match(raw)]
             for probe in vain:
@@ -204,35 +206,22 @@ class _Reader:
                 asked.remove(probe)
                 if probe.alike(digitless):
                     through.add(probe.key)
-        if not asked:
-            if self.shapes is not self.plans.shapes and all(
-                probe.key in through or probe.key in self.plans.full for probe in probes
-            ):
-                self.shapes.forget(shape)
-            return
-        hits = self._ask_all(asked, spot)
-        through.update(probe.key for probe in asked if probe.key not in hits and probe.alike(digitless))
+        if asked:
+            hits = self._ask_all(asked, spot)
+            through.update(probe.key for probe in asked if probe.key not in hits and probe.alike(digitless))
 
     def _asked(self, probes: tuple[Probe, ...], spot: _Spot, through: set[str]) -> list[Probe]:
         """Return those of the probes that want to see a line now; those that want the last ones of a file keep it for later."""
         asked = list[Probe]()
         for probe in probes:
-            if probe.key in through or probe.key in self.plans.full:
+            if probe.key in through or not self._wants(probe):
                 continue
-            count = self.counts.get(probe.key, 0)
-            if count >= probe.counted and not spot.window.last:
-                continue
-            if probe.edge and count >= probe.edge:
+            if probe.edge and self.counts[probe.key] >= probe.edge:
                 self.held.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
                 self._count(probe)
             else:
                 asked.append(probe)
         return asked
-
-    def _look_at_held(self) -> None:
-        for probe, spots in self.held.values():
-            for spot in spots:
-                self._ask_all([probe], spot)
 
     def _ask_all(self, probes: list[Probe], spot: _Spot) -> set[str]:
         text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")
@@ -257,7 +246,6 @@ class _Reader:
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
         if probe.sample and not mentioned and len(tally.kept) >= probe.kept:
             self.plans.full.add(probe.key)
-            self.sated = True
         self._count(probe)
         return True
 
@@ -265,9 +253,9 @@ class _Reader:
         if probe.frugal:
             self._count(probe)
 
-    def _count(self, probe: Probe) -> None:
-        self.counts[probe.key] += 1
-        self.sated = self.sated or self.counts[probe.key] == probe.counted
+    def _count(self, probe: Probe, count: int = 1) -> None:
+        self.counts[probe.key] += count
+        self.sated = self.sated or self.counts[probe.key] >= probe.counted
 
     def _only_mentioned(self, probe: Probe, spot: _Spot, at: int) -> bool:
         if self.document is None:
@@ -310,7 +298,14 @@ class _Spot:
         if (own := line.seconds) is not None:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
-        return lines.time_of(before, last=True)
+        times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))
+        return next((time for time in times if time is not None), None)
+
+
+def _found(plan: Plan, window: Window, position: int, last: int) -> Iterator[Row]:
+    while place := plan.find(window.data, position, last):
+        begin, position = _bounds(window.data, place[0])
+        yield begin, position, tuple(plan.texts_from(window.data, place, position))
 
 
 def _tail(window: Window) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -23,6 +23,7 @@ Texts = frozenset[str]
 
 _MOST = 32  # texts that a part of a pattern may stand for
 _USUAL = dict.fromkeys("0123456789", 0.0) | dict.fromkeys("etaoinsr", 3.0) | dict.fromkeys("lhdcumpgfwybv ", 4.0)
+_DIGIT = re.compile(rb"\d")
 _RARE = 6.0  # bits that any other character says about where it stands
 
 
@@ -146,45 +147,40 @@ _NEW = 0.7  # of a window's bytes: a look at shapes costs a quarter of a search
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
 SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
+Row = tuple[int, int, tuple[bytes, ...]]
+"""A line that holds texts: its begin, its end, which."""
+Share = Callable[[int, tuple[bytes, ...], int], int | None]
+"""How many of the first and of the last lines of a shape, which holds texts and stands on so many lines, are enough; None for all."""
+
 
 class Shapes:
-    """The shapes that a log showed so far, and what of a plan's texts each may hold.
+    """The shapes that logs showed so far, and what of some texts each may hold.
 
     Lines that differ in their digits alone have one shape, and one look at a shape does for all of them.
     """
 
-    def __init__(self, plan: Plan, sample: bytes) -> None:
+    def __init__(self, texts: Iterable[bytes]) -> None:
         self._originals: dict[bytes, list[bytes]] = {}
-        for text in plan.texts:
+        for text in texts:
             self._originals.setdefault(text.translate(SHAPE), []).append(text)
-        self._plan = Plan(self._originals, sample.translate(SHAPE))
+        self._plan = Plan(self._originals, b" ".join(self._originals))
         self._seen: set[int] = set()
-        self._wanted: dict[int, tuple[bytes, ...]] = {}
+        self._texts: dict[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {}
+        """What each shape holds for certain, and what it holds if its digits are so."""
         self._patience = 0
 
-    def keep(self, texts: Iterable[bytes]) -> None:
-        """Look from now on for these of the plan's texts only."""
-        left = set(texts)
-        rows = ((key, tuple(text for text in held if text in left)) for key, held in self._wanted.items())
-        self._wanted = {key: held for key, held in rows if held}
-        self._originals = {shape: [text for text in held if text in left] for shape, held in self._originals.items()}
-
-    def forget(self, shape: int) -> None:
-        """Look no longer at lines of a shape."""
-        self._wanted.pop(shape, None)
-
-    def lines(self, window: Window) -> Iterator[tuple[int, int, tuple[bytes, ...]]] | None:
-        """Yield the lines that hold texts: begin, end, which; None where most lines are new, and looking at shapes does not help."""
+    def lines(self, window: Window, share: Share) -> Iterator[Row] | None:
+        """Yield the lines that hold texts; None where most lines are new, and looking at shapes does not help."""
         if self._patience:
             self._patience -= 1
             return None
         shapes = window.data[window.start : window.end].translate(SHAPE).split(b"\n")
         keys = list(map(hash, shapes))
         if len(self._seen) > _MOST_SHAPES:
-            self._seen, self._wanted = set(), {}
+            self._seen, self._texts = set(), {}
         if fresh := set(keys) - self._seen:
             self._learn({key: shape for key, shape in zip(keys, shapes, strict=True) if key in fresh}, window)
-        return self._holding(keys, shapes, window) if self._wanted else iter(())
+        return self._chosen(keys, shapes, window, share)
 
     def _learn(self, new: dict[int, bytes], window: Window) -> None:
         if sum(map(len, new.values())) > _NEW * (window.end - window.start) and len(new) > _FEW:
@@ -195,24 +191,36 @@ class Shapes:
         while place := self._plan.find(text, position, len(text)):
             begin, end = text.rfind(b"\n", 0, place[0]) + 1, text.find(b"\n", place[0])
             position = end if end >= 0 else len(text)
-            held = [own for part in self._plan.texts_from(text, place, position) for own in self._originals[part]]
-            if held:
-                self._wanted[hash(text[begin:position])] = tuple(held)
+            parts = self._plan.texts_from(text, place, position)
+            texts = [own for part in parts for own in self._originals[part]]
+            numbered = tuple(filter(_DIGIT.search, texts))
+            self._texts[hash(text[begin:position])] = tuple(text for text in texts if text not in numbered), numbered
 
-    def _holding(
-        self, keys: list[int], shapes: list[bytes], window: Window
-    ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
-        data, here = window.data, self._wanted.keys() & set(keys)
-        several = {text for key in here for text in self._wanted[key]}
-        present = {text for text in several if data.find(text, window.start, window.end) >= 0}
-        wanted = {key: tuple(text for text in self._wanted[key] if text in present) for key in here}
-        held = list(map(wanted.get, keys))
-        if not any(held):
-            return
-        ends = itertools.accumulate(map(len, shapes), lambda end, size: end + 1 + size, initial=window.start - 1)
-        for texts, end, size in zip(held, itertools.islice(ends, 1, None), map(len, shapes), strict=True):
-            if texts and (own := tuple(text for text in texts if data.find(text, end - size, end) >= 0)):
-                yield end - size, end, own
+    def _chosen(self, keys: list[int], shapes: list[bytes], window: Window, share: Share) -> Iterator[Row]:
+        places: dict[int, list[int]] = {key: [] for key in self._texts.keys() & set(keys)}
+        for n in itertools.compress(range(len(keys)), map(places.__contains__, keys)):
+            places[keys[n]].append(n)
+        sizes = list(map(len, shapes))
+        ends = [end + n for n, end in enumerate(itertools.accumulate(sizes), window.start)]
+        several = {text for key in places for text in self._texts[key][1]}
+        present = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
+        chosen = list[tuple[int, tuple[bytes, ...]]]()
+        for key, rows in places.items():
+            sure, numbered = self._texts[key]
+            held = {sure: rows}
+            if numbered and not present.isdisjoint(numbered):
+                held = {}
+                for n in rows:
+                    begin, end = ends[n] - sizes[n], ends[n]
+                    also = [text for text in numbered if text in present and window.data.find(text, begin, end) >= 0]
+                    held.setdefault((*sure, *also), []).append(n)
+            for texts, own in held.items():
+                most = share(key, texts, len(own)) if texts else 0
+                if most is not None and 2 * most < len(own):
+                    own = [*own[:most], *own[len(own) - most :]]
+                chosen.extend((n, texts) for n in own)
+        for n, texts in sorted(chosen):
+            yield ends[n] - sizes[n], ends[n], texts
 
 
 SHORTEST = 3
