@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stackproof.record.checks import CheckFailed
-from stackproof.workloads.optimiser import OptimiserStep
+from stackproof.workloads.training import OptimiserStep
 
 from .working import setting
 

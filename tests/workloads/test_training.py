@@ -36,7 +36,7 @@ def test_a_loss_that_is_no_number_voids_the_figure(monkeypatch: pytest.MonkeyPat
     work = TrainingSteps(setting(workload="classifier"))
     work.prove()
     monkeypatch.setattr(work.job, "step", lambda: torch.tensor(math.nan))
-    with pytest.raises(CheckFailed, match="the loss of the first step is nan"):
+    with pytest.raises(CheckFailed, match="the loss of a step is nan"):
         work.conclude()
 
 
@@ -66,28 +66,16 @@ def test_gradients_of_the_precision_that_is_timed_are_held_too(monkeypatch: pyte
     work = TrainingSteps(setting(workload="classifier"))
     _larger(work.job, monkeypatch, factor, when=lambda: torch.backends.cudnn.allow_tf32)
     if factor > 1.5:
-        with pytest.raises(CheckFailed, match=r"in the precision that is timed gradients are 0\.7 of their length"):
+        with pytest.raises(CheckFailed, match=r"the gradient in the precision that is timed is, .* off by 0\.7"):
             work.prove()
         return
     work.prove()
     work.conclude()
     _larger(work.job, monkeypatch, factor, when=lambda: torch.backends.cudnn.allow_tf32)
-    with pytest.raises(CheckFailed, match=r"in a timed step gradients are 0\.2 of their length"):
+    with pytest.raises(
+        CheckFailed, match=r"the gradient in a timed step is, of what was proved, off by 0\.2 of its length"
+    ):
         work.conclude()
-
-
-def test_a_parameter_that_the_optimiser_does_not_have_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = TrainingSteps(setting(workload="classifier"))
-    work.prove()
-    assert work._proved is not None
-    (group,) = work.job.optimiser.param_groups
-    monkeypatch.setitem(group, "params", group["params"][1:])
-    with pytest.raises(CheckFailed, match="which no group of the optimiser has"):
-        work._require_step(work._proved)
-    name, first = next(iter(work.job.model.named_parameters()))
-    with torch.no_grad():
-        first.copy_(work._built[name])
-    work._require_step(work._proved)
 
 
 def test_a_step_takes_the_gradients_that_were_proved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +92,7 @@ def test_a_step_takes_the_gradients_that_were_proved(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(work.job, "step", step)
     _larger(work.job, monkeypatch, 1.2, when=lambda: bool(stepping))
     work.run()
-    with pytest.raises(CheckFailed, match=r"the gradient in a timed step: error 0\.2 against float64"):
+    with pytest.raises(CheckFailed, match=r"the gradient in a timed step is, of what was proved, off by 0\.2"):
         work.conclude()
 
 
@@ -119,7 +107,7 @@ def test_gradients_that_tf32_does_not_move_are_held_closely(monkeypatch: pytest.
     work = TrainingSteps(setting(workload="classifier"))
     work.prove()
     _larger(work.job, monkeypatch, 1.02, when=lambda: True)
-    with pytest.raises(CheckFailed, match="the gradient in a timed step: error 0.02"):
+    with pytest.raises(CheckFailed, match="the gradient in a timed step is, of what was proved, off by 0.02"):
         work.conclude()
 
 
@@ -178,7 +166,7 @@ def scale_backward(job: Job, factor: float, monkeypatch: pytest.MonkeyPatch) -> 
 def test_forward_and_backward_that_belong_together_pass(name: str) -> None:
     job = tiny(name)
     before = {key: parameter.detach().clone() for key, parameter in job.model.named_parameters()}
-    assert "forward changes by" in against_itself(job)
+    assert "forward changes by" in against_itself(get(name), job, HOST)
     assert all(torch.equal(before[key], parameter) for key, parameter in job.model.named_parameters())
 
 
@@ -195,22 +183,22 @@ def test_a_backward_in_the_wrong_direction_is_caught(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(job, "differentiate", wrong)
     with pytest.raises(CheckFailed, match="do not belong together"):
-        against_itself(job)
+        against_itself(get("classifier"), job, HOST)
 
 
 def test_no_gradient_at_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     job = tiny("classifier")
     scale_backward(job, 0.0, monkeypatch)
     with pytest.raises(CheckFailed, match="the squared norm of the gradient is 0"):
-        against_itself(job)
+        against_itself(get("classifier"), job, HOST)
 
 
 def test_mixed_precision_is_judged_by_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     job = tiny("llama3-8b-lora", torch.bfloat16)
-    against_float64(get("llama3-8b-lora"), job, HOST)
+    against_float64(get("llama3-8b-lora"), job)
     scale_backward(job, 1.1, monkeypatch)
     with pytest.raises(CheckFailed):
-        against_float64(get("llama3-8b-lora"), job, HOST)
+        against_float64(get("llama3-8b-lora"), job)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])

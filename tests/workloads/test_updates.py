@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stackproof.record.checks import CheckFailed
-from stackproof.workloads.updates import Update, unanchored
+from stackproof.workloads.updates import Update
 
 OPTIMISERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "SGD": lambda given: torch.optim.SGD(given, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3),
@@ -101,13 +101,6 @@ def test_what_an_update_was_held_against_is_said() -> None:
     assert Update(torch.optim.RMSprop(given)).against.endswith("no closed form for RMSprop")
     turned = Update(torch.optim.AdamW(given, maximize=True)).against
     assert turned.endswith("no closed form for AdamW with these options")
-
-
-def test_a_figure_says_that_no_closed_form_stands_behind_it() -> None:
-    given = [torch.nn.Parameter(torch.ones(3))]
-    said = unanchored(Mine(given, lr=0.1))
-    assert said == "; updates of Mine compared with the CPU only: no closed form for Mine"
-    assert unanchored(torch.optim.SGD(given, lr=0.1)) == ""
 
 
 def test_a_step_without_gradients_is_none() -> None:

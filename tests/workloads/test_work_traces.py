@@ -13,9 +13,8 @@ from stackproof.workloads import sdpa
 from stackproof.workloads.catalogue import kinds
 from stackproof.workloads.copies import Copy
 from stackproof.workloads.gemm import Gemm, orthogonal
-from stackproof.workloads.optimiser import OptimiserStep
 from stackproof.workloads.sdpa import Attention
-from stackproof.workloads.training import TrainingSteps
+from stackproof.workloads.training import OptimiserStep, TrainingSteps
 from stackproof.workloads.work import Work
 
 from .working import block, setting

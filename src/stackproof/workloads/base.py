@@ -6,7 +6,7 @@ import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -40,12 +40,13 @@ class StepResult:
     """What a forward and a backward gave, on the CPU, in the dtype they were computed in.
 
     `output` is what the model predicts, `loss` a scalar, `gradients` the gradient of each trainable parameter
-    that got one.
+    that got one, `buffers` what forward left in floating buffers, such as running means.
     """
 
     output: torch.Tensor
     loss: torch.Tensor
     gradients: Mapping[str, torch.Tensor]
+    buffers: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,9 @@ class Job(ABC):
         named = [(name, parameter.grad) for name, parameter in self.model.named_parameters()]
         gradients = {name: (gradient / scale).cpu() for name, gradient in named if gradient is not None}
         self.optimiser.zero_grad(set_to_none=True)
-        return StepResult(torch.cat(outputs).cpu(), torch.stack(losses).mean().cpu(), gradients)
+        floating = {name: one for name, one in self.model.named_buffers() if one.is_floating_point()}
+        buffers = {name: one.detach().cpu().clone() for name, one in floating.items()}
+        return StepResult(torch.cat(outputs).cpu(), torch.stack(losses).mean().cpu(), gradients, buffers)
 
     def _backward(self) -> Iterator[Evaluation]:
         """Accumulate the mean loss's gradient; yield each micro-batch's output and loss, detached."""

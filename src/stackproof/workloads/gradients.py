@@ -1,4 +1,4 @@
-"""Gradients of a job, held against float64, against finite differences at sizes that are too large for it, or against what they were.
+"""Gradients of a job, held against float64, or against finite differences at sizes that are too large for it.
 
 Some are zero in exact arithmetic (a bias before a normalisation, or of attention's keys): what a computer finds there is rounding, which
 has no relative error, and may be a share of the other gradients. A network with kinks (ReLU, maxima) amplifies rounding: how far the
@@ -10,70 +10,52 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import torch
 
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
-from stackproof.device.numerics import MIXED, Judgement, judge_mixed, relative_error, rule, shortened
+from stackproof.device.numerics import MIXED, Judgement, judge, judge_mixed, relative_error, rule, shortened
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job, StepResult, Workload
+
+Gradients = Mapping[str, torch.Tensor]
 
 _NOTHING = 1e-9
 """Of the size of all gradients: in float64 rounding leaves less, and no gradient that trains anything is as small."""
 
 
-def vanishing(exact: StepResult) -> frozenset[str]:
-    """Return the parameters whose gradient in float64 is rounding."""
-    typical = _typical(exact)
-    return frozenset(name for name, one in exact.gradients.items() if _size(one) <= _NOTHING * typical)
-
-
-def lifted(outcome: StepResult, exact: StepResult) -> StepResult:
-    """Return an outcome in which what vanishes stands on top of a gradient of usual size, so that its errors are relative to that."""
-    return StepResult(outcome.output, outcome.loss, on_top(outcome.gradients, exact))
-
-
-def on_top(gradients: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
-    """Return gradients of which those that vanish in `exact` stand on top of the usual size of its gradients."""
-    return Lift.of(exact).on_top(gradients)
-
-
-@dataclass(frozen=True)
-class Lift:
-    """Which gradients vanish, and the usual size of the others: found once, for all that is held against the same reference."""
-
-    gone: frozenset[str]
-    typical: float
-
-    @classmethod
-    def of(cls, exact: StepResult) -> Lift:
-        """Look through the gradients in float64."""
-        gone = vanishing(exact)
-        return cls(gone, _typical(exact) if gone else 0.0)
-
-    def on_top(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the gradients, with those that vanish on top of the usual size."""
-        return {name: one.double() + self.typical if name in self.gone else one for name, one in gradients.items()}
-
-
 def _typical(exact: StepResult) -> float:
     """Return the root mean square of all gradients."""
-    count = sum(one.numel() for one in exact.gradients.values())
-    return math.sqrt(sum(float(one.double().square().sum()) for one in exact.gradients.values()) / max(1, count))
+    return float(joined(exact.gradients).square().mean().sqrt()) if exact.gradients else 0.0
 
 
-def _size(gradient: torch.Tensor) -> float:
-    return float(gradient.double().square().mean().sqrt())
+def vanishing(exact: StepResult) -> frozenset[str]:
+    """Return the parameters whose gradient in float64 is rounding."""
+    least = _NOTHING * _typical(exact)
+    return frozenset(
+        name for name, one in exact.gradients.items() if float(one.double().square().mean().sqrt()) <= least
+    )
 
 
 def living(found: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
     """Return what stands by name without the parameters whose gradient vanishes: those need not move."""
     gone = vanishing(exact)
     return {name: one for name, one in found.items() if name not in gone}
+
+
+def on_top(gradients: Gradients, exact: StepResult) -> dict[str, torch.Tensor]:
+    """Return gradients of which those that vanish in `exact` stand on top of the usual size, so that their errors are relative to that."""
+    gone = vanishing(exact)
+    usual = _typical(exact) if gone else 0.0
+    return {name: one.double() + usual if name in gone else one for name, one in gradients.items()}
+
+
+def lifted(outcome: StepResult, exact: StepResult) -> StepResult:
+    """Return an outcome with its gradients on top of the usual size where they vanish."""
+    return StepResult(outcome.output, outcome.loss, on_top(outcome.gradients, exact), outcome.buffers)
 
 
 _ULPS = 64.0
@@ -90,16 +72,15 @@ _SINGLE = "gradient of "
 
 def conditioned(found: Mapping[str, Judgement], workload: Workload) -> dict[str, Judgement]:
     """Return judgements in float32 as they are, or where one is out of bounds with bounds that allow for the model's own condition."""
-    if all(one.ok for one in found.values()):
+    if all(one.ok for one in found.values()) or (moved := spread(workload)) <= _STEP:
         return dict(found)
-    moved = spread(workload)
-    if moved <= _STEP:
-        return dict(found)
-    again = {}
-    for what, one in found.items():
-        bound = max(one.bound, rule().bound(one.anchor, torch.float32, spread=min(moved, MOST)))
-        again[what] = Judgement(one.error <= bound, one.error, bound, one.anchor)
-    return again
+    bounds = {
+        what: max(one.bound, rule().bound(one.anchor, torch.float32, spread=min(moved, MOST)))
+        for what, one in found.items()
+    }
+    return {
+        what: Judgement(one.error <= bounds[what], one.error, bounds[what], one.anchor) for what, one in found.items()
+    }
 
 
 def kept(found: Mapping[str, Judgement], workload: Workload, dtype: torch.dtype) -> dict[str, Judgement]:
@@ -108,48 +89,37 @@ def kept(found: Mapping[str, Judgement], workload: Workload, dtype: torch.dtype)
     Eight numbers behind kinks and a normalisation may be all rounding in bfloat16. The float64 reference tells which: moved by one unit in
     the last place of the dtype, their gradient changes by a large share of itself. For these the whole gradient speaks.
     """
-    bad = [what for what, one in found.items() if not one.ok and what.startswith(_SINGLE)]
-    gone = lost(workload, dtype) if bad else frozenset()
-    return {what: one for what, one in found.items() if not (what in bad and what.removeprefix(_SINGLE) in gone)}
+    bad = {what for what, one in found.items() if not one.ok and what.startswith(_SINGLE)}
+    gone = {f"{_SINGLE}{name}" for name in lost(workload, dtype)} if bad else set()
+    return {what: one for what, one in found.items() if what not in bad & gone}
 
 
-@cache
 def lost(workload: Workload, dtype: torch.dtype) -> frozenset[str]:
     """Return the parameters whose gradient one unit in the last place of `dtype` in the weights moves by more than a sixth."""
+    moved = _moves(workload, torch.finfo(dtype).eps)
+    return frozenset(name for name, far in moved.items() if rule().multiplier * far > MIXED)
 
-    def build() -> Job:
-        return workload.build(HOST.torch, "tiny", _SEED, torch.float64)
 
-    exact = build().observe().gradients
-    moved = [_moved(build(), number, torch.finfo(dtype).eps).gradients for number in range(_RUNS)]
-    worst = {name: max(relative_error(one[name], exact[name]) for one in moved) for name in exact}
-    return frozenset(name for name, far in worst.items() if rule().multiplier * far > MIXED)
+def spread(workload: Workload) -> float:
+    """Return the largest relative change of any result of a workload's tiny job when its weights move."""
+    return max(_moves(workload, _ULPS * torch.finfo(torch.float32).eps).values())
 
 
 @cache
-def spread(workload: Workload) -> float:
-    """Return the largest relative change of any result of a workload's tiny job when its weights move; computed once."""
-
-    def build() -> Job:
-        return workload.build(HOST.torch, "tiny", _SEED, torch.float64)
-
-    exact = build().observe()
-    step = _ULPS * torch.finfo(torch.float32).eps
-    return max(_change(_moved(build(), number, step), exact) for number in range(_RUNS))
-
-
-def _moved(job: Job, number: int, step: float) -> StepResult:
-    dice = torch.Generator().manual_seed(number)
-    with torch.no_grad():
-        for one in job.model.parameters():
-            one.mul_(1 + step * (2 * torch.rand(one.shape, generator=dice, dtype=one.dtype) - 1))
-    return job.observe()
-
-
-def _change(moved: StepResult, exact: StepResult) -> float:
-    one, other = lifted(moved, exact), lifted(exact, exact)
-    changes = [relative_error(one.gradients[name], other.gradients[name]) for name in other.gradients]
-    return max([*changes, relative_error(one.output, other.output), relative_error(one.loss, other.loss)])
+def _moves(workload: Workload, step: float) -> dict[str, float]:
+    """Return how far output, loss and gradients of a tiny job in float64 change at most, of themselves, when its weights do by a step."""
+    results = []
+    for number in range(-1, _RUNS):
+        job, dice = (
+            workload.build(HOST.torch, "tiny", _SEED, torch.float64),
+            torch.Generator().manual_seed(number % _RUNS),
+        )
+        with torch.no_grad():
+            for one in job.model.parameters() if number >= 0 else ():
+                one.mul_(1 + step * (2 * torch.rand(one.shape, generator=dice, dtype=one.dtype) - 1))
+        results.append(job.observe())
+    exact, *moved = [{"output": one.output, "loss": one.loss, **on_top(one.gradients, results[0])} for one in results]
+    return {name: max(relative_error(one[name], value) for one in moved) for name, value in exact.items()}
 
 
 SHARE, SHARE_NARROW = 0.003, 0.03
@@ -163,103 +133,36 @@ TERMS = 256.0
 """A weight's gradient is a sum over the places of every picture, or over every token: of the tiny presets, hundreds at least."""
 SHORT = 0.1
 """How far tf32 may move the loss of a network that amplifies differences."""
+AGAIN = 0.05
+"""How far gradients may move, as one vector, between two times that a job computes the same: atomics add in any order."""
 
 
-Gradients = Mapping[str, torch.Tensor]
+def against_float64(workload: Workload, job: Job) -> str:
+    """Hold what a tiny job computes against float64, the mean gradient of ranks against that of all their samples; say what was seen.
 
+    In float32 every gradient and buffer is judged by the anchored rule; under autocast the whole gradient by the workload's own bound.
 
-@dataclass(frozen=True)
-class Proved:
-    """What a job must find whenever it computes on its first parameters: `judge` says how far an outcome is from it."""
-
-    name: str
-    judge: Callable[[StepResult], Judgement]
-
-    def check(self, job: Job, when: str = "") -> tuple[StepResult, Judgement]:
-        """Let the job compute loss and gradients without tf32, and hold them against what was proved."""
-        with shortened(False):
-            actual = job.observe()
-        require(math.isfinite(float(actual.loss)) and float(actual.loss) != 0, f"the loss is {float(actual.loss)}")
-        return actual, self.require(actual, when)
-
-    def require(self, actual: StepResult, when: str = "") -> Judgement:
-        """Hold an outcome against what was proved.
-
-        Raises:
-            CheckFailed: it is further from it than rounding brings it.
-        """
-        worst = self.judge(actual)
-        require(worst.ok, worst.sentence(f"{self.name}: the gradient{when}"))
-        return worst
-
-
-@dataclass(frozen=True)
-class TinyReference:
-    """What a tiny job must find: `exact` in float64, and how far the CPU is from it in the job's own precision (`own`).
-
-    In float32 every gradient is judged by the anchored rule; under autocast the whole gradient by the workload's own bound.
+    Raises:
+        CheckFailed: a gradient is missing, or further from float64 than rounding brings it.
     """
-
-    workload: Workload
-    autocast: torch.dtype | None
-    exact: StepResult
-    own: StepResult
-
-    def judge(self, actual: StepResult) -> Judgement:
-        """Return the worst judgement of all gradients, or under autocast the one of the whole gradient."""
-        name, seen = f"{self.workload.name} tiny", actual.gradients
-        require(seen.keys() == self.exact.gradients.keys(), f"{name}: not every parameter got a gradient")
-        if self.autocast is not None:
-            whole, anchor = self._wholes
-            return judge_mixed(joined(seen), whole, anchor, self.autocast, self.workload.offer.mixed)
-        above = self._lift.on_top(seen)
-        found = {name: self._judged(name, above[name]) for name in self._wanted}
-        return max(conditioned(found, self.workload).values(), key=lambda judgement: judgement.error / judgement.bound)
-
-    def _judged(self, name: str, gradient: torch.Tensor) -> Judgement:
-        error, anchor = relative_error(gradient, self._wanted[name]), self._anchors[name]
-        bound = rule().bound(anchor, torch.float32, terms=TERMS)
-        return Judgement(error <= bound, error, bound, anchor)
-
-    @cached_property
-    def _lift(self) -> Lift:
-        return Lift.of(self.exact)
-
-    @cached_property
-    def _wanted(self) -> Gradients:
-        return self._lift.on_top(self.exact.gradients)
-
-    @cached_property
-    def _anchors(self) -> Mapping[str, float]:
-        own = self._lift.on_top(self.own.gradients)
-        return {name: relative_error(own[name], wanted) for name, wanted in self._wanted.items()}
-
-    @cached_property
-    def _wholes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return joined(self.exact.gradients), joined(self.own.gradients)
-
-
-def judged(
-    workload: Workload, autocast: torch.dtype | None, actual: StepResult, exact: StepResult, expected: StepResult
-) -> Judgement:
-    """Return the worst judgement of a tiny job's gradients; of one outcome, for more than one make a reference."""
-    return TinyReference(workload, autocast, exact, expected).judge(actual)
-
-
-def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, Proved]:
-    """Hold loss and gradient of a tiny job against float64; return what was seen in one sentence, and how to look again."""
-    recipe = job.recipe
-    exact = workload.reference("tiny", recipe.seed, recipe.shard, recipe.scale)
-    own = workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, recipe.shard, recipe.scale)
-    with shortened(False):
-        reference = TinyReference(workload, recipe.autocast, exact, own.observe())
-    proved = Proved(f"{workload.name} tiny", reference.judge)
-    _, worst = proved.check(job)
-    device.synchronize()
-    return (
-        f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed",
-        proved,
-    )
+    recipe, name = job.recipe, f"{workload.name} tiny"
+    exact = workload.reference("tiny", recipe.seed, scale=recipe.scale)
+    own = workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=recipe.scale)
+    with shortened(False):  # cuDNN convolves float32 in tf32 unless told not to
+        actual, expected = job.observe(), own.observe()
+    loss = float(actual.loss)
+    require(math.isfinite(loss) and loss != 0, f"the loss is {loss}")
+    require(actual.gradients.keys() == exact.gradients.keys(), f"{name}: not every parameter got a gradient")
+    every = actual, exact, expected
+    if recipe.autocast is not None:
+        seen, wanted, anchor = (joined(one.gradients) for one in every)
+        worst = judge_mixed(seen, wanted, anchor, recipe.autocast, workload.offer.mixed)
+    else:
+        mine, known, host = ({**on_top(one.gradients, exact), **one.buffers} for one in every)
+        found = {key: judge(mine[key], known[key], host[key], torch.float32, terms=TERMS) for key in known}
+        worst = max(conditioned(found, workload).values(), key=lambda judgement: judgement.error / judgement.bound)
+    require(worst.ok, worst.sentence(f"{name}: the gradient"))
+    return f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed"
 
 
 def joined(gradients: Gradients) -> torch.Tensor:
@@ -281,40 +184,24 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def _length(tensors: Sequence[torch.Tensor]) -> float:
     """Return the 2-norm of all tensors as one vector."""
-    return float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in tensors])))
+    lengths = [torch.linalg.vector_norm(one) for one in tensors]
+    return float(torch.linalg.vector_norm(torch.stack(lengths))) if lengths else 0.0
 
 
-AGAIN = 0.05
-"""How far gradients may move, as one vector, between two times that a job computes the same: atomics add in any order."""
-
-
-def as_before(name: str, job: Job) -> Proved:
-    """Take what a full job computes now, after it was held against differences, for what it must compute later."""
-    with shortened(False):
-        kept = job.observe().gradients
-
-    def judge(actual: StepResult) -> Judgement:
-        require(actual.gradients.keys() == kept.keys(), f"{name}: not every parameter got a gradient")
-        error = apart(actual.gradients, kept)
-        return Judgement(error <= AGAIN, error, AGAIN, 0.0)
-
-    return Proved(name, judge)
-
-
-def against_itself(job: Job, wide: Job | None = None, dead: frozenset[str] = frozenset()) -> str:
+def against_itself(workload: Workload, job: Job, device: Device) -> str:
     """Hold a job's gradients against finite differences, kind by kind; return what was seen in one sentence.
 
     A full job is too large for a float64 reference. Along g / |g|^2 of each kind of parameter (all down projections' A matrices, say) a
     small step e must change the probed scalar by e, whatever the parameter's size: so each counts alike, and a kind whose gradients are
-    wrong in direction or size does not hide behind others.
+    wrong in direction or size does not hide behind others. Kinds whose gradients are zero in exact arithmetic are left out.
 
-    `dead`: kinds whose gradient is zero in exact arithmetic, along which there is nothing to see.
-
-    `wide`: the same job in float32, whose forward is differenced in place of the job's own if that is in half precision.
+    Where the job computes in half precision, the same job in float32 is differenced in its place if there is room for it.
 
     Raises:
         CheckFailed: a gradient is missing, not finite or zero throughout, or forward does not change as backward says.
     """
+    exact, wide = workload.reference("tiny", _SEED), _widened_twin(workload, job, device)
+    dead = frozenset(map(kind_of, vanishing(exact))) - frozenset(map(kind_of, living(exact.gradients, exact)))
     narrow = (job.recipe.autocast or job.recipe.dtype) in (torch.float16, torch.bfloat16)
     share, close = (SHARE, CLOSE_NARROW if narrow else CLOSE) if wide or not narrow else (SHARE_NARROW, CLOSE_BLIND)
     loss, other = _loss(job), wide or job
@@ -334,17 +221,14 @@ def against_itself(job: Job, wide: Job | None = None, dead: frozenset[str] = fro
     return f"loss {loss:.4f}, forward changes by {ratios[worst]:.3f} of what the gradient says in the worst of {len(ratios)} kinds"
 
 
-def widened_twin(workload: Workload, job: Job, device: Device) -> Job | None:
+def _widened_twin(workload: Workload, job: Job, device: Device) -> Job | None:
     """Return the job in float32 with the job's own weights, or nothing where there is no need or no room for it."""
     recipe = job.recipe
     size = sum(parameter.numel() for parameter in job.model.parameters())
     if (recipe.dtype is torch.float32 and recipe.autocast is None) or device.memory().free < _ROOM * 4 * size:
         return None
     twin = workload.build(recipe.device, recipe.preset, recipe.seed, torch.float32, None, recipe.shard, recipe.scale)
-    state = dict(job.model.named_parameters())
-    with torch.no_grad():
-        for name, parameter in twin.model.named_parameters():
-            parameter.copy_(state[name])
+    _put(twin, {name: one.detach() for name, one in job.model.named_parameters()})
     return twin
 
 
@@ -362,54 +246,40 @@ def kind_of(name: str) -> str:
     return re.sub(r"[.]?[0-9]+", "", name)
 
 
-def _differences(job: Job, wide: Job, share: float, gone: frozenset[str]) -> dict[str, float]:
+def _differences(job: Job, wide: Job, share: float, dead: frozenset[str]) -> dict[str, float]:
     """Return by kind (f(p + e d) - f(p - e d)) / 2 e n, where d is g / |g|^2 of each of n parameters; they stay as they were."""
-    size, every = _gradients(job)
-    gradients = {name: gradient for name, gradient in every.items() if kind_of(name) not in gone}
+    job.optimiser.zero_grad(set_to_none=True)
+    probed, size = job.probe()
+    job.differentiate(job.scaler.scale(probed))
+    scale, named = job.scaler.get_scale(), job.model.named_parameters()
+    gradients = {
+        name: one.grad.detach() / scale for name, one in named if one.grad is not None and kind_of(name) not in dead
+    }
+    job.optimiser.zero_grad(set_to_none=True)
     require(bool(gradients), "the squared norm of the gradient is 0: no parameter has one")
     squares = {name: float((gradient.double() ** 2).sum()) for name, gradient in gradients.items()}
-    dead = [name for name, square in squares.items() if not (square > 0 and math.isfinite(square))]
+    bad = [name for name, square in squares.items() if not (square > 0 and math.isfinite(square))]
     require(
-        not dead,
-        f"the squared norm of the gradient is {squares.get((dead or [''])[0])} in {len(dead)} parameters, first {dead[:1]}",
+        not bad,
+        f"the squared norm of the gradient is {squares.get((bad or [''])[0])} in {len(bad)} parameters, first {bad[:1]}",
     )
     found = {}
-    for kind in sorted({kind_of(name) for name in gradients}):
+    for kind in sorted(set(map(kind_of, gradients))):
         names = [name for name in gradients if kind_of(name) == kind]
-        along = {name: gradients[name] / squares[name] for name in names}
         step = share * size / len(names)
-        before = {
-            name: parameter.detach().clone() for name, parameter in wide.model.named_parameters() if name in along
-        }
-        there, back = (_change_of_loss(wide, before, along, factor * step) for factor in (1, -1))
+        before = {name: one.detach().clone() for name, one in wide.model.named_parameters() if name in names}
+        ends = list[float]()
+        for way in (step, -step):
+            _put(wide, {name: one + way * (gradients[name] / squares[name]).to(one) for name, one in before.items()})
+            with torch.no_grad():
+                ends.append(float(wide.probe()[0]))
         _put(wide, before)
-        found[kind] = (there - back) / (2 * step * len(names))
+        found[kind] = (ends[0] - ends[1]) / (2 * step * len(names))
     return found
 
 
-def _put(job: Job, values: dict[str, torch.Tensor]) -> None:
+def _put(job: Job, values: Gradients) -> None:
     named = dict(job.model.named_parameters())
     with torch.no_grad():
         for name, value in values.items():
             named[name].copy_(value)
-
-
-def _gradients(job: Job) -> tuple[float, dict[str, torch.Tensor]]:
-    """Return the size of the probed scalar and its gradient, unscaled."""
-    job.optimiser.zero_grad(set_to_none=True)
-    probed, size = job.probe()
-    job.differentiate(job.scaler.scale(probed))
-    scale = job.scaler.get_scale()
-    found = {
-        name: parameter.grad.detach() / scale
-        for name, parameter in job.model.named_parameters()
-        if parameter.grad is not None
-    }
-    job.optimiser.zero_grad(set_to_none=True)
-    return size, found
-
-
-def _change_of_loss(job: Job, before: dict[str, torch.Tensor], along: dict[str, torch.Tensor], step: float) -> float:
-    _put(job, {name: before[name] + step * direction.to(before[name]) for name, direction in along.items()})
-    with torch.no_grad():
-        return float(job.probe()[0])

@@ -1,11 +1,13 @@
-"""A training step as the users run it: proved before it is timed and after, and timed in blocks that are held against replays.
+"""Steps as work, of a whole training or of its optimiser alone: proved before they are timed and after, in blocks held against replays.
 
-A tiny job is proved against float64; a full one by its tiny sibling, and by finite differences at its own sizes.
+A block begins where a first step ended, which was held itself: its gradients against float64 or finite differences, what it did to each
+parameter against the closed form of its optimiser. What the block leaves is held against untimed replays; how far two are apart is noise.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -13,28 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from stackproof.device.devices import HOST
 from stackproof.device.numerics import shortened
 from stackproof.record.checks import require
-from stackproof.workloads.base import Job, Preset, StepResult
-from stackproof.workloads.gradients import (
-    AGAIN,
-    Gradients,
-    against_float64,
-    against_itself,
-    apart,
-    kind_of,
-    vanishing,
-    widened_twin,
-)
-
-# The harness of a night, or of another commit, asks the workloads of a frozen one, and finds these names here in all of them.
-from stackproof.workloads.gradients import Proved as Proved
-from stackproof.workloads.gradients import as_before as as_before
-from stackproof.workloads.gradients import judged as judged
-from stackproof.workloads.replays import ReplayedSteps
-from stackproof.workloads.updates import Update, against, on_host, unanchored, written
-from stackproof.workloads.work import OfWorkload, Setting, name_of
+from stackproof.workloads.base import Job, Preset
+from stackproof.workloads.gradients import AGAIN, Gradients, against_float64, against_itself, apart
+from stackproof.workloads.updates import Update
+from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
 
 def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
@@ -71,19 +57,122 @@ def _tensors(outputs: Any) -> list[torch.Tensor]:
 
 
 SEED = 7
+_FEW = 3
+"""The closed form is asked for so many small parameters in each replayed step."""
+_NOISES = 5.0
+_MOST_NOISE = 2 * AGAIN
+_SHARE = 0.05
+"""Of one run of a block: so far may its end be from the replay's, beside the noise."""
 ROUNDED = 0.5
 """How far tf32 may move gradients that were proved without it: 0.18 of a full YOLOv8n on an H200, whose targets jump with its outputs."""
-_KEPT = 1e-3
-"""How far a step in float32 may move running means and variances from where they belong."""
+_AGAIN_TINY = 1e-4
+"""How far a tiny job's first step may be from what it was before: one device, one order of kernels, and a start that amplifies little."""
+
 _SAME = 1e-5
-"""Gradients that are as near in both were not rounded to tf32: the device has none, and what is timed is held like what was proved."""
+"""Gradients that are as near were not rounded to tf32: the device has none, and what is timed is held like what was proved."""
+_GRADIENT, _BUFFERS = "the gradient", "what the model's buffers changed by"
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+class ReplayedSteps(Work):
+    """Steps of a job's optimiser. The first ends a proof; what it left is where every block begins."""
+
+    job: Job
+    most_runs = 16
+
+    @abstractmethod
+    def run(self) -> torch.Tensor | None:
+        """Take one step; return its loss, where it has one."""
+
+    @abstractmethod
+    def to_first_step(self) -> object:
+        """Take a step from where the job was built."""
+
+    def updated(self, some: list[torch.Tensor]) -> float:
+        """Take a step, hold some of its parameters, or all, against the closed form, and return how much of its bound the worst takes."""
+        update = Update(self.job.optimiser, some)
+        self.facts = {**self.facts, "update compared with": update.against}
+        loss = self.run()
+        require(loss is None or math.isfinite(loss), f"the loss of a step is {loss}")
+        return update.share()
+
+    def _changing(self) -> dict[str, torch.Tensor]:
+        """Return all that a step changes: parameters, buffers, and what the optimiser keeps."""
+        found = {f"buffer {name}": one for name, one in self.job.model.named_buffers()}
+        for number, one in enumerate(self._parameters):
+            found[f"parameter {number}"] = one
+            state = self.job.optimiser.state.get(one, {})
+            found |= {f"{name} {number}": kept for name, kept in state.items() if torch.is_tensor(kept)}
+        return found
+
+    @cached_property
+    def _parameters(self) -> list[torch.Tensor]:
+        return [one for group in self.job.optimiser.param_groups for one in group["params"]]
+
+    @cached_property
+    def _start(self) -> Tensors:
+        self.to_first_step()
+        return _copies(self._changing())
+
+    @cached_property
+    def _replays(self) -> dict[int, tuple[dict[str, Tensors], dict[str, float]]]:
+        return {}
+
+    def begin(self, runs: int) -> None:  # noqa: ARG002 - the same start for any number
+        """Go back to what the first step left."""
+        start = self._start
+        with torch.no_grad():
+            for name, tensor in self._changing().items():
+                tensor.copy_(start[name])
+
+    def verify(self, runs: int) -> None:
+        """Hold the end of a block against a replay's, as one vector of what changed."""
+        end = self._ends()
+        if runs not in self._replays:
+            known, again = self._replayed(runs), self._replayed(runs)
+            self._replays[runs] = known, {group: apart(again[group], known[group]) for group in known}
+        known, noise = self._replays[runs]
+        worst = max(noise.values())
+        shows = (_NOISES * worst + _SHARE / runs) * runs
+        self.facts = {**self.facts, "distance of two replays": worst, "runs that are left out and show, from": shows}
+        require(
+            worst <= _MOST_NOISE,
+            f"two replays of {runs} steps end {worst:.2g} of their way apart, {_MOST_NOISE} are allowed",
+        )
+        for group, moved in known.items():
+            require(group in end, f"{runs} timed steps left the {group} as they were")
+            far, allowed = apart(end[group], moved), _NOISES * noise[group] + _SHARE / runs
+            require(
+                far <= allowed,
+                f"{runs} timed steps left {group} {far:.2g} of their way from where an untimed replay did, {allowed:.2g} are allowed: "
+                "a step was left out, cut short, or done otherwise",
+            )
+
+    def _ends(self) -> dict[str, Tensors]:
+        """Return how far parameters and buffers are from the start, those that moved."""
+        found: dict[str, dict[str, torch.Tensor]] = {"parameters": {}, "buffers": {}}
+        for name, one in self._changing().items():
+            if (group := f"{name.split()[0]}s") in found:
+                found[group][name] = one.detach().float() - self._start[name].float()
+        return {group: moved for group, moved in found.items() if any(bool(one.any()) for one in moved.values())}
+
+    def _replayed(self, runs: int) -> dict[str, Tensors]:
+        """Take the steps of a block again, each with a few small parameters that move held against the closed form."""
+        self.begin(runs)
+        moving = (one for one in self._parameters if one.grad is not None and bool(one.grad.any()))
+        few = sorted(moving, key=torch.Tensor.numel)[:_FEW]
+        for _ in range(runs):
+            self.updated(few)
+        return self._ends()
+
+
+def _copies(tensors: Mapping[str, Any]) -> Tensors:
+    return {name: one.detach().clone() for name, one in tensors.items()}
 
 
 class TrainingSteps(ReplayedSteps):
-    """One training step: forward, backward and optimiser over all micro-batches of a job.
-
-    The first step must find the gradients that were proved, and do to each parameter what the closed form of its optimiser does with them.
-    """
+    """One training step: forward, backward and optimiser over all micro-batches of a job."""
 
     def __init__(self, setting: Setting) -> None:
         from stackproof.workloads.catalogue import get
@@ -94,21 +183,16 @@ class TrainingSteps(ReplayedSteps):
         self.job = self.build("tiny" if self.preset == "tiny" else "full")
         self._units = self.job.units
         self.dtype = name_of(self.job.recipe.autocast or self.job.recipe.dtype)
-        self.arithmetic = self._arithmetic()
-        self._proved: Proved | None = None
-        self._rounded: Gradients | None = None
-        self._averages: Gradients = {}
+        # Convolutions of float32 run as tf32 where cuDNN is allowed to.
+        convolves = any(isinstance(module, torch.nn.Conv2d) for module in self.job.model.modules())
+        short = convolves and self.dtype == "float32" and bool(torch.backends.cudnn.allow_tf32)
+        self.arithmetic = "tf32" if short else self.dtype
         self._built = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
+        self._known: Mapping[str, Gradients] = {}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
         """Build the job, in the preset's own precision unless another is asked for."""
         return self.workload.build(self.device.torch, preset, SEED, dtype, autocast)
-
-    def _arithmetic(self) -> str:
-        """Return what the peak is counted in: convolutions of float32 run as tf32 where cuDNN is allowed to."""
-        convolves = any(isinstance(module, torch.nn.Conv2d) for module in self.job.model.modules())
-        short = convolves and self.dtype == "float32" and bool(torch.backends.cudnn.allow_tf32)
-        return "tf32" if short else self.dtype
 
     @property
     def worth(self) -> Mapping[str, float]:
@@ -117,133 +201,114 @@ class TrainingSteps(ReplayedSteps):
         return {"sample": float(self._units.samples), **tokens, "TFLOP": self._units.flops / 1e12}
 
     def _state(self) -> dict[str, torch.Tensor]:
-        """Return what steps change: trainable parameters and buffers."""
-        return {**dict(self.job.model.named_buffers()), **self._trained}
-
-    @cached_property
-    def _trained(self) -> dict[str, nn.Parameter]:
-        """The trainable parameters, which stay the same tensors; buffers may be others after a step."""
-        return {name: one for name, one in self.job.model.named_parameters() if one.requires_grad}
+        """Return what steps change: trainable parameters and buffers, which may be other tensors after a step."""
+        trained = {name: one for name, one in self.job.model.named_parameters() if one.requires_grad}
+        return {**dict(self.job.model.named_buffers()), **trained}
 
     def prove(self) -> str:
         """Hold the job, or its tiny sibling and then the job itself, against a reference; then a whole step from where it was built."""
-        if self._proved is None:
-            self._said, self._proved = self.against_reference()
-            self._round()
-        self.to_first_step()
-        self._require_step(self._proved)
-        return self._said
-
-    def against_reference(self) -> tuple[str, Proved]:
-        """Return what was seen, and what the first gradients must be."""
-        if self.preset == "tiny":
-            said, proved = against_float64(self.workload, self.job, self.device)
-            self._averages = self._averaged()
-            return said + unanchored(self.job.optimiser), proved
-        twin = self.build("tiny", torch.float32, self.job.recipe.autocast)
-        sibling, _ = against_float64(self.workload, twin, self.device)
-        said = against_itself(self.job, widened_twin(self.workload, self.job, self.device), self._dead())
-        proved = as_before(self.workload.name, self.job)
-        return f"tiny: {sibling}; full: {said}{unanchored(self.job.optimiser)}", proved
-
-    def _averaged(self) -> Gradients:
-        """Return what a step's forward must leave in each floating buffer that it moves, such as running means, in float64 on the CPU."""
-        moving = [
-            name for name, one in self.job.model.named_buffers()
-            if one.is_floating_point() and not torch.equal(one.cpu(), self._built[name])
-        ]  # fmt: skip
-        if not moving:
-            return {}
-        exact = self.workload.build(HOST.torch, "tiny", SEED, torch.float64)
-        with torch.no_grad():
-            for index in range(len(exact.batches)):
-                exact.forward(index)
-        found = dict(exact.model.named_buffers())
-        return {name: found[name] - self._built[name] for name in moving}
-
-    def _dead(self) -> frozenset[str]:
-        """Return the kinds of parameters none of which has a gradient in exact arithmetic."""
-        exact = self.workload.reference("tiny", SEED)
-        gone = vanishing(exact)
-        return frozenset(map(kind_of, gone)) - frozenset(kind_of(name) for name in exact.gradients if name not in gone)
-
-    def _round(self) -> None:
-        """Keep the gradients in the timed precision where it may round to tf32; they must lie near those that were proved without."""
-        if self.arithmetic == "tf32" or torch.get_float32_matmul_precision() != "highest":
+        if not self._known:
+            self._said = self.against_reference()
             with shortened(False):
                 exact = self.job.observe().gradients
-            rounded = self.job.observe().gradients
-            if _require_near(rounded, exact, ROUNDED, "in the precision that is timed") > _SAME:
-                self._rounded = rounded
+            self._known = {_GRADIENT: self.job.observe().gradients}
+            what = f"{_GRADIENT} in the precision that is timed is, of what was proved,"
+            rounded = _require_near(self._known[_GRADIENT], exact, ROUNDED, what) > _SAME
+            self._allowed = AGAIN if rounded or self.preset == "full" else _AGAIN_TINY
+            self._known = self.to_first_step()
+        self.to_first_step()
+        return self._said
+
+    def against_reference(self) -> str:
+        """Return what was seen."""
+        if self.preset == "tiny":
+            return against_float64(self.workload, self.job)
+        sibling = against_float64(self.workload, self.build("tiny", torch.float32, self.job.recipe.autocast))
+        return f"tiny: {sibling}; full: {against_itself(self.workload, self.job, self.device)}"
 
     def run(self) -> torch.Tensor:
         """Train one step."""
         self._loss = self.job.step()
         return self._loss
 
-    def to_first_step(self) -> None:
-        """Take a step from where the job was built."""
+    def to_first_step(self) -> Mapping[str, Gradients]:
+        """Take a step from where the job was built; it must find what was known, and do with it what its optimiser does.
+
+        Return the gradients that it found, and what its forward did to floating buffers, such as running means.
+        """
         with torch.no_grad():
             for name, tensor in self._state().items():
                 tensor.copy_(self._built[name])
         self.job.optimiser.state.clear()
-        self.run()
-        loss = float(self._loss)
-        require(math.isfinite(loss), f"the loss of the first step is {loss}")
-        self.facts = {**self.facts, "loss at the start": loss, "update compared with": against(self.job.optimiser)}
-
-    def _require_step(self, proved: Proved) -> None:
-        trained = {name: one for name, one in self._trained.items() if one.grad is not None}
-        used = {name: one.grad for name, one in trained.items() if one.grad is not None}
-        if self._rounded is None:
-            proved.require(
-                StepResult(self._loss, self._loss, {name: one.cpu() for name, one in used.items()}), " in a timed step"
-            )
-        else:
-            _require_near(used, self._rounded, AGAIN, "in a timed step")
-        if self._averages:
-            self._require_averages()
-        if not written(self.job.optimiser):
-            update = Update(self.job.optimiser)
-            self.run()
-            update.share()
-            return
-        owned = {id(one) for group in self.job.optimiser.param_groups for one in group["params"]}
-        mine = {name: one for name, one in trained.items() if id(one) in owned and one.numel()}
-        Update(
-            self.job.optimiser,
-            list(mine.values()),
-            {id(one): {"parameter": on_host(self._built[name])} for name, one in mine.items()},
-        ).share()
-        others = {name: one for name, one in trained.items() if id(one) not in owned}
-        moved = [name for name, one in others.items() if not torch.equal(one.detach().cpu(), self._built[name])]
-        require(not moved, f"a step changed {moved[:1]}, which no group of the optimiser has")
-
-    def _require_averages(self) -> None:
-        """Hold what the step's forward left in buffers."""
-        found = dict(self.job.model.named_buffers())
-        changes = {name: found[name].cpu().double() - self._built[name] for name in self._averages}
-        far, allowed = apart(changes, self._averages), _KEPT if self._exact else AGAIN
-        require(
-            far <= allowed,
-            f"a timed step changed the model's buffers by {far:.2g} of the change otherwise than float64, {allowed} are allowed",
-        )
-
-    @property
-    def _exact(self) -> bool:
-        """Whether what is timed rounds as float32 does, and no more."""
-        return self._rounded is None and self.dtype == "float32"
+        self.updated([])
+        self.facts = {**self.facts, "loss at the start": float(self._loss)}
+        found: dict[str, dict[str, torch.Tensor]] = {_GRADIENT: {}, _BUFFERS: {}}
+        for name, one in self._state().items():
+            if one.grad is not None:
+                found[_GRADIENT][name] = one.grad.clone()
+            elif one.is_floating_point() and not one.requires_grad:
+                found[_BUFFERS][name] = one.cpu() - self._built[name]
+        for what, known in self._known.items():
+            _require_near(found[what], known, self._allowed, f"{what} in a timed step is, of what was proved,")
+        return found
 
 
-def _require_near(seen: Gradients, known: Gradients, allowed: float, where: str) -> float:
-    """Require gradients of the same parameters, as one vector within `allowed` of its length; return how far they are."""
-    require(seen.keys() == known.keys(), f"{where} there are gradients for other parameters than were proved")
+def _require_near(seen: Gradients, known: Gradients, allowed: float, what: str) -> float:
+    """Require tensors of the same names, as one vector within `allowed` of its length; return how far they are."""
+    require(seen.keys() == known.keys(), f"{what} that of other tensors")
     far = apart(seen, known)
-    require(
-        far <= allowed,
-        f"{where} gradients are {far:.2g} of their length from those that were proved, {allowed} are allowed",
-    )
+    require(far <= allowed, f"{what} off by {far:.2g} of its length, {allowed} are allowed")
     return far
 
 
-KINDS = {"training": TrainingSteps}
+class OptimiserStep(ReplayedSteps):
+    """One step of a job's own optimiser; gradients stay what one backward gave."""
+
+    dtype = "float32"
+
+    def __init__(self, setting: Setting) -> None:
+        from stackproof.workloads.catalogue import get
+
+        workload = get(setting.parameters.row(OfWorkload).workload)
+        workload.require()
+        self.job = workload.build(setting.device.torch, "tiny" if setting.preset == "tiny" else "full", SEED)
+        self.job.differentiate(self.job.forward(0)[1])
+        self.optimiser = self.job.optimiser
+        self.parameters = [one for one in self._parameters if one.grad is not None]
+        self._gradients = [one.grad.clone() for one in self.parameters if one.grad is not None]
+        self.facts = {"parameters": sum(parameter.numel() for parameter in self.parameters)}
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """One step; how many parameters it changes stands among its facts."""
+        return {"iteration": 1.0}
+
+    def run(self) -> None:
+        """Take one step."""
+        self.optimiser.step()
+
+    def to_first_step(self) -> None:
+        """Take a step, so that the optimiser keeps what it keeps."""
+        self.run()
+
+    def prove(self) -> str:
+        """Hold two steps' parameters and state against the closed form in float64: every number."""
+        self.updated([])
+        self.begin(1)
+        worst = self.updated([])
+        self._require_gradients()
+        return f"all {self.facts['parameters']} parameters and their state after two steps, {worst:.1%} of what rounding may do"
+
+    def verify(self, runs: int) -> None:
+        """Hold the end of a block, and the gradients, which no step changes."""
+        super().verify(runs)
+        self._require_gradients()
+
+    def _require_gradients(self) -> None:
+        given = [one.grad for one in self.parameters if one.grad is not None]
+        same = len(given) == len(self._gradients) and all(map(torch.equal, given, self._gradients))
+        name = type(self.optimiser).__name__
+        require(same, f"a step of {name} changed the gradients that it was given")
+
+
+KINDS = {"training": TrainingSteps, "optimiser": OptimiserStep}
