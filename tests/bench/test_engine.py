@@ -32,8 +32,8 @@ def test_everything_comes_in_order(spin: type[Spin], cpu: Stack) -> None:
 
 def test_seconds_are_per_unit(spin: type[Spin], cpu: Stack) -> None:
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
-    assert min(found.samples) >= spin.seconds / 4
-    assert found.per_run >= spin.seconds
+    assert min(found.samples) >= 0.9 * spin.seconds / 4
+    assert found.per_run >= 0.9 * spin.seconds
     assert len(found.samples) >= SHORT.least
     assert found.version == "3"
 

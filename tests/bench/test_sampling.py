@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from stackproof.base.statistics import median_interval
 from stackproof.bench import sampling
-from stackproof.bench.sampling import SPAN_S, Sampler, sample, warm_up
+from stackproof.bench.sampling import SPAN_S, Sampler, Slope, sample, warm_up
 from stackproof.bench.subjects import Budget
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device, Host, HostStopwatch
@@ -104,7 +105,8 @@ def test_a_block_waits_once() -> None:
 
 
 def test_sampling_ends_at_the_noise_target() -> None:
-    taken = sample(scripted(0.1), Budget(noise=0.01, seconds=60.0, least=20))
+    steady = scripted(*[1e-6, 0.1, 0.2, 0.4] * 20)
+    taken = sample(steady, Budget(noise=0.01, seconds=60.0, least=20), took=0.1).seconds
     assert 20 <= len(taken) < 30
 
 
@@ -113,12 +115,34 @@ def test_sampling_of_noise_ends_at_the_cap() -> None:
     began = time.perf_counter()
     taken = sample(scripted(*noisy), Budget(noise=0.001, seconds=0.2, least=20, most=100_000), took=1e-3)
     assert time.perf_counter() - began < 5
-    assert taken[:4] == [1e-3, 5e-3, 1e-3, 5e-3]
+    assert taken.spans[:4] == [1e-3, 5e-3, 1e-3, 5e-3]
+    assert taken.lengths[:6] == [0, 1, 2, 4, 8, 0]
 
 
 def test_sampling_never_takes_more_than_allowed() -> None:
-    noisy = [1e-3, 5e-3] * 200
-    assert len(sample(scripted(*noisy), Budget(noise=0.0, seconds=60.0, least=10, most=100))) == 100
+    taken = sample(scripted(*[1e-3, 5e-3, 1e-3] * 200), Budget(noise=0.0, seconds=60.0, least=10, most=100), took=1e-3)
+    assert 100 <= len(taken.seconds) < 200
+
+
+@pytest.mark.parametrize("off", [0.0, 5e-6, -15e-6])
+def test_what_a_clock_adds_to_each_span_or_leaves_out_drops_out_and_shows(off: float) -> None:
+    lengths = [0, 1, 2, 4, 8] * 9
+    slope = Slope(lengths, [2e-6 + off + 1e-3 * runs * (1 + 0.01 * (at % 7)) for at, runs in enumerate(lengths)])
+    assert median_interval(slope.seconds).median == pytest.approx(1.03e-3, rel=1e-3)
+    if off < 0:
+        with pytest.raises(clock.ClockWrongError, match=r"a span of no runs took -13\.0 us"):
+            slope.require_believable()
+    else:
+        assert slope.require_believable()["span of no runs, s"] == pytest.approx(2e-6 + off)
+
+
+def test_a_block_has_as_much_of_a_cycle_as_there_is_room_for() -> None:
+    sampler = Sampler(HOST, lambda: None, most=16)
+    assert sampler.lengths(1e-2) == [0, 1, 2, 4, 8]
+    assert sampler.lengths(0.1) == [0, 1, 2, 4]
+    assert sampler.lengths(60.0) == [0, 1]
+    sampler.most = 4
+    assert sampler.lengths(1e-2) == [0, 1, 2]
 
 
 def test_a_clock_that_leaves_something_out_of_each_sample_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +150,7 @@ def test_a_clock_that_leaves_something_out_of_each_sample_is_caught(monkeypatch:
     sampler = Sampler(HOST, lambda: time.sleep(1e-3))
     sample(sampler, budget, took=1e-3)
     own = HostStopwatch.seconds
-    monkeypatch.setattr(HostStopwatch, "seconds", lambda watch: own(watch) - 5e-5)
+    monkeypatch.setattr(HostStopwatch, "seconds", lambda watch: own(watch) * 0.97)
     sampler.shares.clear()
     with pytest.raises(clock.ClockWrongError, match="add up to 9.* of the time by the host's raw counter"):
         sample(sampler, budget, took=1e-3)
@@ -158,9 +182,6 @@ def telling(monkeypatch: pytest.MonkeyPatch, *found: Spans) -> list[Device]:
     monkeypatch.setattr(clock, "measure", measured)
     monkeypatch.setattr(clock, "products", lambda _: None)
     monkeypatch.setattr(clock, "lasting", lambda *_: 1)
-    kept = clock.ClockCheck(1, 1.0, 0.0)
-    monkeypatch.setattr(clock, "device_clock", lambda *_: kept)
-    monkeypatch.setattr(clock, "host_clock", lambda *_: kept)
     return asked
 
 

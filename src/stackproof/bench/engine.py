@@ -127,13 +127,14 @@ class _Measurement:
         telemetry.read(lambda: sampler.block(1))
         load = HostLoad()
         traces = RunTraces(work)
-        seconds = sample(sampler, self.budget, traces.after, warmth.took)
+        slope = sample(sampler, self.budget, traces.after, warmth.took)
+        seconds = slope.seconds
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
         peak = self.device.memory().peak
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
-        self.facts |= {**work.conclude(), **traces.figures(self.budget.seconds)}
+        self.facts |= {**work.conclude(), **traces.figures(self.budget.seconds), **slope.require_believable()}
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -61,10 +61,10 @@ class Together(Sampler):
         super().start_clock()
         self._passed = 0.0
 
-    def block(self, count: int) -> list[float]:
-        """Start together and return the slowest rank's seconds of each sample."""
+    def spans(self, lengths: Sequence[int]) -> list[float]:
+        """Start together and return the slowest rank's seconds of each span."""
         dist.barrier()
-        own = [*super().block(count), time.perf_counter() - self._began]
+        own = [*super().spans(lengths), time.perf_counter() - self._began]
         slowest = torch.tensor(own, dtype=torch.float32).to(self.device.torch)  # some cards have no float64
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         *seconds, self._passed = slowest.cpu().tolist()
@@ -125,14 +125,14 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     warmth = warm_up(sampler, budget.seconds)
     rank.phase("sampling")
     traces = SharedTraces(work, rank.device)
-    seconds = sample(sampler, budget, traces.after, warmth.took)
+    slope = sample(sampler, budget, traces.after, warmth.took)
     peak = rank.device.memory().peak
     rank.phase("proving once more")
-    concluded = {**work.conclude(), **traces.figures(budget.seconds)}
+    concluded = {**work.conclude(), **traces.figures(budget.seconds), **slope.require_believable()}
     rest()
     return {
         "facts": concluded,
-        "seconds": seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
+        "seconds": slope.seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
         "arithmetic": work.arithmetic, "backend": rank.backend, "formed_s": rank.formed_s, "threads": threads,
         "peak_memory_bytes": peak,
     }  # fmt: skip

@@ -22,8 +22,6 @@ from stackproof.record.records import Figure
 
 _ATTEMPTS = 3
 """A busy host can stretch one comparison; a clock that does not tell the time fails every one."""
-_CLOCK_S = 0.5
-"""So long each clock is held against the kernel's raw counter; the suite `timer` takes two seconds."""
 
 
 @cache
@@ -43,24 +41,20 @@ def calibrate(device: Device) -> dict[str, Figure]:
 
 
 def _compared(device: Device) -> dict[str, Figure]:
-    work = clock.products(device)
-    spans = clock.measure(device, work)
-    told = clock.agrees(spans)
-    own = clock.device_clock(device, work, clock.lasting(work, clock.SPAN_S / 2), _CLOCK_S)
+    spans = clock.measure(device, clock.products(device))
     return {
+        "calibration.share": clock.agrees(spans),
         "calibration.factor": clock.scales(spans, lambda turn: turn.device, f"{device}: its own clock"),
         "calibration.left": clock.waits(spans),
-        "calibration.share": told,
-        "calibration.host's clock, off": clock.host_clock(_CLOCK_S).off,
-        "calibration.device's clock, off": own.off,
-        "calibration.tick_s": clock.tick(device),
-        "calibration.short spans": clock.adds_up(device),
     }
 
 
+_CYCLE = (1, 2, 4, 8)
+"""Spans of so many runs follow one on the other, and one of none: by all together a run is known without what each span costs or lacks."""
 _BLOCK_S = 0.25
+_MOST_BLOCK_S = 3.0
+"""For as much of a cycle as runs that take long have in a block."""
 _MOST_IN_BLOCK = 64
-_LEAST_IN_BLOCK = 4
 _LONG_S = 1.0
 """A run that takes so long hides what filling an empty queue costs."""
 _WINDOW = 5
@@ -70,8 +64,10 @@ _LEAST_WARM_S = 0.3
 _MOST_WARM = 2000
 _TELLING_S = 0.02
 """What queueing and waiting take beside a block is far less."""
-_TELLING, _WHOLE = 4, 0.985
+_TELLING, _WHOLE = 2, 0.985
 """On a busy host the gaps between samples may be long in some blocks, and never in all."""
+_MOST_EMPTY_S = 1e-4
+"""What a span of no runs may take: two marks in the device's order of work."""
 SPAN_S = 5e-4
 """A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
 
@@ -101,7 +97,7 @@ class Sampler:
     most: int = 1 << 30
     """The most runs of a block."""
     shares: list[float] = field(default_factory=list)
-    """The shares of longer blocks' time, by the host's raw counter, that their samples add up to."""
+    """The shares of longer blocks' time, by the host's raw counter, that their spans add up to."""
     _watches: list[HostStopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
@@ -113,17 +109,17 @@ class Sampler:
         """Return the seconds since the clock was started, as all who sample together see them."""
         return time.perf_counter() - self._began
 
-    def block(self, count: int) -> list[float]:
-        """Return the seconds of one run, for each of `count` samples."""
-        while len(self._watches) < count:
+    def spans(self, lengths: Sequence[int]) -> list[float]:
+        """Return the seconds of spans of so many runs each, back to back."""
+        while len(self._watches) < len(lengths):
             self._watches.append(self.device.stopwatch())
-        watches = self._watches[:count]
-        self.begin(count * self.number)
+        watches = self._watches[: len(lengths)]
+        self.begin(sum(lengths))
         self.device.synchronize()
         began = clock.raw()
-        for watch in watches:
+        for watch, runs in zip(watches, lengths, strict=True):
             watch.start()
-            for _ in range(self.number):
+            for _ in range(runs):
                 self.run()
             watch.stop()
         self.device.synchronize()
@@ -131,17 +127,25 @@ class Sampler:
         spans = [watch.seconds() for watch in watches]
         if whole >= _TELLING_S:
             self.shares.append(sum(spans) / whole)
-        return [span / self.number for span in spans]
+        return spans
+
+    def block(self, count: int) -> list[float]:
+        """Return the seconds of one run, for each of `count` spans of equal length."""
+        return [span / self.number for span in self.spans([self.number] * count)]
 
     def fit(self, seconds: float) -> None:
         """Repeat runs of this length until a sample is long enough for the clock."""
         self.number = min(self.most, max(1, math.ceil(SPAN_S / max(seconds, 1e-9))))
 
-    def block_size(self, seconds: float) -> int:
-        """Return how many samples of runs of this length make a block: some, or the queue is drained after each."""
-        each = max(seconds * self.number, 1e-9)
-        wanted = max(_LEAST_IN_BLOCK if each < _LONG_S else 1, min(_MOST_IN_BLOCK, round(_BLOCK_S / each)))
-        return max(1, min(wanted, self.most // self.number))
+    def lengths(self, seconds: float) -> list[int]:
+        """Return the runs of each span of a block, for runs of this length: cycles as long and as many as there is time and room for."""
+        each, limit = max(seconds, 1e-9), max(_BLOCK_S, min(_MOST_BLOCK_S, sum(_CYCLE[:-1]) * seconds))
+        room = min(self.most, max(1, round(limit / each)))
+        cycle = [0, self.number]
+        for runs in _CYCLE[1:]:
+            if sum(cycle) + runs * self.number <= room:
+                cycle.append(runs * self.number)
+        return cycle * max(1, min(_MOST_IN_BLOCK // len(cycle), room // sum(cycle)))
 
 
 def freeze_collector() -> None:
@@ -183,32 +187,74 @@ def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
     return abs(middle / median(before) - 1), 2 * spread / middle
 
 
+@dataclass
+class Slope:
+    """Spans of several lengths, in order. What one run takes is the slope of their times over their runs.
+
+    The line goes through the spans of no runs, which vary least by far. So whatever a clock adds to every span, or leaves out, drops out.
+    """
+
+    lengths: list[int] = field(default_factory=list)
+    spans: list[float] = field(default_factory=list)
+
+    @property
+    def empty(self) -> float:
+        """The seconds of a span of no runs."""
+        return median(span for runs, span in zip(self.lengths, self.spans, strict=True) if not runs)
+
+    @property
+    def seconds(self) -> list[float]:
+        """The seconds of a run by each of the other spans."""
+        empty = self.empty
+        return [(span - empty) / runs for runs, span in zip(self.lengths, self.spans, strict=True) if runs]
+
+    def require_believable(self) -> dict[str, Figure]:
+        """Return what a span takes beside its runs.
+
+        Raises:
+            ClockWrongError: nothing or less, or more than two marks take: the clock leaves something out of each span, or adds it.
+        """
+        require_clock(
+            0 < self.empty <= _MOST_EMPTY_S,
+            f"a span of no runs took {self.empty * 1e6:.1f} us by the clock that times them, and more than 0 and at most "
+            f"{_MOST_EMPTY_S * 1e6:.0f} are believable: it leaves something out of each span, or adds it",
+        )
+        return {"span of no runs, s": self.empty}
+
+
+def require_clock(right: bool, sentence: str) -> None:
+    """Void what was measured unless its clock was right."""
+    if not right:
+        raise clock.ClockWrongError(sentence)
+
+
 def sample(
     sampler: Sampler, budget: Budget, after: Callable[[int, bool], None] = lambda _, __: None, took: float = 0.0
-) -> list[float]:
-    """Return the seconds of each run, until the noise target or the cap is reached, in blocks of one length.
+) -> Slope:
+    """Take spans until the noise target or the cap is reached, in blocks of one length.
 
     `after` is called with the runs of each block, and whether it was the last; `took`: the seconds of a run, where they are known.
 
     Raises:
-        ClockWrongError: the host's clock went wrong meanwhile, or the samples do not add up to the time that passed.
+        ClockWrongError: the host's clock went wrong meanwhile, or spans do not add up to the time that passed, or lack something each.
     """
     meanwhile = clock.Meanwhile()
-    count = sampler.block_size(took or median(sampler.block(1)))
+    lengths = sampler.lengths(took or median(sampler.block(1)))
     sampler.start_clock()
-    taken = list[float]()
-    done = False
+    slope, done = Slope(), False
     while not done:
-        taken += sampler.block(count)
-        done = _enough(taken, budget, sampler.spent())
-        after(count * sampler.number, done)
+        slope.spans += sampler.spans(lengths)
+        slope.lengths += lengths
+        done = _enough(slope.seconds, budget, sampler.spent())
+        after(sum(lengths), done)
     meanwhile.require()
-    if len(sampler.shares) >= _TELLING and max(sampler.shares) < _WHOLE:
-        raise clock.ClockWrongError(
-            f"samples one after the other add up to {max(sampler.shares):.1%} of the time by the host's raw counter at best, "
-            f"{_WHOLE:.1%} are expected: the clock that times them leaves something out of each"
-        )
-    return taken[: budget.most]
+    whole = max(sampler.shares, default=1.0)
+    require_clock(
+        len(sampler.shares) < _TELLING or whole >= _WHOLE,
+        f"samples one after the other add up to {whole:.1%} of the time by the host's raw counter at best, "
+        f"{_WHOLE:.1%} are expected: the clock that times them leaves something out of each",
+    )
+    return slope
 
 
 def _enough(taken: Sequence[float], budget: Budget, spent: float) -> bool:
