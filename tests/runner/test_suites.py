@@ -28,10 +28,10 @@ def _cores(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 def _measuring(folder: Path) -> Path:
     (folder / "a").mkdir()
-    for name in ("test_1_values.py", "test_2_rates.py"):
+    for name in ("test_1_values.py", "test_2_ranks.py", "test_3_rates.py"):
         (folder / "a" / name).write_text("")
     (folder / "suites.toml").write_text(
-        '[[suite]]\nname = "a"\nmost_workers = 3\nalone = ["test_2_rates.py"]\n'
+        '[[suite]]\nname = "a"\nmost_workers = 3\nalone = ["test_3_rates.py"]\napart = ["test_2_ranks.py"]\napart_gib = 16\n'
         '[[suite]]\nname = "b"\nmost_workers = 8\n[[suite]]\nname = "large"\napart_gib = 64\n[[suite]]\nname = "c"\n'
     )
     return folder
@@ -43,8 +43,9 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
     folder, names = _measuring(tmp_path), ("a", "b", "large", "c")
     _cores(monkeypatch, 16)
     shared, alone = stages(names, folder)
-    assert (shared.suites, shared.workers, shared.apart) == (("a/test_1_values.py", "b"), 8, {"large": 64})
-    assert (alone.suites, alone.workers) == (("c", "a/test_2_rates.py"), 1)
+    beside = {"a/test_2_ranks.py": 16, "large": 64}
+    assert (shared.suites, shared.workers, shared.apart) == (("a/test_1_values.py", "b"), 8, beside)
+    assert (alone.suites, alone.workers) == (("c", "a/test_3_rates.py"), 1)
     _cores(monkeypatch, 2)
     assert [(stage.suites, stage.workers) for stage in stages(names, folder)] == [(names, 1)]
 
@@ -76,7 +77,7 @@ def test_a_host_with_many_cores_runs_more_processes(tmp_path: Path, monkeypatch:
         monkeypatch.setattr("stackproof.runner.suites.cores", lambda: cores)
         return stages(("a",), tmp_path)[0].workers
 
-    assert [workers(cores) for cores in (1, 2, 8, 16, 128)] == [2, 2, 4, 8, 8]
+    assert [workers(cores) for cores in (1, 2, 8, 16, 128)] == [2, 2, 8, 8, 8]
 
 
 def test_every_suite_belongs_to_exactly_one_verb() -> None:

@@ -15,7 +15,7 @@ from stackproof.stack.stacks import suites
 
 DEFAULT_VERB = "verify"
 _CORES = 2
-"""Cores that a process gets where the table leaves the number of processes to the host."""
+"""Cores of the host that the table's `workers` are for."""
 DEFAULT_PROFILE = "fast"
 """The profile of benchmarks whose subjects a manifest counts."""
 _FEW = 16
@@ -30,7 +30,7 @@ class Stage:
     """Folders of suites; of one that is cut in two, files: `smoke/test_1_bringup.py`."""
     workers: int
     apart: Mapping[str, float] = field(default_factory=dict)
-    """Suites that run meanwhile in a process of their own if the device has so many GiB, else afterwards."""
+    """Suites or files that run meanwhile in a process of their own if the device has so many GiB, else afterwards."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ class SuiteEntry:
     plugins: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     """Files that measure: where the rest runs in several processes, they come last, in one."""
+    apart: tuple[str, ...] = ()
+    """Files that share what one process starts, such as ranks: where the rest runs in several processes, they have one of their own."""
     apart_gib: float = 0.0
-    """From so much memory of the device on it runs in a process of its own beside the stage before; 0: never."""
+    """From so much memory of the device on they, or the whole suite, run beside the stage; 0: never."""
     counted: bool = True
     """Whether manifests say which checks it has."""
 
@@ -74,10 +76,10 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
     for name in order:
         row = rows.get(name, SuiteEntry(name))
         workers = 1 if _few(only) or (only and row.alone) else _workers(row)
-        if row.apart_gib and found and found[-1].workers > 1:
+        if row.apart_gib and not row.apart and found and found[-1].workers > 1:
             found[-1] = replace(found[-1], apart={**found[-1].apart, name: row.apart_gib})
         elif workers > 1 and row.alone:
-            found.append(Stage(_shared(folder, row), workers))
+            found.append(Stage(_shared(folder, row), workers, {f"{name}/{file}": row.apart_gib for file in row.apart}))
             later.append(Stage(tuple(f"{name}/{file}" for file in row.alone), 1))
         else:
             found.append(Stage((name,), workers))
@@ -87,7 +89,7 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
 def _shared(folder: Path, row: SuiteEntry) -> tuple[str, ...]:
     """Return the files of a suite but for those that run alone."""
     files = sorted(path.name for path in (folder / row.name).glob("test_*.py"))
-    return tuple(f"{row.name}/{file}" for file in files if file not in row.alone)
+    return tuple(f"{row.name}/{file}" for file in files if file not in row.alone + row.apart)
 
 
 def defined(root: Path = SUITES) -> tuple[str, ...]:
@@ -115,8 +117,8 @@ def explained(suite: str, root: Path = SUITES) -> Iterator[str]:
 
 
 def _workers(row: SuiteEntry) -> int:
-    """Return the table's number, or more of them where the host has cores for more."""
-    return max(row.workers, min(row.most_workers, cores() // _CORES))
+    """Return the table's number, or more of them where the host has more cores than the table is for."""
+    return max(row.workers, min(row.most_workers, row.workers * cores() // _CORES))
 
 
 def _few(only: tuple[str, ...]) -> bool:
