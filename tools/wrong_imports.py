@@ -21,7 +21,7 @@ WRONG = {
     "torch below the line": ("record/writer.py", "import torch"),
     "numpy below the line": ("stack/lockfile.py", "import numpy"),
     "torch in the nights": ("extras/nights/drift/series.py", "def late() -> None:\n    import torch"),
-    "an extra in the core": ("runner/process.py", "import stackproof.extras.nights.drift.scan"),
+    "an extra in the core": ("runner/supervise.py", "import stackproof.extras.nights.drift.scan"),
     "the core behind its door": ("extras/bisect/evidence.py", "from stackproof.gate import cells"),
     "a room that no layer names": ("shed/__init__.py", '"""A room that nobody announced."""'),
     "the laboratory from the product": ("gate/plan.py", "import tools.lint"),

@@ -47,10 +47,7 @@ def rank(
     folder: Path, number: int, *phases: str, error: str = "", stderr: str = "", stdout: str = "", ended: bool = False
 ) -> None:
     (folder / f"rank{number}.phases").write_text("".join(f"{phase}\n" for phase in ("importing", *phases)))
-    output = folder / "ranks_x" / "attempt_0" / str(number)
-    output.mkdir(parents=True)
-    (output / "stderr.log").write_text(stderr)
-    (output / "stdout.log").write_text(stdout)
+    (folder / f"rank{number}.log").write_text(stdout + stderr)
     if error:
         (folder / f"rank{number}.error").write_text(error)
     if ended:
@@ -58,9 +55,9 @@ def rank(
 
 
 def failures(folder: Path, **exits: int) -> None:
-    """Note how ranks ended, in the order given and all within one second, as the agent's clock has it."""
-    rows = [{"rank": int(name[4:]), "exitcode": code, "time": 100} for name, code in exits.items()]
-    (folder / "failures.json").write_text(json.dumps(rows))
+    """Note how ranks ended, all at the same time."""
+    for name, code in exits.items():
+        (folder / f"{name}.failure").write_text(json.dumps({"rank": int(name[4:]), "exitcode": code, "time": 100}))
 
 
 def failed(folder: Path, ranks: int = 2) -> Exception:
@@ -133,16 +130,6 @@ def test_the_librarys_own_log_is_asked_too(tmp_path: Path) -> None:
     )
     failures(tmp_path, rank0=1)
     assert "two ranks share one card (Duplicate GPU)" in str(failed(tmp_path, 1))
-
-
-def test_supervisors_notes_count_like_the_agents(tmp_path: Path) -> None:
-    rank(tmp_path, 0, "step 1", error="RuntimeError: Connection reset by peer")
-    (tmp_path / "rank1.phases").write_text("importing\nstep 1\n")
-    (tmp_path / "rank1.log").write_text("out of memory\n")
-    for number, code in ((0, 1), (1, -9)):
-        row = [{"rank": number, "exitcode": code, "time": 100.0 + number}]
-        (tmp_path / f"rank{number}.failure").write_text(json.dumps(row))
-    assert str(failed(tmp_path)) == "rank 1 ended with signal SIGKILL in 'step 1'; it printed last: out of memory"
 
 
 def test_an_error_counts_also_where_nobody_noted_the_end(tmp_path: Path) -> None:
@@ -457,8 +444,6 @@ def test_ranks_that_agree_have_one_value(tmp_path: Path) -> None:
 
 
 def test_a_log_is_the_librarys_own_file_and_the_ranks_output(tmp_path: Path) -> None:
-    output = tmp_path / "ranks_1" / "attempt_0" / "0"
-    output.mkdir(parents=True)
-    (output / "stdout.log").write_text("said out loud")
+    (tmp_path / "rank0.log").write_text("said out loud")
     (tmp_path / "library.rank0.log").write_text("written down")
     assert blame.log_of(Traces(tmp_path, 1), 0).split("\n") == ["written down", "said out loud"]

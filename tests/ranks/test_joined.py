@@ -74,6 +74,6 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
 def test_ranks_of_other_torches_form_no_group() -> None:
     sites = {f"site/{rank}": json.dumps({"world_size": 2, "torch": "2.9.0"}) for rank in (0, 1)}
     store: Any = SimpleNamespace(get=sites.__getitem__)
-    invitation: Any = SimpleNamespace(place=Placement("plain", 0, 2, 0, 2))
-    said = joined._decide(store, invitation, stacks.load("cpu")).refused
+    spec: Any = SimpleNamespace(folder="")
+    said = joined._decide(store, spec, Placement("plain", 0, 2, 0, 2), stacks.load("cpu")).refused
     assert said.startswith("rank 0 has torch 2.9.0, and rank 0 ") and "one group needs one build" in said

@@ -229,11 +229,6 @@ def test_interfaces_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.Monk
     assert [Interface(*row) for row in expected] == list(preflight.interfaces())
 
 
-def test_bridges_are_known_by_kind_and_by_name() -> None:
-    found = [Interface("br0", True, True), Interface("vethab12", True, False), Interface("eth0", True, False)]
-    assert preflight.bridges(found, ["docker", "veth"]) == ["br0", "vethab12"]
-
-
 def test_providers_are_listed_without_their_layers_and_exclusions_ask_for_none() -> None:
     assert preflight.providers("tcp;ofi_rxm, verbs") == ["tcp", "ofi_rxm", "verbs"]
     assert preflight.providers("^shm") == []
@@ -242,7 +237,8 @@ def test_providers_are_listed_without_their_layers_and_exclusions_ask_for_none()
 def test_installed_providers_are_the_files_that_libfabric_loads(tmp_path: Path) -> None:
     for name in ("libmine-fi.so", "libother-fi.so.1.2", "libfabric.so"):
         (tmp_path / name).touch()
-    assert (preflight.installed(str(tmp_path)), preflight.installed("")) == (["mine", "other"], [])
+    found = [preflight.this_host((), {"FI_PROVIDER_PATH": path}).providers for path in (str(tmp_path), "")]
+    assert [("mine", "other"), ()] == found
 
 
 class Fake(Accelerator):

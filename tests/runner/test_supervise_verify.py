@@ -9,9 +9,9 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import supervise
-from stackproof.runner.process import CheckProcess, RunState
 from stackproof.runner.request import Request
 from stackproof.runner.suites import Stage
+from stackproof.runner.supervise import CheckProcess, RunState
 from stackproof.stack import stacks
 
 from ..conftest import RunSuite, Silent

@@ -3,4 +3,4 @@
 from stackproof.bench import subjects as bench_subjects
 from stackproof.jobs.launch import split_command
 from stackproof.runner import suites, verbs
-from stackproof.runner.process import variables_of
+from stackproof.runner.supervise import variables_of

@@ -191,28 +191,6 @@ dist.barrier()
 os._exit(found is not None)
 """
 
-_SOURCES: tuple[Callable[..., Any], ...] = (
-    calls.noise,
-    calls.values,
-    calls.stream,
-    calls.floats,
-    calls.integers,
-    calls.divisible,
-    calls.fold,
-    calls.place,
-    calls.sent,
-    calls.joined,
-    calls.expected,
-    calls.prepare,
-    calls.lay_out,
-    calls.play,
-    calls.flat,
-    calls.bits,
-    calls.landed,
-    calls.outside,
-    calls.fault,
-)
-
 
 def repeatable(row: Row, ranks: Sequence[Outcome]) -> bool:
     """Whether one call alone can show what is wrong: not where it depends on who comes late or on other groups."""
@@ -241,7 +219,9 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
         "takes": one.takes,
         "ragged": one.ragged,
     }
-    functions = "\n\n\n".join(plain(function) for function in (*_SOURCES, one.call))
+    own = [function for _, function in inspect.getmembers(calls, callable) if function.__module__ == calls.__name__]
+    used = [function for function in own if not inspect.isclass(function) and function.__name__ not in COLLECTIVES]
+    functions = "\n\n\n".join(plain(function) for function in (*used, one.call))
     return _HEAD.format(**facts) + functions + "\n\n" + _TAIL.format(**facts)
 
 

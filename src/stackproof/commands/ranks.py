@@ -43,22 +43,18 @@ def add(verbs: Verbs) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.ranks import join
+    from stackproof.ranks.launchers import Spec
     from stackproof.record import console
 
     stack = stacks.load(options.stack)
+    stack = stack.rehearse() if options.rehearse else stack
     if options.program and not re.fullmatch(r"[\w.]+:\w+", options.program):
         raise Refusal(f"--program '{options.program}': is no MODULE:FUNCTION, such as 'mine.training:main'")
-    wanted = join.Wanted(
-        stack=stack.rehearse() if options.rehearse else stack,
-        folder=options.folder.absolute(),
-        program=options.program or join.PROVE,
-        deadline_s=options.deadline,
-        rendezvous=options.rendezvous,
-        run=options.run_name,
-        checked=options.preflight,
-        oversubscribe=options.oversubscribe,
-    )
-    outcome = join.take_part(wanted)
+    spec = Spec(
+        options.program or join.PROVE, stack.name, stack.rehearsed, stack.backend, (), {}, options.folder.absolute(),
+        options.deadline, checked=options.preflight, oversubscribe=options.oversubscribe,
+    )  # fmt: skip
+    outcome = join.take_part(stack, spec, options.rendezvous, options.run_name)
     if outcome.record and outcome.path:
         console.show(outcome.record, outcome.path)
     if outcome.refused:

@@ -189,7 +189,7 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
     from stackproof.bench.subjects import names_of_subjects, require_named
     from stackproof.project import projects
     from stackproof.runner import vetting
-    from stackproof.runner.process import variables_of
+    from stackproof.runner.supervise import variables_of
 
     named = [one for one in only if not set(one) & _PATTERN]
     require_named(named)

@@ -29,7 +29,7 @@ from stackproof.base.text import tail
 from stackproof.gate import commits, plan
 from stackproof.gate.live import SideSpec
 from stackproof.project import projects
-from stackproof.runner.process import variables_of
+from stackproof.runner.supervise import variables_of
 from stackproof.stack import environments, findings, installed_files, lockfile, stacks
 
 HOME = places.HOME / "gates"

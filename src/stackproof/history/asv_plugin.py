@@ -33,7 +33,7 @@ from stackproof.history.asv_view import Branches
 from stackproof.record import store
 from stackproof.record.records import Figure
 from stackproof.record.store import place, slug, state
-from stackproof.runner.process import variables_of
+from stackproof.runner.supervise import variables_of
 from stackproof.stack import environments, hosts, provenance, stacks
 
 __all__ = ["Branches", "Refused", "StackEnvironment", "setup"]

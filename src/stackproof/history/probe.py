@@ -15,7 +15,7 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.bench.subjects import profile
 from stackproof.history.leaf import DEFAULT_PROFILE, PROFILE
 from stackproof.record.records import Figure
-from stackproof.runner.process import variables_of
+from stackproof.runner.supervise import variables_of
 from stackproof.stack import environment_proof, hosts, provenance, stacks
 
 _ASKED_S = 120.0

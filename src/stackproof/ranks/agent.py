@@ -1,55 +1,46 @@
-"""The process that holds torch's elastic agent: `python -m stackproof.ranks.agent SPEC` starts the ranks and reports failures."""
+"""The process that holds the ranks' store and starts them, as torchrun does: `python -m stackproof.ranks.agent SPEC`."""
 
 from __future__ import annotations
 
-import json
+import math
 import sys
+import time
 from pathlib import Path
 
 from torch._C._distributed_c10d import TCPStore
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from stackproof.base.processes import die_with_parent
-from stackproof.ranks.launchers import Spec
+from stackproof.base import processes
+from stackproof.ranks.launchers import Spec, note_failure
 
-
-def configuration(spec: Spec) -> LaunchConfig:
-    """Return the launch of one node: the rendezvous picks a free port itself, and a failed rank is not restarted."""
-    return LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=len(spec.cards),
-        run_id="ranks",
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        local_addr="localhost",
-        max_restarts=0,
-        monitor_interval=0.1,
-        logs_specs=DefaultLogsSpecs(log_dir=spec.folder, redirects=Std.ALL),
-    )
+_OTHERS_S = 1.0
+"""How long the others have, once a rank has failed, to fail of themselves and say why."""
 
 
 def main(path: Path) -> int:
-    """Launch the ranks and return 0, or 1 with `failures.json` beside the specification.
+    """Start the ranks and return 0 when all have ended well, or 1 with `rankN.failure` of each that did not.
 
-    The ranks' store is held here, on a port that the kernel chose as it was bound: torch 2.4 would tell the ranks a port that
-    was free a moment ago, and a host name that may not resolve.
+    The store's port is one that the kernel chose as it was bound.
     """
-    die_with_parent()
-    spec = Spec.load(path)
+    processes.die_with_parent()
+    spec, mark, until = Spec.load(path), processes.new_mark(), math.inf
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    try:
-        elastic_launch(configuration(spec), sys.executable)("-m", "stackproof.ranks.rank", str(path), str(store.port))
-    except ChildFailedError as error:
-        failures = [
-            {"rank": rank, "exitcode": failure.exitcode, "time": failure.timestamp}
-            for rank, failure in error.failures.items()
-        ]
-        (path.parent / "failures.json").write_text(json.dumps(failures), encoding="utf-8")
-        return 1
-    return 0
+    size = {"WORLD_SIZE": str(len(spec.cards)), "LOCAL_WORLD_SIZE": str(len(spec.cards)), "GROUP_RANK": "0"}
+    meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port), "TORCHELASTIC_RUN_ID": "ranks"}
+    command = [sys.executable, "-m", "stackproof.ranks.rank", str(path), str(store.port)]
+    living = {}
+    for rank in range(len(spec.cards)):
+        own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        with (path.parent / f"rank{rank}.log").open("wb") as output:
+            living[rank] = processes.start(command, output, {**size, **meeting, **own}, mark)
+    while living and time.monotonic() < until:
+        for rank, child in list(living.items()):
+            if child.poll() is not None:
+                del living[rank]
+                if child.returncode:
+                    note_failure(path.parent, rank, child.returncode)
+                    until = min(until, time.monotonic() + _OTHERS_S)
+        time.sleep(0.03)
+    return int(until < math.inf)
 
 
 if __name__ == "__main__":

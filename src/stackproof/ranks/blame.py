@@ -35,19 +35,19 @@ class Traces:
     folder: Path
     world_size: int
 
+    def _text(self, name: str) -> str:
+        with contextlib.suppress(OSError):
+            return (self.folder / name).read_text(encoding="utf-8")
+        return ""
+
     def left(self) -> list[int]:
         """Return the ids of processes of this launch that still live, however they were started."""
-        try:
-            return processes.with_mark((self.folder / "mark").read_text(encoding="ascii"))
-        except OSError:
-            return []
+        mark = self._text("mark")
+        return processes.with_mark(mark) if mark else []
 
     def phases(self, rank: int) -> list[str]:
         """Return the phases that a rank noted, the first first."""
-        try:
-            return (self.folder / f"rank{rank}.phases").read_text(encoding="utf-8").splitlines()
-        except OSError:
-            return []
+        return self._text(f"rank{rank}.phases").splitlines()
 
     def size(self) -> int:
         """Return how much the ranks have noted: it grows with every phase of any."""
@@ -71,34 +71,24 @@ class Traces:
 
     def error(self, rank: int) -> str:
         """Return what a rank raised, or nothing."""
-        try:
-            return (self.folder / f"rank{rank}.error").read_text(encoding="utf-8")
-        except OSError:
-            return ""
+        return self._text(f"rank{rank}.error")
 
     def raised(self) -> list[int]:
         """Return the ranks that raised something that does not merely follow from the loss of another."""
         errors = {rank: self.error(rank) for rank in range(self.world_size)}
         return [rank for rank, error in errors.items() if error and not is_symptom(error)]
 
-    def log(self, rank: int, stream: str = "stderr") -> Path:
-        """Return the file of a rank's output; the agent keeps a folder per rank below a folder of the run's name.
+    def log(self, rank: int) -> Path:
+        """Return the file of a rank's output."""
+        return self.folder / f"rank{rank}.log"
 
-        A rank that an external launcher started has one file for both streams.
-        """
-        found = sorted(self.folder.glob(f"*/attempt_0/{rank}/{stream}.log")) or list(
-            self.folder.glob(f"rank{rank}.log")
-        )
-        return found[-1] if found else self.folder / "agent.log"
-
-    def last_lines(self, rank: int, count: int = 2) -> str:
+    def last_lines(self, rank: int, count: int = 3) -> str:
         """Return the last lines of a rank's output, without the stacks that its deadline had dumped."""
-        lines = [line for stream in ("stdout", "stderr") for line in _before_dump(self._tail(rank, stream))[-count:]]
-        return " / ".join(dict.fromkeys(lines))
+        return " / ".join(dict.fromkeys(_before_dump(self._tail(rank))[-count:]))
 
     def stack(self, rank: int) -> list[str]:
         """Return the frames, the innermost first, of the thread that crashed, or of the main thread as the deadline dumped it (last)."""
-        lines = self._tail(rank, "stderr")
+        lines = self._tail(rank)
         heads = [number for number, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
         current = [number for number in heads if lines[number].startswith("Current")]
         following = lines[(current or heads)[-1] + 1 :] if heads else []
@@ -107,10 +97,10 @@ class Traces:
     def everything(self, rank: int) -> str:
         """Return what may explain a failure: the error, the end of the output and of the library's own log."""
         library = processes.last_lines(self.folder / f"library.rank{rank}.log", 200, of_bytes=65536)
-        return "\n".join([self.error(rank), *self._tail(rank, "stderr"), *self._tail(rank, "stdout"), *library])
+        return "\n".join([self.error(rank), *self._tail(rank), *library])
 
-    def _tail(self, rank: int, stream: str) -> list[str]:
-        return processes.last_lines(self.log(rank, stream), 200, of_bytes=65536)
+    def _tail(self, rank: int) -> list[str]:
+        return processes.last_lines(self.log(rank), 200, of_bytes=65536)
 
 
 Counts = dict[str, int]
@@ -274,11 +264,11 @@ def _before_dump(lines: list[str]) -> list[str]:
 
 
 def _failures(traces: Traces) -> list[dict[str, Any]]:
-    """Return what the agent noted of ranks that failed, or each rank's own supervisor; else what ranks that raised left."""
-    found: list[dict[str, Any]] = []
-    for path in sorted([*traces.folder.glob("failures.json"), *traces.folder.glob("rank*.failure")]):
-        found += files.try_read_json(path) or []
-    return found or [{"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()]
+    """Return what the agent, or each rank's own supervisor, noted of ranks that failed; else what ranks that raised left."""
+    found = [files.try_read_json(path) for path in sorted(traces.folder.glob("rank*.failure"))]
+    return [failure for failure in found if failure] or [
+        {"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()
+    ]
 
 
 @dataclass(frozen=True)
@@ -292,7 +282,7 @@ class Effect:
 
 def log_of(traces: Traces, rank: int) -> str:
     """Return everything that a rank's library said: NCCL writes a file of its own, oneCCL into the rank's output."""
-    paths = [traces.folder / f"library.rank{rank}.log", traces.log(rank, "stdout"), traces.log(rank, "stderr")]
+    paths = [traces.folder / f"library.rank{rank}.log", traces.log(rank)]
     return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths if path.exists())
 
 

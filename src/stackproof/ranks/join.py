@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.ranks import launchers
-from stackproof.ranks.launchers import Invitation, Placement, Spec
+from stackproof.ranks.blame import Traces, who_failed, who_hung
+from stackproof.ranks.launchers import Placement, Spec, note_failure
 from stackproof.record import writer
+from stackproof.record.checks import CheckEnded, CheckHung
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
-from stackproof.runner.process import variables_of
+from stackproof.runner.supervise import variables_of
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
@@ -91,24 +93,9 @@ _OTHERS_S = 3.0
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the user asks of this rank."""
-
-    stack: Stack
-    folder: Path
-    program: str = PROVE
-    deadline_s: float = 300.0
-    rendezvous: str = ""
-    run: str = ""
-    checked: bool = True
-    oversubscribe: bool = False
-
-
-@dataclass(frozen=True)
 class RankResult:
     """How this rank ended, and on rank 0 the record of all with its place."""
 
-    place: Placement
     verdict: Verdict
     reason: str
     refused: bool = False
@@ -117,50 +104,50 @@ class RankResult:
     path: Path | None = None
 
 
-def take_part(wanted: Wanted) -> RankResult:
-    """Run this process's rank to its end.
+def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankResult:
+    """Run this process's rank to its end; `asked` and `run` say where the ranks meet, as `launchers.rendezvous` takes them.
 
     Raises:
         Refusal: there is no launcher, no place to meet, nobody to meet, no such device, or the environment is not its lock.
     """
     place = launchers.placement(os.environ)
-    _require_group(wanted, place)
-    address = launchers.rendezvous(place, os.environ, wanted.rendezvous, wanted.run)
-    store = _store_file(address, wanted.deadline_s)
-    record = _begin(wanted, place)
-    wanted.folder.mkdir(parents=True, exist_ok=True)
-    _forget(wanted.folder, place.rank)
+    _require_group(stack, spec, place)
+    spec = replace(spec, address=launchers.rendezvous(place, os.environ, asked, run))
+    store = _store_file(spec.address, spec.deadline_s)
+    record = _begin(stack, spec, place)
+    spec.folder.mkdir(parents=True, exist_ok=True)
+    _forget(spec.folder, place.rank)
     began = time.monotonic()
     try:
-        ended: Check | None = _supervise(wanted, place, address)
+        ended: Check | None = _supervise(stack, spec, place)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
         if place.rank:
-            _note_failure(wanted.folder, place.rank, -signal.SIGTERM, follows=True)
+            note_failure(spec.folder, place.rank, -signal.SIGTERM, follows=True)
     with processes.signals_ignored():
         record.seconds = time.monotonic() - began
         verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
         refused = ended is not None and ended.id == PREFLIGHT
         if place.rank:
-            return RankResult(place, verdict, reason, refused)
+            return RankResult(verdict, reason, refused)
         if store:
             store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
-        _complete(record, wanted, place, ended)
-        path = writer.keep(record, wanted.folder / "record.json")
-        return RankResult(place, record.verdict, reason, refused, record, path)
+        _complete(record, spec, place, ended)
+        path = writer.keep(record, spec.folder / "record.json")
+        return RankResult(record.verdict, reason, refused, record, path)
 
 
-def _require_group(wanted: Wanted, place: Placement) -> None:
+def _require_group(stack: Stack, spec: Spec, place: Placement) -> None:
     """One rank exchanges nothing, so that its collectives would pass by not running; a program of somebody else's may run alone."""
-    least = wanted.stack.least_ranks
-    if (outer := launchers.around(place, os.environ)) and wanted.checked:
+    least = stack.least_ranks
+    if (outer := launchers.around(place, os.environ)) and spec.checked:
         raise Refusal(
             f"{place.launcher} runs inside {outer}: each of its processes starts ranks of its own, {place.world_size} here, and they "
             "fight for the same cards; start one torchrun a host, without mpirun, or mpirun -n N python -m stackproof ranks ..."
         )
-    if wanted.program == PROVE and place.world_size < least:
+    if spec.program == PROVE and place.world_size < least:
         raise Refusal(
-            f"{place.launcher} started {place.world_size} rank(s), and a collective of {wanted.stack.name} counts from {least} on "
+            f"{place.launcher} started {place.world_size} rank(s), and a collective of {stack.name} counts from {least} on "
             f"(least_ranks in stack.toml): start {least} or more; if you did, each took itself for a group of its own, "
             "as ranks do under the mpirun of an MPI that this Python does not know"
         )
@@ -182,46 +169,37 @@ def _store_file(address: str, deadline_s: float) -> Path | None:
     return path
 
 
-def _begin(wanted: Wanted, place: Placement) -> Record:
+def _begin(stack: Stack, spec: Spec, place: Placement) -> Record:
     """Prove the host and the environment of this rank, as every verb does."""
-    found = hosts.inspect(wanted.stack)
+    found = hosts.inspect(stack)
     if not found.present:
         raise found.refusal()
-    record = writer.begin("ranks", wanted.stack.name)
-    proved = environment_proof.prove(wanted.stack)
-    record.provenance |= provenance.host_facts(wanted.stack) | provenance.proof_facts(proved)
-    record.provenance |= {"launcher": place.launcher, "world_size": place.world_size, "preflight": wanted.checked}
-    record.checks.append(Check("environment", Verdict.PASSED, proved.sentence(wanted.stack), 0.0))
+    record = writer.begin("ranks", stack.name)
+    proved = environment_proof.prove(stack)
+    record.provenance |= provenance.host_facts(stack) | provenance.proof_facts(proved)
+    record.provenance |= {"launcher": place.launcher, "world_size": place.world_size, "preflight": spec.checked}
+    record.checks.append(Check("environment", Verdict.PASSED, proved.sentence(stack), 0.0))
     return record
 
 
-def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
+def _supervise(stack: Stack, spec: Spec, place: Placement) -> Check | None:
     """Run the rank; return how it failed, or None."""
-    mark, log = processes.new_mark(), wanted.folder / f"rank{place.rank}.log"
-    invitation = _invitation(wanted, place, address)
-    environment = variables_of(wanted.stack)
-    with log.open("wb") as output:
-        command = [sys.executable, "-m", "stackproof.ranks.joined", str(invitation.save())]
-        child = processes.start(command, output, environment, mark, _launcher_files(os.environ))
+    mark, folder = processes.new_mark(), spec.folder
+    spec = replace(spec, until=time.time() + spec.deadline_s)
+    with (folder / f"rank{place.rank}.log").open("wb") as output:
+        command = [sys.executable, "-m", "stackproof.ranks.joined", str(spec.save(f"rank{place.rank}.spec.json"))]
+        child = processes.start(command, output, variables_of(stack), mark, _launcher_files(os.environ))
         # Of a rank that is killed together with its supervisor nothing else is left.
         living = {"host": socket.gethostname(), "processes": [os.getpid(), child.pid]}
-        write_atomically(wanted.folder / f"rank{place.rank}.alive", json.dumps(living))
+        write_atomically(folder / f"rank{place.rank}.alive", json.dumps(living))
         try:
-            status, follows = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
+            status, follows = _wait(child, spec.remaining_s + _GRACE_S, folder, place)
         finally:
             processes.end_tree(mark, child)
-    if status == 0 and (wanted.folder / f"rank{place.rank}.json").exists():
+    if status == 0 and (folder / f"rank{place.rank}.json").exists():
         return None
-    _note_failure(wanted.folder, place.rank, status, follows)
-    return _failure(wanted, place, status)
-
-
-def _invitation(wanted: Wanted, place: Placement, address: str) -> Invitation:
-    stack, until = wanted.stack, time.time() + wanted.deadline_s
-    spec = Spec(
-        wanted.program, stack.name, stack.rehearsed, stack.backend, (), {}, str(wanted.folder), wanted.deadline_s, until
-    )
-    return Invitation(spec, place, address, wanted.checked, wanted.oversubscribe)
+    note_failure(folder, place.rank, status, follows)
+    return _failure(spec, place, status)
 
 
 def _launcher_files(environ: Mapping[str, str]) -> tuple[int, ...]:
@@ -247,12 +225,9 @@ def _wait(child: processes.Process, seconds: float, folder: Path, place: Placeme
     return (-signal.SIGTERM if follows else None), follows
 
 
-def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
+def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     """Name who failed or hung, by what the ranks of this folder left; a refusal of the preflight is everybody's."""
-    from stackproof.ranks.blame import Traces, who_failed, who_hung
-    from stackproof.record.checks import CheckEnded, CheckHung
-
-    traces = Traces(wanted.folder, place.world_size)
+    traces = Traces(spec.folder, place.world_size)
     if (error := traces.error(place.rank)).startswith("PreflightRefusal: "):
         return Check(PREFLIGHT, Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
     for rank in range(traces.world_size):
@@ -260,20 +235,14 @@ def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
             return Check("program", Verdict.HUNG, error.removeprefix("CheckHung: "), 0.0)
     # The other ranks' supervisors have a moment to note how theirs ended: the first to fail is not the first to be seen.
     until = time.monotonic() + _OTHERS_S
-    while time.monotonic() < until and len(list(wanted.folder.glob("rank*.failure"))) < place.world_size:
+    while time.monotonic() < until and len(list(spec.folder.glob("rank*.failure"))) < place.world_size:
         time.sleep(0.1)
     hung = status is None and not traces.raised()
-    ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if hung else who_failed(traces, status or 0)
+    ended: Exception = CheckHung(who_hung(traces, spec.deadline_s)) if hung else who_failed(traces, status or 0)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
     silent = ", ".join(str(rank) for rank in range(traces.world_size) if not traces.phases(rank))
     unseen = f"; rank(s) {silent} left nothing in {traces.folder}: look on their hosts" if silent else ""
     return Check("program", verdict, f"{ended}{unseen}", 0.0)
-
-
-def _note_failure(folder: Path, rank: int, status: int | None, follows: bool = False) -> None:
-    exitcode = -signal.SIGKILL if status is None else status
-    failure = [{"rank": rank, "exitcode": exitcode, "time": time.time(), "follows": follows}]
-    write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
 
 
 def _gone(folder: Path, world_size: int) -> list[int]:
@@ -300,29 +269,29 @@ def _forget(folder: Path, rank: int) -> None:
         path.unlink()
 
 
-def _complete(record: Record, wanted: Wanted, place: Placement, ended: Check | None) -> None:
+def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None) -> None:
     """Add what the ranks proved, or how they failed."""
     if ended is None:
-        _add_results(record, wanted)
+        _add_results(record, spec)
     else:
-        gone = _gone(wanted.folder, place.world_size) if ended.id == "program" else []
+        gone = _gone(spec.folder, place.world_size) if ended.id == "program" else []
         for rank in gone:
-            _note_failure(wanted.folder, rank, -signal.SIGKILL)
-        interrupted = ended.verdict is Verdict.INTERRUPTED and list(wanted.folder.glob("rank[1-9]*.failure"))
-        record.checks.append(_failure(wanted, place, 1) if gone or interrupted else ended)
-    record.logs = sorted(path.name for path in wanted.folder.glob("*.log"))
+            note_failure(spec.folder, rank, -signal.SIGKILL)
+        interrupted = ended.verdict is Verdict.INTERRUPTED and list(spec.folder.glob("rank[1-9]*.failure"))
+        record.checks.append(_failure(spec, place, 1) if gone or interrupted else ended)
+    record.logs = sorted(path.name for path in spec.folder.glob("*.log"))
     record.verdict = overall(check.verdict for check in record.checks)
 
 
-def _add_results(record: Record, wanted: Wanted) -> None:
-    result = files.read_json(wanted.folder / "rank0.json")
+def _add_results(record: Record, spec: Spec) -> None:
+    result = files.read_json(spec.folder / "rank0.json")
     note = f"; {result['note']}" if result["note"] else ""
     record.provenance |= {"backend": result["backend"], "note": result["note"]}
     held = Check(PREFLIGHT, Verdict.PASSED, f"nothing was refused{note}", 0.0)
     off = Check(PREFLIGHT, Verdict.SKIPPED, f"was switched off (--no-preflight){note}", 0.0)
-    record.checks.append(held if wanted.checked else off)
-    if wanted.program != PROVE:
-        said = f"{wanted.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
+    record.checks.append(held if spec.checked else off)
+    if spec.program != PROVE:
+        said = f"{spec.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
         record.checks.append(Check("program", Verdict.PASSED, said, 0.0))
         return
     record.checks += judge(result["ranks"])

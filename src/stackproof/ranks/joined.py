@@ -32,7 +32,7 @@ from stackproof.project.offers import playing
 from stackproof.ranks import preflight
 from stackproof.ranks.blame import Traces
 from stackproof.ranks.exact import digest, known, mean_loss, require_exact
-from stackproof.ranks.launchers import Invitation, Placement, unexplained
+from stackproof.ranks.launchers import Placement, Spec, note_failure, placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import PreflightRefusal
 from stackproof.ranks.rank import Rank, RankInfo, end, import_packages, join, note_phase, take_part
@@ -159,21 +159,19 @@ class Decision:
 def main(path: Path) -> int:
     """Take part in the group; rank 0's result holds those of all ranks."""
     die_with_parent()
-    invitation = Invitation.load(path)
-    place = invitation.place
-    take_part(invitation.spec, RankInfo(place.rank, place.world_size, place.local_rank), lambda: _run(invitation))
+    spec, place = Spec.load(path), placement(os.environ)
+    take_part(spec, RankInfo(place.rank, place.world_size, place.local_rank), lambda: _run(spec, place))
     return 0
 
 
-def _run(invitation: Invitation) -> dict[str, Any]:
-    spec, place = invitation.spec, invitation.place
+def _run(spec: Spec, place: Placement) -> dict[str, Any]:
     stack = import_packages(spec, place.rank)
-    note_phase(Path(spec.folder), place.rank, _MEETING)
-    store = meet(invitation)
-    with _broadcast_failure(store, place, Path(spec.folder)):
+    note_phase(spec.folder, place.rank, _MEETING)
+    store = meet(spec, place)
+    with _broadcast_failure(store, place, spec.folder):
         cards = visible(stack.device)
-        agreed = _agree(store, invitation, stack, cards)
-        note_phase(Path(spec.folder), place.rank, "binding the device")
+        agreed = _agree(store, spec, place, stack, cards)
+        note_phase(spec.folder, place.rank, "binding the device")
         device = HOST if agreed.on_host else cards[_card(place, cards)]
         device.bind()
         seat = RankInfo(place.rank, place.world_size, place.local_rank)
@@ -189,27 +187,26 @@ def _run(invitation: Invitation) -> dict[str, Any]:
         }
 
 
-def meet(invitation: Invitation) -> Store:
+def meet(spec: Spec, place: Placement) -> Store:
     """Open the store over which the ranks meet; rank 0 holds it, unless torchrun or a file does.
 
     Raises:
         PreflightRefusal: the port is taken, or rank 0 does not answer.
     """
-    place, patience = invitation.place, timedelta(seconds=invitation.spec.remaining_s / 2)
+    patience = timedelta(seconds=spec.remaining_s / 2)
     try:
-        store, _, _ = next(rendezvous(invitation.address, place.rank, place.world_size, timeout=patience))
+        store, _, _ = next(rendezvous(spec.address, place.rank, place.world_size, timeout=patience))
     except (RuntimeError, ValueError, OSError) as error:
-        if stuck := _stuck(invitation):
+        if stuck := _stuck(spec.folder, place):
             raise CheckHung("; ".join(stuck)) from error
-        raise PreflightRefusal(_no_meeting(invitation, str(error))) from error
+        raise PreflightRefusal(_no_meeting(spec.address, place, str(error))) from error
     store = PrefixStore("stackproof", store)
     store.set_timeout(patience)
     return store
 
 
-def _stuck(invitation: Invitation) -> list[str]:
+def _stuck(folder: Path, place: Placement) -> list[str]:
     """On rank 0, name the ranks that were started and never came so far as to meet the others."""
-    place, folder = invitation.place, Path(invitation.spec.folder)
     traces, others = Traces(folder, place.world_size), range(1, 1 if place.rank else place.world_size)
     started = [rank for rank in others if _started(folder, rank) and _MEETING not in traces.phases(rank)]
     return [_absent(rank, place, folder) for rank in started]
@@ -219,24 +216,24 @@ def _started(folder: Path, rank: int) -> bool:
     return (folder / f"rank{rank}.alive").exists() and not (folder / f"rank{rank}.failure").exists()
 
 
-def _no_meeting(invitation: Invitation, said: str) -> str:
+def _no_meeting(address: str, place: Placement, said: str) -> str:
     where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} (MASTER_ADDR, MASTER_PORT)"
-    where = where if invitation.address == "env://" else invitation.address
+    where = where if address == "env://" else address
     if "EADDRINUSE" in said or "already in use" in said:
-        if invitation.place.rank == 0 and invitation.address == "env://" and _store_answers():
+        if place.rank == 0 and address == "env://" and _store_answers():
             return (
                 f"{where}: another rank 0 waits there already: two processes were started with RANK=0, or another group uses "
                 "this port; give each process a rank of its own, or this group another MASTER_PORT"
             )
         return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
     first = first_line(said)
-    if invitation.place.rank == 0:  # it holds the store and waits there for the others
+    if place.rank == 0:  # it holds the store and waits there for the others
         return (
-            f"rank 0 waited at {where}, and not all of {invitation.place.world_size} ranks came ({first[:200]}): "
+            f"rank 0 waited at {where}, and not all of {place.world_size} ranks came ({first[:200]}): "
             "the others were not started, failed before they could say so (their logs are on their own hosts), or cannot reach this host"
         )
     return (
-        f"rank {invitation.place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "
+        f"rank {place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "
         "and that its host name and port can be reached from here"
     )
 
@@ -257,13 +254,12 @@ def _store_answers() -> bool:
     return processes.run([sys.executable, "-c", _ASK_STORE], seconds=12).ok
 
 
-def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Decision:
+def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tuple[Device, ...]) -> Decision:
     """Send rank 0 what this host has, and return what it decides for all.
 
     Raises:
         PreflightRefusal: the group would hang, crash, or be another one than was asked for.
     """
-    place = invitation.place
     environ = unexplained(place, os.environ)
     here = (
         preflight.seat_of(place.rank, _card(place, cards), cards, stack, environ),
@@ -274,7 +270,7 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
     told = {**preflight.to_json(*here), "world_size": place.world_size, "torch": torch.__version__}
     store.set(f"site/{place.rank}", json.dumps(told))
     if place.rank == 0:
-        decided = replace(_decide(store, invitation, stack), world_size=place.world_size)
+        decided = replace(_decide(store, spec, place, stack), world_size=place.world_size)
         store.set("agreement", json.dumps(asdict(decided)))
     found = Decision(**files.parse_json(store.get("agreement"), "what a rank told"))
     if found.world_size != place.world_size:
@@ -284,14 +280,13 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
     return found
 
 
-def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
+def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decision:
     """Choose the backend from what all ranks sent, and run the preflight."""
-    place, seats, nodes = invitation.place, [], []
+    seats, nodes, folder = [], [], spec.folder
     for rank in range(place.world_size):
         try:
             told = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
         except RuntimeError:
-            folder = Path(invitation.spec.folder)
             return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
         if told["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, told["world_size"], place.world_size))
@@ -301,12 +296,11 @@ def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
         seat, node = preflight.from_json(told)
         seats.append(seat)
         nodes.append(node)
-    group = preflight.group_of(stack, stack.backend, seats, nodes, invitation.spec.deadline_s)
     cards = len({seat.place for seat in seats})
-    shared = invitation.oversubscribe and serving(stack.backend).own_cards and cards < len(seats)
+    shared = spec.oversubscribe and serving(stack.backend).own_cards and cards < len(seats)
     agreed = _share(stack, len(seats), cards) if shared else Decision(stack.backend)
-    group = preflight.group_of(stack, agreed.backend, seats, nodes, invitation.spec.deadline_s, agreed.on_host)
-    refused = " | ".join(preflight.refusals(group)) if invitation.checked else ""
+    group = preflight.group_of(stack, agreed.backend, seats, nodes, spec.deadline_s, agreed.on_host)
+    refused = " | ".join(preflight.refusals(group)) if spec.checked else ""
     return replace(agreed, refused=refused)
 
 
@@ -357,8 +351,7 @@ def _keep_errors(store: Store, place: Placement, folder: Path) -> None:
             path = folder / f"rank{rank}.error"
             if store.check([f"error/{rank}"]) and not path.exists():
                 path.write_text(store.get(f"error/{rank}").decode(), encoding="utf-8")
-                failure = [{"rank": rank, "exitcode": 1, "time": time.time()}]
-                (folder / f"rank{rank}.failure").write_text(json.dumps(failure), encoding="utf-8")
+                note_failure(folder, rank, 1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Launches ranks through torch's elastic agent, and says which rank failed, crashed or hung, and where.
+"""Launches ranks through an agent, and says which rank failed, crashed or hung, and where.
 
 The agent runs in a process of its own, because a hang must be ended from outside: a peer that was stopped can
 hang a process group for ever, whatever its own time-out says.
@@ -98,7 +98,7 @@ def launch(
     deadline_s, within_s = deadline_s * crowding, (within_s or deadline_s) * crowding
     folder.mkdir(parents=True, exist_ok=True)
     spec = Spec(
-        program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, str(folder), deadline_s,
+        program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, folder, deadline_s,
         time.time() + deadline_s, within_s, arrangement.on_host, dict(environment or {}), patience_s,
     )  # fmt: skip
     traces = Traces(folder, len(spec.cards))
@@ -113,8 +113,7 @@ def launch(
 
 def _explained(ended: Exception, traces: Traces) -> Exception:
     """Add the cause that triage knows from the ranks' logs, if any."""
-    logs = [traces.log(rank, stream) for rank in range(traces.world_size) for stream in ("stdout", "stderr")]
-    found = explain.explain(list(dict.fromkeys(logs)))
+    found = explain.explain([traces.log(rank) for rank in range(traces.world_size)])
     return type(ended)(f"{ended}; triage: {found}") if found and UNKNOWN not in found else ended
 
 

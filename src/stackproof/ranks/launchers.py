@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 from stackproof import DATA
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.base.toml import Table
 
 
@@ -30,9 +32,9 @@ class Spec:
     backend: str
     cards: tuple[int, ...]
     arguments: dict[str, Any]
-    folder: str
+    folder: Path
     deadline_s: float
-    until: float
+    until: float = 0.0
     """When the deadline passes, in seconds since the epoch: ranks start later than the launcher and must not think they have longer."""
     within_s: float = 0.0
     """How long the program may be silent once the group has formed; 0: only `until` counts."""
@@ -41,50 +43,34 @@ class Spec:
     """Variables that each rank sets; `{file}` stands for a log of its own."""
     patience_s: float = 0.0
     """The group's own timeout; 0: longer than the deadline, so that the launcher says who hangs."""
+    address: str = ""
+    """Where ranks of an external launcher meet, as torch's rendezvous takes it."""
+    checked: bool = True
+    oversubscribe: bool = False
 
     @property
     def remaining_s(self) -> float:
         """Seconds that are left, at least one."""
         return max(1.0, self.until - time.time())
 
-    def save(self) -> Path:
+    def save(self, name: str = "spec.json") -> Path:
         """Write the specification into its folder."""
-        path = Path(self.folder) / "spec.json"
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        path = self.folder / name
+        path.write_text(json.dumps(asdict(self), default=str), encoding="utf-8")
         return path
 
     @classmethod
     def load(cls, path: Path) -> Spec:
-        """Read the specification that an agent or a rank was given."""
-        return cls.of(files.read_json(path))
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Spec:
-        """Make a specification of what JSON has of it."""
-        return cls(**{**values, "cards": tuple(values["cards"])})
-
-
-@dataclass(frozen=True)
-class Invitation:
-    """What a rank is told by its supervisor, as a JSON file."""
-
-    spec: Spec
-    place: Placement
-    address: str
-    checked: bool
-    oversubscribe: bool
-
-    def save(self) -> Path:
-        """Write it into the folder; several ranks may share that."""
-        path = Path(self.spec.folder) / f"rank{self.place.rank}.invitation.json"
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        return path
-
-    @classmethod
-    def load(cls, path: Path) -> Invitation:
-        """Read what `save` wrote."""
+        """Read the specification that a rank was given."""
         values = files.read_json(path)
-        return cls(**{**values, "spec": Spec.of(values["spec"]), "place": Placement(**values["place"])})
+        return cls(**{**values, "cards": tuple(values["cards"]), "folder": Path(values["folder"])})
+
+
+def note_failure(folder: Path, rank: int, status: int | None, follows: bool = False) -> None:
+    """Leave how a rank ended (None: it hung) for `blame`; `follows`: it only waited for another that had failed."""
+    exitcode = -signal.SIGKILL if status is None else status
+    failure = {"rank": rank, "exitcode": exitcode, "time": time.time(), "follows": follows}
+    write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
 
 
 LAUNCHERS = DATA / "launchers.toml"

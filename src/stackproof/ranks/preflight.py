@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -51,17 +51,6 @@ def interfaces() -> tuple[Interface, ...]:
 def providers(value: str) -> list[str]:
     """Return the providers that a filter of libfabric asks for, layers apart: `tcp;ofi_rxm` is two; none if it only excludes."""
     return [] if value.startswith("^") else [part for word in listed(value) for part in word.split(";") if part]
-
-
-def installed(folder: str) -> list[str]:
-    """Return the providers that libfabric would load from a folder: `libNAME-fi.so`."""
-    found = Path(folder).glob("lib*-fi.so*") if folder else ()
-    return sorted({path.name.removeprefix("lib").split("-fi.so")[0] for path in found})
-
-
-def bridges(found: Iterable[Interface], beginnings: Collection[str]) -> list[str]:
-    """Return the names of the interfaces of containers: bridges, and names that begin like one."""
-    return [one.name for one in found if one.bridge or one.name.startswith(tuple(beginnings))]
 
 
 TABLE = DATA / "preflight.toml"
@@ -139,17 +128,12 @@ class _Provider:
 
 
 @dataclass(frozen=True)
-class _Timeout:
-    variable: str
-    second: int
-
-
-@dataclass(frozen=True)
 class _Rules:
     bridges: tuple[str, ...]
     provider: _Provider
     filters: Annotated[tuple[_Filter, ...], Key("filter")]
-    timeouts: Annotated[tuple[_Timeout, ...], Key("timeout")]
+    timeouts: Mapping[str, int]
+    """Of each variable, what a second is in its unit."""
 
 
 def require(group: PlannedGroup) -> None:
@@ -176,7 +160,7 @@ def _backend(group: PlannedGroup) -> Iterator[str]:
 
 
 def _duplicates(group: PlannedGroup) -> Iterator[str]:
-    if not _separate(group):
+    if group.on_host or not all(serving(group.backend).separates(node.environ) for node in group.nodes):
         return
     taken: dict[tuple[str, str, str], RankPlace] = {}
     for seat in (seat for seat in group.seats if seat.identity):
@@ -209,11 +193,6 @@ def _too_many(group: PlannedGroup) -> Iterator[str]:
             )
 
 
-def _separate(group: PlannedGroup) -> bool:
-    """Whether every rank needs a card of its own."""
-    return not group.on_host and all(serving(group.backend).separates(node.environ) for node in group.nodes)
-
-
 def _time_outs(group: PlannedGroup) -> Iterator[str]:
     if group.deadline_s > LONGEST_S:
         yield (
@@ -221,7 +200,7 @@ def _time_outs(group: PlannedGroup) -> Iterator[str]:
             "choose a shorter one (--deadline, --deadline-scale)"
         )
     for node in group.nodes:
-        for name, second in ((row.variable, row.second) for row in _rules().timeouts):
+        for name, second in _rules().timeouts.items():
             value = node.environ.get(name, "")
             if value.isdecimal() and int(value) > LONGEST_S * second:
                 yield (
@@ -238,7 +217,8 @@ def _filters(group: PlannedGroup) -> Iterator[str]:
 
 def _filter(row: _Filter, node: Node) -> Iterator[str]:
     value, there = node.environ[row.variable], [one.name for one in node.interfaces]
-    found, contained = passed_by(row.grammar, value, there), bridges(node.interfaces, _rules().bridges)
+    found, names = passed_by(row.grammar, value, there), _rules().bridges
+    contained = [one.name for one in node.interfaces if one.bridge or one.name.startswith(names)]
     useful = [one.name for one in node.interfaces if one.up and one.name not in contained]
     choice = " or ".join(name for name in useful if name != "lo") or "lo"
     matches = f"{row.variable}={value} matches only {', '.join(found)} of {node.host}"
@@ -289,7 +269,7 @@ def _rules() -> _Rules:
     return Table.load(TABLE).row(_Rules)
 
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")  # tells hosts of one name apart, as NCCL does too
 # Names outside the libraries' own families that tell who started the ranks: preflight rules look at them.
 _LAUNCHERS = ("TORCHELASTIC_", "LOCAL_", "PMI_", "PMIX_", "OMPI_", "MPI_", "SLURM_", "RANK", "WORLD_SIZE")
 
@@ -333,13 +313,15 @@ def seat_of(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ
     """Describe where a rank sits; a card that is not shown leaves its identity empty."""
     name = f"{stack.device}:{card}"
     identity = _identity(shown[card], environ.get(stack.visibility, "")) if card < len(shown) else ""
-    return RankPlace(rank, socket.gethostname(), str(shown[card]) if identity else name, identity, _machine())
+    return RankPlace(rank, socket.gethostname(), str(shown[card]) if identity else name, identity, kernel_value(_BOOT))
 
 
 def this_host(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
     """Describe this host."""
     folder = environ.get("FI_PROVIDER_PATH", "")
-    return Node(socket.gethostname(), len(shown), dict(environ), interfaces(), tuple(installed(folder)))
+    loaded = Path(folder).glob("lib*-fi.so*") if folder else ()  # what libfabric would load from there
+    names = sorted({path.name.removeprefix("lib").split("-fi.so")[0] for path in loaded})
+    return Node(socket.gethostname(), len(shown), dict(environ), interfaces(), tuple(names))
 
 
 def to_json(found: RankPlace, site: Node) -> dict[str, Any]:
@@ -360,14 +342,6 @@ def _identity(card: Device, mask: str) -> str:
         return found
     places = [part.strip() for part in mask.split(",") if part.strip()]
     return f"{card.kind} {places[card.index] if card.index < len(places) else card.index}"
-
-
-def _machine() -> str:
-    """Hosts of one name differ in the kernel's boot id, as NCCL tells them apart too."""
-    try:
-        return _BOOT.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def _public(environ: Mapping[str, str]) -> dict[str, str]:

@@ -93,7 +93,7 @@ def take_part(spec: Spec, seat: RankInfo, run: Callable[[], dict[str, Any]]) -> 
     """Run the rank with its stacks dumped at the deadline; leave its result, or what it raised, in the folder."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(spec.remaining_s)
-    folder = Path(spec.folder)
+    folder = spec.folder
     for name, value in spec.environment.items():
         os.environ[name] = value.replace("{file}", str(folder / f"library.rank{seat.rank}.log"))
     try:
@@ -113,7 +113,7 @@ def _run(spec: Spec, seat: RankInfo, connect: Callable[[], Store]) -> dict[str, 
 
 def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, Any]:
     """Form the group over the store, run the program, leave the group, and return what the program gave."""
-    folder = Path(spec.folder)
+    folder = spec.folder
     note_phase(folder, seat.rank, "forming the group")
     began = time.perf_counter()
     patience = timedelta(seconds=spec.patience_s or max(spec.remaining_s, spec.within_s) + _AFTER_DEADLINE_S)
@@ -151,7 +151,7 @@ def _part(store: Store, seat: RankInfo) -> None:
 
 def import_packages(spec: Spec, rank: int) -> stacks.Stack:
     """Import the stack's packages in their order, and return the stack."""
-    note_phase(Path(spec.folder), rank, "importing")
+    note_phase(spec.folder, rank, "importing")
     stack = stacks.load(spec.stack)
     stack = stack.rehearse() if spec.rehearsed else stack
     for name in stack.imports:
@@ -162,7 +162,7 @@ def import_packages(spec: Spec, rank: int) -> stacks.Stack:
 def bring_up(spec: Spec, seat: RankInfo) -> Device:
     """Import the stack's packages and bind the device, before any group forms."""
     stack = import_packages(spec, seat.rank)
-    note_phase(Path(spec.folder), seat.rank, "binding the device")
+    note_phase(spec.folder, seat.rank, "binding the device")
     device = HOST if spec.on_host else visible(stack.device)[seat.card]
     device.bind()
     return device

@@ -16,9 +16,9 @@ from stackproof.base.places import SUITES
 from stackproof.project import projects
 from stackproof.record import reading
 from stackproof.record.records import NOT_EXECUTED, Record, Verdict
-from stackproof.runner.process import command, variables_of
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE, counted
+from stackproof.runner.supervise import command, variables_of
 from stackproof.stack import capabilities, environments, lockfile, manifest, startup
 from stackproof.stack.manifest import FileRow
 from stackproof.stack.stacks import HOST, PRECISIONS, Stack, own_suites, suites

@@ -11,8 +11,8 @@ from stackproof.record import console, resume, writer
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise, vetting
-from stackproof.runner.process import Observer, variables_of
 from stackproof.runner.request import Request
+from stackproof.runner.supervise import Observer, variables_of
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 

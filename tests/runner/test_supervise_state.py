@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from stackproof.record.records import Check, Record, Verdict
-from stackproof.runner import process
-from stackproof.runner.process import RunState
+from stackproof.runner import supervise
+from stackproof.runner.supervise import RunState
 
 from ..conftest import Silent
 
@@ -60,7 +60,7 @@ def test_a_checkpoint_is_an_interrupted_record(silent: Silent, monkeypatch: pyte
     known = RunState(make(), silent, save=lambda record: kept.append(record.verdict))
     known.checkpoint()
     assert kept == []
-    monkeypatch.setattr(process, "_CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(supervise, "_CHECKPOINT_S", 0.0)
     known.checkpoint()
     assert kept == [Verdict.INTERRUPTED]
     assert known.record.verdict is Verdict.INCONCLUSIVE
