@@ -150,7 +150,6 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
         only: tuple[str, ...] = (),
         observer: Silent | None = None,
         scale: float = 1.0,
-        shuffle: int | None = None,
         earlier: list[Check] | None = None,
         conftest: str = SAYS,
         options: str = "",
@@ -167,7 +166,7 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
             (root / "own" / name).write_text(textwrap.dedent(text), encoding="utf-8")
         logs = tmp_path_factory.mktemp("logs")
         stack = replace(stacks.load("cpu"), expected={"own": expected})
-        request = Request("smoke", stack, ("own",), only=only, deadline_scale=scale, shuffle=shuffle)
+        request = Request("smoke", stack, ("own",), only=only, deadline_scale=scale)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(supervise, "SUITES", root)
             if not fresh:

@@ -28,14 +28,14 @@ def run(tmp_path: Path, python: Path, asked: Call, deadline_s: float = 60, code:
 
 def test_the_record_of_a_run_is_read(tmp_path: Path) -> None:
     python = program(tmp_path / "bin", record(state=Verdict.FAILED, seed=Verdict.PASSED), 1)
-    ended = run(tmp_path, python, call(stack="cpu", scale=0.5, arguments=("--shuffle", "7")))
+    ended = run(tmp_path, python, call(stack="cpu", scale=0.5, arguments=("--preset", "tiny")))
     assert (ended.exit_code, ended.fired) == (1, 0)
     assert ended.checks["rng/rng::state"].red and not ended.checks["rng/rng::seed"].red
     said = " ".join(ended.command[3:])
     assert said.startswith(
         "verify --stack cpu --suite rng --only rng/rng::state --only rng/rng::seed[[]normal] --json "
     )
-    assert said.endswith("--deadline-scale 0.5 --shuffle 7")
+    assert said.endswith("--deadline-scale 0.5 --preset tiny")
 
 
 def test_a_refusal_is_a_check(tmp_path: Path) -> None:

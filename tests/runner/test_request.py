@@ -17,7 +17,6 @@ WANTED = Request(
     ("smoke", "rng"),
     only=("b*",),
     deadline_scale=2.0,
-    shuffle=7,
     dataset="/set.json",
     options={"profile": "fast"},
 )

@@ -307,16 +307,6 @@ def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> No
 
 
 @pytest.mark.slow
-def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:
-    files = {"test_1_a.py": SHARED, "test_2_b.py": PASSING}
-    plain, once, again = (run_suite(files, shuffle=seed) for seed in (None, 3, 3))
-    orders = [[check.id for check in record.checks] for record in (plain, once, again)]
-    assert orders[1] == orders[2] != orders[0]
-    assert sorted(orders[0]) == sorted(orders[1])
-    assert orders[1][-1] == "own/b::fine"
-
-
-@pytest.mark.slow
 def test_what_is_in_the_record_already_is_not_run_again(run_suite: RunSuite) -> None:
     earlier = Check("own/a::one[3]", Verdict.PASSED, "earlier", 1.0)
     record = run_suite({"test_a.py": SHARED}, expected=12, earlier=[earlier])

@@ -57,8 +57,7 @@ def _decided(rank: Rank, what: str, value: int) -> int:
 MODES = ("on", "off", "more")
 _WARM_UP_STEPS = 2
 _BALLAST = 1 << 18
-_LARGEST_BALLAST = 1 << 26
-_MOST_REPEATS = 200
+_MOST_REPEATS = 2000
 _ROUNDS_S = 0.5
 _MOST_ROUNDS = 40
 """Short steps are timed in more rounds, for half a second: a neighbour's few milliseconds are as long as the difference that must show."""
@@ -144,20 +143,14 @@ def _step(rank: Rank, job: Job, switch: Switch, mode: str) -> float:
 
 
 def _weigh(rank: Rank, job: Job, switch: Switch) -> float:
-    """Warm up, and make the ballast take about as long as a step, by its size and then by repeating it; return the step's seconds."""
+    """Warm up, and repeat the ballast until it takes about as long as a step; return the step's seconds."""
     for mode in ("on", "off") * _WARM_UP_STEPS:
         seconds = _step(rank, job, switch, mode)
-    wanted = _decided(rank, "size", round(_BALLAST * seconds / _ballast_s(rank, switch)))
-    switch.ballast = torch.zeros(max(_BALLAST, min(_LARGEST_BALLAST, wanted)), device=rank.device.torch)
-    repeats = _decided(rank, "repeats", round(seconds / _ballast_s(rank, switch)))
+    ballast_s = max(min(timed(rank, switch.add) for _ in range(3)), 1e-9)
+    repeats = _decided(rank, "repeats", round(seconds / ballast_s))
     switch.repeats = max(1, min(_MOST_REPEATS, repeats))
     timed(rank, switch.add)
     return seconds
-
-
-def _ballast_s(rank: Rank, switch: Switch) -> float:
-    """Return the seconds of the ballast, as the fastest of three says."""
-    return max(min(timed(rank, switch.add) for _ in range(3)), 1e-9)
 
 
 def split(ranks: list[dict[str, Any]]) -> dict[str, list[float]]:

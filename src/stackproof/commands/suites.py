@@ -71,8 +71,6 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
     verb.add_argument("--preset", default="tiny", choices=["tiny", "full"], help=presets)
     resume = "go on with the last run of this verb, which was stopped"
     verb.add_argument("--continue", dest="resume", action="store_true", help=resume)
-    shuffle = "shuffle the checks of each file by this seed"
-    verb.add_argument("--shuffle", type=arguments.seed, metavar="SEED", help=shuffle)
     preflight = (
         "start ranks also where the preflight says that they will hang, crash or be another group than was asked for"
     )
@@ -188,7 +186,7 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
     from stackproof.base.errors import suggestion
     from stackproof.bench.subjects import names_of_subjects, require_named
     from stackproof.project import projects
-    from stackproof.runner import vetting
+    from stackproof.runner.runs import vet
     from stackproof.runner.supervise import variables_of
 
     named = [one for one in only if not set(one) & _PATTERN]
@@ -200,7 +198,7 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
             raise Refusal(f"--only '{pattern}' matches no subject{near}")
     if not stack or not importlib.util.find_spec("torch") or not set(named) - names_of_subjects():
         return
-    if theirs := vetting.vet(environment=variables_of(stacks.load(stack))):
+    if theirs := vet(environment=variables_of(stacks.load(stack))):
         require_named(named, offered=theirs.workloads.keys())
 
 
@@ -231,7 +229,7 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
         preset = preset or profile(options.profile).preset
         more = {"profile": options.profile, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
     return Request(
-        options.verb, stack, chosen, options.device, preset, only, options.deadline_scale, options.shuffle,
+        options.verb, stack, chosen, options.device, preset, only, options.deadline_scale,
         _dataset(options.dataset, chosen), options.preflight, more, options.deep,
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ from stackproof.record import writer
 from stackproof.record.console import plain_console
 from stackproof.record.records import Figure, Record, Verdict
 from stackproof.record.writer import Outputs
-from stackproof.runner import vetting
+from stackproof.runner.runs import vet
 from stackproof.stack import hosts, provenance, stacks
 
 
@@ -80,7 +80,7 @@ def _vetted(comparison: Comparison, only: Sequence[str]) -> dict[str, Figure]:
     facts, names = dict[str, Figure](), set[str]()
     for spec in comparison.specs:
         path = os.pathsep.join(filter(None, (str(spec.source), spec.environment.get("PYTHONPATH", ""))))
-        found = vetting.vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.scale)
+        found = vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.scale)
         facts |= {f"{spec.name}.{name}": value for name, value in found.facts().items()} if found else {}
         names |= found.workloads.keys() if found else set()
         if commit := commit_of(spec.environment):

@@ -35,7 +35,7 @@ from stackproof.ranks.exact import digest, known, mean_loss, require_exact
 from stackproof.ranks.launchers import Placement, Spec, note_failure, placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import PreflightRefusal
-from stackproof.ranks.rank import Rank, RankInfo, end, import_packages, join, note_phase, take_part
+from stackproof.ranks.rank import Rank, end, import_packages, join, note_phase, take_part
 from stackproof.record.checks import CheckHung
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
@@ -160,7 +160,7 @@ def main(path: Path) -> int:
     """Take part in the group; rank 0's result holds those of all ranks."""
     die_with_parent()
     spec, place = Spec.load(path), placement(os.environ)
-    take_part(spec, RankInfo(place.rank, place.world_size, place.local_rank), lambda: _run(spec, place))
+    take_part(spec, place, lambda: _run(spec, place))
     return 0
 
 
@@ -168,14 +168,13 @@ def _run(spec: Spec, place: Placement) -> dict[str, Any]:
     stack = import_packages(spec, place.rank)
     note_phase(spec.folder, place.rank, _MEETING)
     store = meet(spec, place)
+    cards = visible(stack.device)
     with _broadcast_failure(store, place, spec.folder):
-        cards = visible(stack.device)
         agreed = _agree(store, spec, place, stack, cards)
         note_phase(spec.folder, place.rank, "binding the device")
         device = HOST if agreed.on_host else cards[_card(place, cards)]
         device.bind()
-        seat = RankInfo(place.rank, place.world_size, place.local_rank)
-        mine = join(replace(spec, backend=agreed.backend, on_host=agreed.on_host), seat, device, store)
+        mine = join(replace(spec, backend=agreed.backend, on_host=agreed.on_host), place, device, store)
         store.set(f"result/{place.rank}", json.dumps(mine))
         if place.rank:
             return mine
@@ -298,18 +297,14 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
         nodes.append(node)
     cards = len({seat.place for seat in seats})
     shared = spec.oversubscribe and serving(stack.backend).own_cards and cards < len(seats)
-    agreed = _share(stack, len(seats), cards) if shared else Decision(stack.backend)
+    agreed = Decision(stack.backend)
+    if shared:  # over the backend that allows it, or in the host's memory
+        backend = stack.shared_card_backend or "gloo"
+        note = f"{len(seats)} ranks share {cards} card(s) over {backend}, as asked; {stack.backend} is not verified"
+        agreed = Decision(backend, stack.device not in serving(backend).devices, note)
     group = preflight.group_of(stack, agreed.backend, seats, nodes, spec.deadline_s, agreed.on_host)
     refused = " | ".join(preflight.refusals(group)) if spec.checked else ""
     return replace(agreed, refused=refused)
-
-
-def _share(stack: Stack, ranks: int, cards: int) -> Decision:
-    """Let ranks share cards over the backend that allows it, or share the host's memory, and say what that does not prove."""
-    backend = stack.shared_card_backend or "gloo"
-    on_host = stack.device not in serving(backend).devices
-    note = f"{ranks} ranks share {cards} card(s) over {backend}, as asked; {stack.backend} is not verified"
-    return Decision(backend, on_host, note)
 
 
 def _other_world(rank: int, told: int, of_rank_0: int) -> str:
@@ -341,17 +336,13 @@ def _broadcast_failure(store: Store, place: Placement, folder: Path) -> Iterator
             store.set(f"error/{place.rank}", f"{type(error).__name__}: {error}"[:4000])
         if place.rank == 0 and not isinstance(error, (PreflightRefusal, CheckHung)):
             time.sleep(_FAREWELL_S)
-            _keep_errors(store, place, folder)
+            for rank in range(1, place.world_size):
+                path = folder / f"rank{rank}.error"
+                with contextlib.suppress(Exception):
+                    if store.check([f"error/{rank}"]) and not path.exists():
+                        path.write_text(store.get(f"error/{rank}").decode(), encoding="utf-8")
+                        note_failure(folder, rank, 1)
         raise
-
-
-def _keep_errors(store: Store, place: Placement, folder: Path) -> None:
-    for rank in range(1, place.world_size):
-        with contextlib.suppress(Exception):
-            path = folder / f"rank{rank}.error"
-            if store.check([f"error/{rank}"]) and not path.exists():
-                path.write_text(store.get(f"error/{rank}").decode(), encoding="utf-8")
-                note_failure(folder, rank, 1)
 
 
 if __name__ == "__main__":

@@ -96,18 +96,13 @@ class RankPlace:
 class PlannedGroup:
     """A group that is about to form."""
 
-    stack: str
-    backend: str
-    families: tuple[str, ...]
-    """Of variables that the stack's libraries read (`variables.relevant`)."""
-    visibility: str
-    """The variable that chooses the stack's cards."""
+    stack: Stack
+    """Its `backend` is the one over which the group forms."""
     seats: tuple[RankPlace, ...]
     nodes: tuple[Node, ...]
+    deadline_s: float
     available: bool
     """Whether this torch was built with the backend, or something registered it."""
-    torch: str
-    deadline_s: float
     on_host: bool = False
     """Whether the tensors are the host's, so that ranks share it as any processes do."""
 
@@ -154,13 +149,13 @@ def refusals(group: PlannedGroup) -> list[str]:
 def _backend(group: PlannedGroup) -> Iterator[str]:
     if not group.available:
         yield (
-            f"torch {group.torch} has no backend '{group.backend}', which stack '{group.stack}' names: "
+            f"torch {torch.__version__} has no backend '{group.stack.backend}', which stack '{group.stack.name}' names: "
             "install the build that has it, or the package that registers it, and import that before the group forms"
         )
 
 
 def _duplicates(group: PlannedGroup) -> Iterator[str]:
-    if group.on_host or not all(serving(group.backend).separates(node.environ) for node in group.nodes):
+    if group.on_host or not all(serving(group.stack.backend).separates(node.environ) for node in group.nodes):
         return
     taken: dict[tuple[str, str, str], RankPlace] = {}
     for seat in (seat for seat in group.seats if seat.identity):
@@ -168,7 +163,7 @@ def _duplicates(group: PlannedGroup) -> Iterator[str]:
         if first is not seat:
             yield (
                 f"Duplicate GPU: rank {first.rank} and rank {seat.rank} are both on {seat.card} ({seat.identity}) of {seat.host}, "
-                f"and {serving(group.backend).name} refuses two ranks on one card: {_spread(group)}"
+                f"and {serving(group.stack.backend).name} refuses two ranks on one card: {_spread(group)}"
             )
 
 
@@ -211,7 +206,7 @@ def _time_outs(group: PlannedGroup) -> Iterator[str]:
 def _filters(group: PlannedGroup) -> Iterator[str]:
     for node in group.nodes:
         for row in _rules().filters:
-            if group.backend in row.backends and row.variable in node.environ and node.interfaces:
+            if group.stack.backend in row.backends and row.variable in node.environ and node.interfaces:
                 yield from _filter(row, node)
 
 
@@ -233,7 +228,7 @@ def _filter(row: _Filter, node: Node) -> Iterator[str]:
 
 def _providers(group: PlannedGroup) -> Iterator[str]:
     row = _rules().provider
-    for node in group.nodes if group.backend in row.backends else ():
+    for node in group.nodes if group.stack.backend in row.backends else ():
         for name in providers(node.environ.get(row.variable, "")):
             if name not in row.known and name not in node.providers:
                 where = f" and {node.environ[row.path]} holds none" if row.path in node.environ else ""
@@ -245,9 +240,9 @@ def _environment(group: PlannedGroup) -> Iterator[str]:
     """Settings that the tables of variables call a problem, and misspelt names."""
     for node in group.nodes:
         short = sum(seat.host == node.host for seat in group.seats) > max(node.cards, 1)
-        for slip in findings.examine(node.environ, group.families):
+        for slip in findings.examine(node.environ, variables.relevant(group.stack)):
             likely = (
-                short and group.visibility in slip.variables
+                short and group.stack.visibility in slip.variables
             )  # a mask that leaves fewer cards than ranks was not meant so
             if likely or slip.misspelt or slip.level is variables.Level.PROBLEM:
                 yield f"{slip.sentence}: {slip.remedy.partition('   #')[0]}"
@@ -296,16 +291,12 @@ def group_of(
     """Return the description of a group about to form; of several descriptions of one host the first counts."""
     hosts = {found.host: found for found in reversed(nodes)}
     return PlannedGroup(
-        stack=stack.name,
-        backend=backend,
-        families=variables.relevant(replace(stack, backend=backend)),
-        seats=tuple(sorted(seats, key=lambda found: found.rank)),
-        nodes=tuple(hosts[host] for host in sorted(hosts)),
-        visibility=stack.visibility,
-        available=dist.is_available() and dist.is_backend_available(backend),
-        torch=torch.__version__,
-        deadline_s=deadline_s,
-        on_host=on_host or any(card.shareable for card in visible(stack.device)),
+        replace(stack, backend=backend),
+        tuple(sorted(seats, key=lambda found: found.rank)),
+        tuple(hosts[host] for host in sorted(hosts)),
+        deadline_s,
+        dist.is_available() and dist.is_backend_available(backend),
+        on_host or any(card.shareable for card in visible(stack.device)),
     )
 
 

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
 from stackproof.ranks.blame import FORMED, LEAVING
 from stackproof.ranks.counting import counted
-from stackproof.ranks.launchers import Spec
+from stackproof.ranks.launchers import Placement, Spec, placement
 from stackproof.stack import stacks
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
@@ -66,87 +67,65 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
         stream.write(f"{name}\n")
 
 
-@dataclass(frozen=True)
-class RankInfo:
-    """Which rank this is, of how many, and the index of its card."""
-
-    rank: int
-    world_size: int
-    card: int
-
-
 def main(path: Path, port: int) -> int:
     """Run the program of the specification on this rank and leave its result beside it."""
     die_with_parent()
-    spec, number = Spec.load(path), int(os.environ["RANK"])
-    seat = RankInfo(number, len(spec.cards), spec.cards[number])
+    spec, place = Spec.load(path), placement(os.environ)
     patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
-
-    def connect() -> Store:
-        return TCPStore("localhost", port, is_master=False, timeout=patience)
-
-    take_part(spec, seat, lambda: _run(spec, seat, connect))
+    store = partial(TCPStore, "localhost", port, is_master=False, timeout=patience)
+    take_part(spec, place, lambda: join(spec, place, bring_up(spec, place), store()))
     return 0
 
 
-def take_part(spec: Spec, seat: RankInfo, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Run the rank with its stacks dumped at the deadline; leave its result, or what it raised, in the folder."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(spec.remaining_s)
     folder = spec.folder
     for name, value in spec.environment.items():
-        os.environ[name] = value.replace("{file}", str(folder / f"library.rank{seat.rank}.log"))
+        os.environ[name] = value.replace("{file}", str(folder / f"library.rank{place.rank}.log"))
     try:
         result = run()
     except Exception as error:
         said = str(error).strip() or "no message"
-        (folder / f"rank{seat.rank}.error").write_text(f"{type(error).__name__}: {said}"[:8000], encoding="utf-8")
+        (folder / f"rank{place.rank}.error").write_text(f"{type(error).__name__}: {said}"[:8000], encoding="utf-8")
         raise
-    write_atomically(folder / f"rank{seat.rank}.json", json.dumps(result))
+    write_atomically(folder / f"rank{place.rank}.json", json.dumps(result))
     return result
 
 
-def _run(spec: Spec, seat: RankInfo, connect: Callable[[], Store]) -> dict[str, Any]:
-    device = bring_up(spec, seat)
-    return join(spec, seat, device, connect())
-
-
-def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, Any]:
+def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str, Any]:
     """Form the group over the store, run the program, leave the group, and return what the program gave."""
     folder = spec.folder
-    note_phase(folder, seat.rank, "forming the group")
+    note_phase(folder, place.rank, "forming the group")
     began = time.perf_counter()
     patience = timedelta(seconds=spec.patience_s or max(spec.remaining_s, spec.within_s) + _AFTER_DEADLINE_S)
     dist.init_process_group(
         spec.backend,
         store=store,
-        rank=seat.rank,
-        world_size=seat.world_size,
+        rank=place.rank,
+        world_size=place.world_size,
         timeout=patience,
         **(device.group_options() if libraries.serving(spec.backend).device_id else {}),
     )
     dist.barrier()  # ccl and nccl start at the first collective; that is where configuration errors surface
     formed_s = time.perf_counter() - began
     context = Rank(
-        seat.rank, seat.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder, spec.within_s
+        place.rank, place.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder, spec.within_s
     )
     context.phase(FORMED)
-    with counted(folder, seat.rank):
-        result = _program(spec.program)(context)
+    module, _, function = spec.program.partition(":")
+    mount_suites()
+    program: Program = getattr(importlib.import_module(module), function)
+    with counted(folder, place.rank):
+        result = program(context)
     context.phase(LEAVING)
-    _part(store, seat)
-    return result
-
-
-def _part(store: Store, seat: RankInfo) -> None:
-    """Wait a moment for the others to come as far: a rank that ends while another still receives breaks its connection.
-
-    The group is not destroyed: the process ends at once after this, and torch 2.4.1 was seen to hang for ever in doing so, in the
-    destructor of gloo's groups.
-    """
+    # A rank that ends while another still receives breaks its connection: wait a moment for the others to come as far. The group
+    # is not destroyed: the process ends at once after this, and torch 2.4.1 was seen to hang for ever in the destructor of gloo's groups.
     with contextlib.suppress(RuntimeError):
-        store.set(f"parting/{seat.rank}", "")
-        store.wait([f"parting/{rank}" for rank in range(seat.world_size)], timedelta(seconds=_PARTING_S))
+        store.set(f"parting/{place.rank}", "")
+        store.wait([f"parting/{rank}" for rank in range(place.world_size)], timedelta(seconds=_PARTING_S))
+    return result
 
 
 def import_packages(spec: Spec, rank: int) -> stacks.Stack:
@@ -159,20 +138,13 @@ def import_packages(spec: Spec, rank: int) -> stacks.Stack:
     return stack
 
 
-def bring_up(spec: Spec, seat: RankInfo) -> Device:
+def bring_up(spec: Spec, place: Placement) -> Device:
     """Import the stack's packages and bind the device, before any group forms."""
-    stack = import_packages(spec, seat.rank)
-    note_phase(spec.folder, seat.rank, "binding the device")
-    device = HOST if spec.on_host else visible(stack.device)[seat.card]
+    stack = import_packages(spec, place.rank)
+    note_phase(spec.folder, place.rank, "binding the device")
+    device = HOST if spec.on_host else visible(stack.device)[spec.cards[place.rank]]
     device.bind()
     return device
-
-
-def _program(name: str) -> Program:
-    module, _, function = name.partition(":")
-    mount_suites()
-    program: Program = getattr(importlib.import_module(module), function)
-    return program
 
 
 def end(run: Callable[[], int]) -> None:

@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
@@ -131,17 +130,11 @@ def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
     for name in names:
         operator, _, dtype = name.removeprefix("operators/sweep::agrees[").removesuffix("]").rpartition("-")
         if name.startswith("operators/sweep::agrees[") and operator in operators:
-            listed = getattr(torch, dtype) in _supported(operators[operator], stack.device)
-            found |= {} if listed else {name: "not applicable"}
-    return found
-
-
-def _supported(operator: Any, device: str) -> set[Any]:
-    """Return the dtypes that torch lists; a device type that it does not know by name has those of the CPU."""
-    try:
-        found: set[Any] = operator.supported_dtypes(device)
-    except RuntimeError:
-        found = operator.supported_dtypes(HOST)
+            try:
+                listed = operators[operator].supported_dtypes(stack.device)
+            except RuntimeError:  # a device type that it does not know by name has those of the CPU
+                listed = operators[operator].supported_dtypes(HOST)
+            found |= {} if getattr(torch, dtype) in listed else {name: "not applicable"}
     return found
 
 

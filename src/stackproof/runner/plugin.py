@@ -10,14 +10,12 @@ from __future__ import annotations
 import faulthandler
 import hashlib
 import importlib
-import itertools
-import random
 import re
 import sys
 import time
 import zlib
 from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -109,19 +107,20 @@ class Reporter:
                 )
                 pytest.exit(f"import {name} failed", returncode=1)
 
-    def choose_threads(self) -> None:
-        """Give this process as many threads of the CPU as all that measures."""
-        threads.choose(self.request.preset)
-
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         self._refuse_foreign(items)
         self.emit("facts", values=plugin_facts(self.config))
         known = {check_id(item.nodeid): item for item in items}
-        chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
+        asked = {name: item for name, item in known.items() if self._chosen(name)}
+        needed = {
+            *asked,
+            *(name for item in asked.values() for name in needs_of(item)),
+        }  # so that one can be repeated alone
+        chosen = [item for name, item in known.items() if name in needed]
         theirs = [name for name, item in known.items() if self._theirs(item)]
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known), theirs=theirs)
-        items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in self.request.earlier])
+        items[:] = [item for item in chosen if check_id(item.nodeid) not in self.request.earlier]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
@@ -204,21 +203,6 @@ class Reporter:
         patterns = self.request.only
         return not patterns or matches(identifier, patterns)
 
-    def _with_needs(self, chosen: list[pytest.Item], known: dict[str, pytest.Item]) -> list[pytest.Item]:
-        """Add what the chosen checks build on, so that one of them can be repeated alone."""
-        names = {check_id(item.nodeid) for item in chosen} | {name for item in chosen for name in needs_of(item)}
-        return [item for name, item in known.items() if name in names]
-
-    def _ordered(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Shuffle within each file if a seed is given: files build on one another, the checks of a file do not."""
-        if self.request.shuffle is None:
-            return items
-        dice = random.Random(self.request.shuffle)
-        files = [list(group) for _, group in itertools.groupby(items, key=lambda item: item.path)]
-        for group in files:
-            dice.shuffle(group)
-        return [item for group in files for item in group]
-
     def _start(self, item: pytest.Item) -> None:
         """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
         marker = item.get_closest_marker("deadline")
@@ -246,32 +230,20 @@ class Reporter:
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
 
 
-@dataclass(frozen=True)
-class Returned:
-    """A body that came to its end: after so many seconds, with this value (a check returns nothing)."""
-
-    seconds: float
-    value: Any
-
-
-_RETURNED = pytest.StashKey[Returned]()
+_RETURNED = pytest.StashKey[tuple[float, Any]]()
+"""Of a body that came to its end: after how many seconds, with which value (a check returns nothing)."""
 
 
 def run_body(item: pytest.Function) -> None:
     """Run a check's body and keep that it returned; only this leaves the sign that a pass needs."""
-    _require_own(item)
-    arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
-    began = time.perf_counter()
-    value = item.obj(**arguments)
-    item.stash[_RETURNED] = Returned(time.perf_counter() - began, value)
-
-
-def _require_own(item: pytest.Function) -> None:
-    """Refuse a body that something put in the place of the one in the check's file."""
     code = getattr(item.function, "__code__", None)
     if code is None or Path(code.co_filename).resolve() != Path(item.path).resolve():
         place = code.co_filename if code else type(item.function).__name__
         raise CheckFailed(f"was replaced: its body is not the one in {item.path.name}, it comes from {place}")
+    arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
+    began = time.perf_counter()
+    value = item.obj(**arguments)
+    item.stash[_RETURNED] = time.perf_counter() - began, value
 
 
 def missing(item: pytest.Item, summary: str) -> str:
@@ -279,10 +251,11 @@ def missing(item: pytest.Item, summary: str) -> str:
     returned = item.stash.get(_RETURNED, None)
     if returned is None:
         return "its body did not run to its end in this process: something answered for it; look for plugins and options of pytest"
-    if returned.value is not None:
-        kind = type(returned.value).__name__
+    seconds, value = returned
+    if value is not None:
+        kind = type(value).__name__
         return f"returned a {kind}, and what runs only when somebody asks for it has shown nothing; let the check return nothing"
-    if returned.seconds <= 0:
+    if seconds <= 0:
         return "took no time at all, so that nothing can have run; look for a clock that was replaced"
     return "" if is_visible(summary) else 'passed and did not say what it saw; set figures["summary"]'
 
@@ -341,7 +314,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     reporter.import_packages()
     note_start()
-    reporter.choose_threads()
+    threads.choose(reporter.request.preset)  # as many as all that measures
     reporter.emit("facts", values=torch_facts(reporter.stack))
 
 

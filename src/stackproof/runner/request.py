@@ -30,7 +30,6 @@ class Request:
     preset: str = "tiny"
     only: tuple[str, ...] = ()
     deadline_scale: float = 1.0
-    shuffle: int | None = None
     dataset: str = ""
     """A training set to look through; empty if none was handed in."""
     preflight: bool = True
@@ -60,7 +59,6 @@ class Request:
             "preset": self.preset,
             "device": self.device or "the first",
             "deadline_scale": self.deadline_scale,
-            "shuffle": -1 if self.shuffle is None else self.shuffle,
             "dataset": self.dataset or "none",
             "preflight": self.preflight,
             **self.options,

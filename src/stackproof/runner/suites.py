@@ -75,50 +75,40 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
     found, later = list[Stage](), list[Stage]()
     for name in order:
         row = rows.get(name, SuiteEntry(name))
-        workers = 1 if _few(only) or (only and row.alone) else _workers(row)
+        workers = max(row.workers, min(row.most_workers, row.workers * cores() // _CORES))
+        workers = 1 if _few(only) or (only and row.alone) else workers
         if row.apart_gib and not row.apart and found and found[-1].workers > 1:
             found[-1] = replace(found[-1], apart={**found[-1].apart, name: row.apart_gib})
         elif workers > 1 and row.alone:
-            found.append(Stage(_shared(folder, row), workers, {f"{name}/{file}": row.apart_gib for file in row.apart}))
+            files = sorted(path.name for path in (folder / name).glob("test_*.py"))
+            shared = tuple(f"{name}/{file}" for file in files if file not in row.alone + row.apart)
+            found.append(Stage(shared, workers, {f"{name}/{file}": row.apart_gib for file in row.apart}))
             later.append(Stage(tuple(f"{name}/{file}" for file in row.alone), 1))
         else:
             found.append(Stage((name,), workers))
     return _merged([*found, *later])
 
 
-def _shared(folder: Path, row: SuiteEntry) -> tuple[str, ...]:
-    """Return the files of a suite but for those that run alone."""
-    files = sorted(path.name for path in (folder / row.name).glob("test_*.py"))
-    return tuple(f"{row.name}/{file}" for file in files if file not in row.alone + row.apart)
+def _parsed(path: Path) -> tuple[str, ast.Module, list[ast.FunctionDef]]:
+    """Return a file of a suite as records name it, its text as Python's tree, and its checks."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    file = path.stem.removeprefix("test_").lstrip("0123456789").removeprefix("_")
+    tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    return f"{path.parent.name}/{file}", tree, tests
 
 
 def defined(root: Path = SUITES) -> tuple[str, ...]:
     """Return every check that the files of the suites define, without parameters, as records name them."""
-    found = []
-    for path in sorted(root.glob("*/test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        file = path.stem.removeprefix("test_").lstrip("0123456789").removeprefix("_")
-        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-        prefix = f"{path.parent.name}/{file}::"
-        found += [prefix + name.removeprefix("test_") for name in names if name.startswith("test_")]
-    return tuple(found)
+    files = [_parsed(path) for path in sorted(root.glob("*/test_*.py"))]
+    return tuple(f"{file}::{test.name.removeprefix('test_')}" for file, _, tests in files for test in tests)
 
 
 def explained(suite: str, root: Path = SUITES) -> Iterator[str]:
     """Yield what a suite covers: of each file its docstring, and of each check the first line of its own."""
-    for path in sorted((root / suite).glob("test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        file = path.stem.removeprefix("test_").lstrip("0123456789").removeprefix("_")
-        yield f"\n{suite}/{file}\n{textwrap.indent(ast.get_docstring(tree) or '', '  ')}"
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                said = (ast.get_docstring(node) or "").partition("\n")[0]
-                yield f"    {node.name.removeprefix('test_')}: {said}"
-
-
-def _workers(row: SuiteEntry) -> int:
-    """Return the table's number, or more of them where the host has more cores than the table is for."""
-    return max(row.workers, min(row.most_workers, row.workers * cores() // _CORES))
+    for file, tree, tests in map(_parsed, sorted((root / suite).glob("test_*.py"))):
+        yield f"\n{file}\n{textwrap.indent(ast.get_docstring(tree) or '', '  ')}"
+        for test in tests:
+            yield f"    {test.name.removeprefix('test_')}: {(ast.get_docstring(test) or '').partition(chr(10))[0]}"
 
 
 def _few(only: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.project import projects
-from stackproof.runner import vetting
+from stackproof.runner import runs
 
 ANSWER = {"mine": {"file": "{}/workloads/mine.py", "digest": "ab" * 32, "seen": "3 trainable numbers, SGD, x (2,)"}}
 
@@ -37,7 +37,7 @@ def python(folder: Path, script: str) -> Path:
 
 def test_each_workload_is_told_with_its_file(folder: Path) -> None:
     answer = json.dumps(ANSWER).replace("{}", str(folder))
-    found = vetting.vet(python(folder, f"echo noise; echo '{answer}'"))
+    found = runs.vet(python(folder, f"echo noise; echo '{answer}'"))
     assert found is not None
     assert found.facts()["workload.mine"] == f"workloads/mine.py {'ab' * 32}"
     assert found.facts()["project"] == "ours"
@@ -46,19 +46,19 @@ def test_each_workload_is_told_with_its_file(folder: Path) -> None:
 
 def test_a_refusal_is_passed_on_as_it_is(folder: Path) -> None:
     with pytest.raises(Refusal, match=r"^mine.py: lacks all$"):
-        vetting.vet(python(folder, "echo warning >&2; echo 'mine.py: lacks all' >&2; exit 2"))
+        runs.vet(python(folder, "echo warning >&2; echo 'mine.py: lacks all' >&2; exit 2"))
     with pytest.raises(Refusal, match="Segmentation"):
-        vetting.vet(python(folder, "echo Segmentation fault >&2; exit 139"))
+        runs.vet(python(folder, "echo Segmentation fault >&2; exit 139"))
 
 
 def test_what_does_not_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vetting, "_SECONDS", 0.2)
+    monkeypatch.setattr(runs, "_SECONDS", 0.2)
     with pytest.raises(Refusal, match="were not built in 0 s"):
-        vetting.vet(python(folder, "exec sleep 30"))
+        runs.vet(python(folder, "exec sleep 30"))
 
 
 def test_without_a_project_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(projects.VARIABLE, "")
     projects.current.cache_clear()
-    assert vetting.vet(Path("/nonexistent/python")) is None
+    assert runs.vet(Path("/nonexistent/python")) is None
     projects.current.cache_clear()
