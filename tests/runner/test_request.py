@@ -24,7 +24,7 @@ WANTED = Request(
 
 def test_a_request_survives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "request.json"
-    share = replace(WANTED.share(("rng",), tmp_path, (1, 2)), earlier={"a/b::c": ("passed", "fine")})
+    share = replace(WANTED, suites=("rng",), folder=str(tmp_path), shard=(1, 2), earlier={"a/b::c": ("passed", "fine")})
     share.write(path)
     monkeypatch.setenv(REQUEST, str(path))
     assert Request.load() == share

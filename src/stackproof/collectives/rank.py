@@ -228,7 +228,6 @@ def objects(rank: Rank, row: Row) -> dict[str, Any]:
 
 
 def _exchanging(world: int) -> list[tuple[tuple[int, ...], Any, tuple[int, ...]]]:
-    """Return ranks, their group, and the lengths that are tried; every rank forms every group."""
     formed = [peers for peers in subgroups(world) if len(peers) > 1]
     return [(tuple(range(world)), None, _LENGTHS), *((peers, dist.new_group(list(peers)), _FORMED) for peers in formed)]
 
@@ -332,7 +331,6 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
 
 
 def _add(outcome: dict[str, Any], found: Found) -> None:
-    """Keep the first fault, the worst error, and the bits of every case."""
     outcome["digest"] += found.get("digest", "")
     if "bound" in found and found["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * found["bound"]:
         outcome |= {"error": found["error"], "bound": found["bound"]}

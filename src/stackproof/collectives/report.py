@@ -93,7 +93,6 @@ def judge(row: Row, world: World, ranks: Sequence[Outcome], lack: Lack | None) -
 
 
 def _require_right(what: str, ranks: Sequence[Outcome]) -> None:
-    """No rank has a wrong number or sentence, and where ranks must hold the same bits, they do."""
     for rank, outcome in enumerate(ranks):
         require(not outcome["sentence"], f"{what}: rank {rank}: {outcome['sentence']}")
     if (first := first_wrong(ranks)) is not None:
@@ -232,8 +231,6 @@ def plain(function: Callable[..., Any]) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes away what needs imports of types, and docstrings."""
-
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Drop the docstring and the type that is returned."""
         node.returns = None

@@ -152,7 +152,6 @@ Variant = tuple[int, tuple[int, ...], dict[str, Any]]
 
 
 def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tuple[int, ...]) -> Iterator[Variant]:
-    """Yield count, peers and what else the form asks for."""
     few = tuple(count for count in counts if 0 < count <= LATE)
     long = tuple(count for count in FORMED if count in counts)
     if row.form == "scalar":

@@ -54,7 +54,6 @@ def _seconds(given: object, what: str) -> float:
 
 
 def _marked(item: pytest.Item) -> float | None:
-    """Return the deadline that a test is marked with."""
     mark = item.get_closest_marker("deadline")
     return _seconds(mark.args[0], f"{item.nodeid}, its mark deadline") if mark and mark.args else None
 
@@ -202,7 +201,6 @@ class Parent:
         return True
 
     def _once(self, session: pytest.Session, left: dict[str, pytest.Item]) -> None:
-        """Let one process run what is left, until it ends or has to be ended."""
         running, began = "", False
         with _Worker(self._config, Path(self._home.name), list(left)) as child:
             try:
@@ -231,7 +229,6 @@ class Parent:
         self._config.hook.pytest_runtest_logreport(report=report)
 
     def _died(self, death: WorkerDied, left: dict[str, pytest.Item], running: str) -> None:
-        """Fail the test that ran; where the process died between two tests or as it ended, the run as a whole fails."""
         if not running:
             self._broken = f"stackproof: between tests or at its end {death}"
             return
@@ -245,7 +242,6 @@ class Parent:
         del left[running]
 
     def _take_up(self, report: pytest.TestReport, verdict: Verdict) -> None:
-        """Note how a test ended: its worst phase counts."""
         known = self._checks.get(report.nodeid)
         said = "" if report.passed else first_line(report.longreprtext.splitlines()[-1] if report.longreprtext else "")
         if hasattr(report, "wasxfail"):
@@ -320,7 +316,6 @@ class _Worker:
             raise WorkerDied(Verdict.CRASHED, reason, status)
 
     def _next(self, until: float, running: bool) -> rpc.Message | None:
-        """Return what it tells next, nothing at the end."""
         try:
             return self._told.receive(until - time.monotonic())
         except rpc.ClosedError:

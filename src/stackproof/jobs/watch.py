@@ -203,7 +203,6 @@ def _keep(asked: Watched, record: Record | None, folder: Path, job: _Job, ended:
 
 
 def _exit(job: _Job, ended: CommandEnd) -> Check:
-    """Say how it ended, and after which signals."""
     names = ", ".join(signal.Signals(number).name for number in job.signalled)
     reason = f"{processes.describe_exit(ended.status)} after {ended.seconds:.1f} s{f', having been sent {names}' if names else ''}"
     verdict = Verdict.PASSED if ended.status == 0 else Verdict.CRASHED if ended.status < 0 else Verdict.FAILED
@@ -233,7 +232,6 @@ def _triage(record: Record, job: _Job, ended: CommandEnd) -> None:
 
 
 def _figures(asked: Watched, job: _Job, ended: CommandEnd) -> Iterator[Measurement]:
-    """Yield the seconds of the whole job and, where a callback wrote them, of its steps."""
     name, note = Path(asked.words[0]).name, "watched; nothing was verified"
     yield Measurement(name, "full", "", 1, "watch", "s", ended.seconds, [ended.seconds], note)
     steps = [row["seconds"] for row in metrics.rows_of(job.steps) if row.get("seconds", -1) >= 0]

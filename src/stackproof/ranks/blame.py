@@ -250,7 +250,6 @@ def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:
 
 
 def _early(traces: Traces, but: Sequence[int]) -> str:
-    """Say which ranks had come to the end of their program while others still waited in a collective."""
     early = [f"rank {rank}" for rank in range(traces.world_size) if rank not in but and traces.ended(rank)]
     return f"; {' and '.join(early)} had ended the program: fewer collectives were called there" if early else ""
 
@@ -340,7 +339,6 @@ def _denied(library: Library, log: str, wanted: Mapping[str, str], facts: Mappin
 
 
 def _seen(row: Requested, asked: str, log: str, facts: Mapping[str, str]) -> str:
-    """Return what in the log contradicts the request, or nothing."""
     if row.seen:
         found = row.seen.search(log)
         return found.group().removeprefix("] ").strip(" :") if found else ""

@@ -42,7 +42,6 @@ def counted(folder: Path, rank: int) -> Iterator[None]:
 
 
 def _follow(folder: Path, rank: int, count: Callable[[], Counts], ended: threading.Event) -> None:
-    """Write the counts whenever they have moved, and once more at the end."""
     last: Counts = {}
     while True:
         over = ended.wait(_EVERY_S)
@@ -55,7 +54,6 @@ def _follow(folder: Path, rank: int, count: Callable[[], Counts], ended: threadi
 
 
 def _counter() -> Callable[[], Counts]:
-    """Return what reads the counts: torch's own, or ours where the backend has none."""
     try:
         _sequences()
     except (RuntimeError, AttributeError):

@@ -167,7 +167,6 @@ def _store_file(address: str, deadline_s: float) -> Path | None:
 
 
 def _begin(stack: Stack, spec: Spec, place: Placement) -> Record:
-    """Prove the host and the environment of this rank, as every verb does."""
     found = hosts.inspect(stack)
     if not found.present:
         raise found.refusal()
@@ -180,7 +179,6 @@ def _begin(stack: Stack, spec: Spec, place: Placement) -> Record:
 
 
 def _supervise(stack: Stack, spec: Spec, place: Placement) -> Check | None:
-    """Run the rank; return how it failed, or None."""
     mark, folder = processes.new_mark(), spec.folder
     spec = replace(spec, until=time.time() + spec.deadline_s)
     with (folder / f"rank{place.rank}.log").open("wb") as output:
@@ -261,13 +259,11 @@ def _lives(process: int) -> bool:
 
 
 def _forget(folder: Path, rank: int) -> None:
-    """Remove what this rank left in the folder in an earlier run."""
     for path in (*folder.glob(f"rank{rank}.*"), *(folder.glob("record.json") if rank == 0 else ())):
         path.unlink()
 
 
 def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None) -> None:
-    """Add what the ranks proved, or how they failed."""
     if ended is None:
         _add_results(record, spec)
     else:

@@ -280,7 +280,6 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
 
 
 def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decision:
-    """Choose the backend from what all ranks sent, and run the preflight."""
     seats, nodes, folder = [], [], spec.folder
     for rank in range(place.world_size):
         try:

@@ -23,7 +23,6 @@ from stackproof.record.checks import CheckHung
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.triage import explain
-from stackproof.triage.explain import UNKNOWN
 
 _GRACE_S = 3.0
 _TELL_S = 5.0
@@ -112,9 +111,8 @@ def launch(
 
 
 def _explained(ended: Exception, traces: Traces) -> Exception:
-    """Add the cause that triage knows from the ranks' logs, if any."""
     found = explain.explain([traces.log(rank) for rank in range(traces.world_size)])
-    return type(ended)(f"{ended}; triage: {found}") if found and UNKNOWN not in found else ended
+    return type(ended)(f"{ended}; triage: {found}") if found and explain.UNKNOWN not in found else ended
 
 
 def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> tuple[int | None, bool]:
@@ -140,7 +138,7 @@ def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> t
 
 def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None]) -> int | None:
     """Wait for the agent until its ranks have noted no phase for as long as they may be silent."""
-    began = noted = told = time.monotonic()
+    noted = told = time.monotonic()
     seen, formed = 0, False
     while agent.poll() is None:
         now, moved = time.monotonic(), traces.size()
@@ -150,7 +148,7 @@ def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callab
             if now > told + _TELL_S:
                 told = now
                 progress(", ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size)))
-        if now > noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S or now > began + preflight.LONGEST_S:
+        if now > noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S:
             break
         time.sleep(0.03)
     return agent.poll()

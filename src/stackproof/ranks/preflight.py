@@ -5,6 +5,7 @@ What it refuses would otherwise be a hang, a crash of every rank, or a group tha
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -204,10 +205,10 @@ def _time_outs(group: PlannedGroup) -> Iterator[str]:
 
 
 def _filters(group: PlannedGroup) -> Iterator[str]:
-    for node in group.nodes:
-        for row in _rules().filters:
-            if group.stack.backend in row.backends and row.variable in node.environ and node.interfaces:
-                yield from _filter(row, node)
+    rows = [row for row in _rules().filters if group.stack.backend in row.backends]
+    for node, row in itertools.product(group.nodes, rows):
+        if row.variable in node.environ and node.interfaces:
+            yield from _filter(row, node)
 
 
 def _filter(row: _Filter, node: Node) -> Iterator[str]:

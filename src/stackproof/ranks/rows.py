@@ -102,7 +102,6 @@ class RowRunner:
         return last, [name for name in left if name != last]
 
     def _launch(self, names: list[str], folder: Path) -> CheckEnded | None:
-        """Launch the ranks for these rows, and keep how that ended beside their outcomes."""
         folder.mkdir(parents=True)
         self._limit_s = self.row_s * processes.crowding()
         given = {"rows": names, "outcomes": str(folder), "kept": str(self.folder), "row_s": self._limit_s}

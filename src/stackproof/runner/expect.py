@@ -42,7 +42,6 @@ def collected(stack: Stack, theirs: bool = False) -> tuple[str, ...]:
 
 
 def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """Return the checks of these suites, and whether each is a project's."""
     with tempfile.TemporaryDirectory(prefix="stackproof-expect-") as folder:
         request = Request("expect", stack, chosen, folder=folder, options={"profile": DEFAULT_PROFILE}, collect=True)
         request.write(Path(folder) / "request.json")
@@ -120,7 +119,6 @@ def _here_too(why: str, stack: Stack) -> bool:
 
 
 def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
-    """Return the checks of the sweep whose dtype torch's own database lists for another device only."""
     import torch
 
     from stackproof.operators import database

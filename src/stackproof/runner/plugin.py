@@ -178,7 +178,6 @@ class Reporter:
         self.emit("ended", status=int(exitstatus), deadline_s=deadline)
 
     def _refuse_foreign(self, items: list[pytest.Item]) -> None:
-        """End the run if somebody else's plugin could answer for checks."""
         config = self.config
         if foreign := foreign_plugins(config, plugins_of(self.request.suites, Path(config.rootpath))):
             reason = (
@@ -204,7 +203,6 @@ class Reporter:
         return not patterns or matches(identifier, patterns)
 
     def _start(self, item: pytest.Item) -> None:
-        """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
         marker = item.get_closest_marker("deadline")
         deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.request.deadline_scale
         self._deadline = deadline * crowding()
@@ -213,7 +211,6 @@ class Reporter:
         self.emit("started", id=check_id(item.nodeid), deadline_s=self._deadline)
 
     def _finish(self, item: pytest.Item) -> None:
-        """Announce how a check ended, from what its phases left on the item."""
         faulthandler.cancel_dump_traceback_later()
         verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
         figures = {name: value for name, value in (item.stash.get(_FIGURES, None) or {}).items() if value is not None}
@@ -289,7 +286,6 @@ def plugin_facts(config: pytest.Config) -> dict[str, str]:
 
 
 def _home(plugin: Any) -> Path | None:
-    """Return the file that a plugin's code is in."""
     if isinstance(plugin, ModuleType):
         return _file(plugin)
     kind = plugin if isinstance(plugin, type) else type(plugin)  # pytest registers classes of its own too

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,6 @@ class Request:
     """One process takes the checks of this number out of so many, by a stable hash of their names."""
     earlier: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Checks that ended before one process began: verdict and reason by name; they are not run again."""
-
-    def share(self, suites: tuple[str, ...], folder: Path, shard: tuple[int, int]) -> Request:
-        """Return what one process is asked for."""
-        return replace(self, suites=suites, folder=str(folder), shard=shard)
 
     def facts(self) -> dict[str, Figure]:
         """Return what of the request explains a record: a run of some checks must never look like a run of all."""

@@ -39,7 +39,9 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
         if go_on:
             _take_over(request, record, outputs, folder)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
-        _refused(record, refusal, observer)
+        absent = isinstance(refusal, StackUnavailableError)
+        record.verdict = Verdict.UNAVAILABLE if absent else Verdict.MISMATCHED
+        _add(record, observer, Check("host" if absent else "environment", record.verdict, str(refusal), 0.0))
     except KeyboardInterrupt:
         record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED
@@ -52,7 +54,6 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
 
 
 def _establish(request: Request, record: Record, observer: Observer) -> None:
-    """Add the checks that need no suite: the host has the stack, and the environment is proved."""
     began, stack = time.monotonic(), request.stack
     present = hosts.inspect(stack)
     evidence = (
@@ -109,18 +110,6 @@ def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
         raise found.refusal()
     unseen = "; no ".join(row.what for row in found.findings if not row.found)
     return f"torch sees {cards} '{stack.device}' device(s), although the host shows no {unseen}"
-
-
-_REFUSED = {
-    StackUnavailableError: ("host", Verdict.UNAVAILABLE),
-    EnvironmentMismatchError: ("environment", Verdict.MISMATCHED),
-}
-
-
-def _refused(record: Record, refusal: Refusal, observer: Observer) -> None:
-    name, verdict = _REFUSED[type(refusal)]
-    _add(record, observer, Check(name, verdict, str(refusal), 0.0))
-    record.verdict = verdict
 
 
 def _add(record: Record, observer: Observer, check: Check) -> None:

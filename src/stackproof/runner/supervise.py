@@ -343,7 +343,7 @@ def _run_stage(
     def process(number: int, suites: tuple[str, ...], shard: tuple[int, int]) -> CheckProcess:
         own = folder / f"worker-{number}"
         own.mkdir(parents=True, exist_ok=True)
-        return CheckProcess(request.share(suites, own, shard), root, state, mark)
+        return CheckProcess(replace(request, suites=suites, folder=str(own), shard=shard), root, state, mark)
 
     living += [process(number, stage.suites, (number, stage.workers)) for number in range(stage.workers)]
     waiting = {suite: process(stage.workers + number, (suite,), (0, 1)) for number, suite in enumerate(stage.apart)}
@@ -360,14 +360,12 @@ def _run_stage(
 
 
 def _joining(stage: Stage, waiting: dict[str, CheckProcess], record: Record) -> list[CheckProcess]:
-    """Return the processes whose suites the device has memory for beside the others; it is known when the first process has told it."""
     sizes = [float(value) for name, value in record.provenance.items() if name.endswith(".memory_bytes")]
     gib = min(sizes, default=0.0) / 2**30  # of the smallest card that torch saw
     return [waiting.pop(suite) for suite in list(waiting) if stage.apart[suite] <= gib]
 
 
 def _follow(living: list[CheckProcess], state: RunState, joining: Callable[[], list[CheckProcess]]) -> None:
-    """Wait for all processes to end, and for those that join them."""
     running = list(living)
     while running:
         for process in joining():
@@ -448,7 +446,6 @@ def _guard_project(project: Project, run: manifest.Selection, stack: Stack) -> I
 
 
 def _guard_count(suite: str, every: Sequence[Check], stack: Stack) -> Iterator[Check]:
-    """Hold a suite that no manifest counts against the number of the stack's definition."""
     checks = [check for check in every if check.id.startswith(f"{suite}/") and "::" in check.id]
     executed = sum(check.verdict not in NOT_EXECUTED for check in checks)
     promised = stack.expected.get(suite, 1)

@@ -74,12 +74,10 @@ def run(command: Sequence[str], log: Path, deadline_s: float) -> int | None:
 
 
 def _path() -> str:
-    """Return what makes `import stackproof` find this very package."""
     return os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
 
 
 def _record_summary(path: Path) -> str:
-    """Return what a record says in a sentence: how many checks ended how, and the first that is bad."""
     try:
         record = reading.read(path)
     except Refusal:  # the verb `doctor` writes an object of its own, and some verbs none
