@@ -15,11 +15,11 @@ import pytest
 from stackproof import cli
 from stackproof.base import processes
 from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
+from stackproof.extras import verbs
 from stackproof.extras.fleet import answers, card, judge, plan
 from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Record, Verdict
-from stackproof.runner import verbs
 from stackproof.stack import environment_proof, hosts, stacks
 
 from .making import START

@@ -19,8 +19,9 @@ from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavaila
 from stackproof.api.doctor import checkup, machine
 from stackproof.api.environment import environment_proof
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, writer
-from stackproof.api.runs import variables_of, verbs
+from stackproof.api.runs import variables_of
 from stackproof.api.stack import Level, hosts, provenance, stacks
+from stackproof.extras import verbs
 from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.plan import HostTasks
 

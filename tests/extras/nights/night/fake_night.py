@@ -8,9 +8,9 @@ from pathlib import Path
 
 from stackproof.extras.nights.night import request as request_
 from stackproof.extras.nights.night.request import Anchors, FrozenSide, Ledger, NightRequest
+from stackproof.extras.verbs import StageOutcome
 from stackproof.record.records import Verdict
 from stackproof.record.writer import Outputs
-from stackproof.runner.verbs import StageOutcome
 from stackproof.stack import stacks
 from tests.extras.nights.drift.nightly import FACTS
 

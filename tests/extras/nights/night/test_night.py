@@ -9,9 +9,9 @@ import pytest
 
 from stackproof.extras.nights.night import measure, night
 from stackproof.extras.nights.night.request import NightRun, resumed
+from stackproof.extras.verbs import StageOutcome
 from stackproof.record.records import Check, Measurement, Verdict
 from stackproof.record.writer import Outputs
-from stackproof.runner.verbs import StageOutcome
 from tests.extras.nights.drift.nightly import Story, judged, told
 
 from .fake_night import ledger_in, request

@@ -9,8 +9,8 @@ import pytest
 
 from stackproof.extras.nights.drift.findings import PlaceDrift
 from stackproof.extras.nights.night import night
+from stackproof.extras.verbs import StageOutcome
 from stackproof.record.records import Verdict
-from stackproof.runner.verbs import StageOutcome
 from tests.extras.nights.drift.nightly import BEGAN, Story, commit, gate, judged, kept, told
 
 STEP = Story(code=(50, 0.1), count=52)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stackproof.extras.nights.night import night as night_
+from stackproof.extras.verbs import StageOutcome
 from stackproof.record import console
 from stackproof.record.records import Check, Verdict
 from stackproof.record.writer import Outputs
-from stackproof.runner.verbs import StageOutcome
 
 from .fake_night import Night, ledger_in
 

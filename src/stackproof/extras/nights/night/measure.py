@@ -13,7 +13,8 @@ from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavaila
 from stackproof.api.gate import SideEndedError, SideSpec, interleave, variants
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import NOT_EXECUTED, Check, Figure, Measurement, Verdict, store
-from stackproof.api.runs import bench_subjects, verbs
+from stackproof.api.runs import bench_subjects
+from stackproof.extras import verbs
 from stackproof.extras.nights.drift.series import (
     ANCHOR,
     DISTURBED,

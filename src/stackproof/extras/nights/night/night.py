@@ -14,8 +14,9 @@ from stackproof.api.base import Refusal, processes, statistics, text
 from stackproof.api.doctor import checkup, machine
 from stackproof.api.gate import plan
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, resume, store
-from stackproof.api.runs import suites, verbs
+from stackproof.api.runs import suites
 from stackproof.api.stack import Level
+from stackproof.extras import verbs
 from stackproof.extras.nights.command import STAGES
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState

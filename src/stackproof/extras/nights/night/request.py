@@ -20,8 +20,8 @@ from typing import Any
 from stackproof.api.base import Refusal, files, git, places, text, toml
 from stackproof.api.gate import commits, interleave, plan
 from stackproof.api.record import Check, Figure, Record, Verdict, resume, store, writer
-from stackproof.api.runs import verbs
 from stackproof.api.stack import projects, stacks
+from stackproof.extras import verbs
 from stackproof.extras.nights.drift import scan
 from stackproof.extras.nights.drift.series import VERB, Night
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.extras import verbs
 from stackproof.record.records import Check, Record, Verdict
-from stackproof.runner import verbs
 
 
 def program(folder: Path, text: str) -> Path:

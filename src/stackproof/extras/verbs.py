@@ -1,4 +1,4 @@
-"""Runs a verb as a stage of a night or a sweep: a process of its own that ends in its own time, or is ended and called hung."""
+"""Runs a verb as a stage of a night or on a card of a fleet: a process that ends in its own time, or is ended and called hung."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base import processes
-from stackproof.base.errors import Refusal
-from stackproof.base.places import PACKAGE
-from stackproof.base.text import plain
-from stackproof.record import reading
-from stackproof.record.records import NOT_EXECUTED, Figure, Record, Verdict
+from stackproof.api.base import Refusal, places, processes, text
+from stackproof.api.record import NOT_EXECUTED, Figure, Record, Verdict, reading
 
 _GRACE_S = 30.0
 """A verb that is told to end writes its record first."""
@@ -74,7 +70,7 @@ def run(command: Sequence[str], log: Path, deadline_s: float) -> int | None:
 
 
 def _path() -> str:
-    return os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
+    return os.pathsep.join(filter(None, (str(places.PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
 
 
 def _record_summary(path: Path) -> str:
@@ -97,4 +93,4 @@ def summary(record: Record) -> str:
 def last(log: Path) -> str:
     """Return the last line of a log, or that there is none."""
     lines = processes.last_lines(log, 1)
-    return plain(lines[0], lines=False) if lines else "it printed nothing"
+    return text.plain(lines[0], lines=False) if lines else "it printed nothing"
