@@ -37,7 +37,7 @@ def test_measured(
     sampled = measure(subject, device, preset, budget)
     require(sampled.verified, f"computes wrong and was not timed: {sampled.reason}")
     require(min(sampled.samples) > 0, "a run took no time: the clock or synchronisation does nothing")
-    figures |= bounds.share_of_bound(sampled)
+    sampled = bounds.compared(sampled)
     bounds.note(sampled, subject.kind)
     for row in measurements(sampled, subject.kind, device.name()):
         measured(row)

@@ -75,10 +75,6 @@ def test_other_units_are_the_same_seconds() -> None:
     assert found.per_run == pytest.approx(0.1)
 
 
-def test_its_own_unit_comes_first() -> None:
-    assert sampled().units == ("s/sample", "s/iteration", "s/token")
-
-
 def test_plain_seconds_are_one_run() -> None:
     found = sampled(unit="s", samples=(2.0, 3.0, 2.5), worth={"iteration": 1.0})
     assert found.seconds_per("s/iteration") == (2.0, 3.0, 2.5)
@@ -111,17 +107,11 @@ def test_devices_are_found_by_torchs_name(name: str, arithmetic: str, expected: 
     found = rows.find(name)
     assert found is not None
     assert found.tflops[arithmetic] == expected
-    assert rows.utilisation(name, arithmetic, expected / 2) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("name", ["NVIDIA H200 NVL", "K100_AI", "AMD EPYC", ""])
 def test_an_unknown_device_has_no_peak(name: str) -> None:
     assert rows.find(name) is None
-    assert rows.utilisation(name, "bfloat16", 100.0) is None
-
-
-def test_an_unknown_arithmetic_has_no_share() -> None:
-    assert rows.utilisation("Intel(R) Graphics [0xe211]", "bfloat16", 10.0) is None
 
 
 def row(name: str, thing: str, rate: float, arithmetic: str = "", **facts: str) -> Sampled:
@@ -143,19 +133,26 @@ def bounds() -> OwnBounds:
 
 
 def test_work_below_its_bound_tells_its_share(bounds: OwnBounds) -> None:
-    assert bounds.share_of_bound(row("training", "TFLOP", 0.5, "float32")) == {"of the same run's gemm-float32": 0.5}
-    assert bounds.share_of_bound(row("attention", "TFLOP", 1.5, "bfloat16")) == {"of the same run's gemm-float32": 1.5}
+    for name, rate, arithmetic in (("training", 0.5, "float32"), ("attention", 1.5, "bfloat16")):
+        found = bounds.compared(row(name, "TFLOP", rate, arithmetic))
+        assert (found.facts, found.notes) == ({"of the same run's gemm-float32": rate}, ())
+
+
+def test_work_far_below_its_bound_says_so(bounds: OwnBounds) -> None:
+    (note,) = bounds.compared(row("training", "TFLOP", 4e-4, "float32")).notes
+    assert note.startswith("far below: 0.04% of what gemm-float32 did at best")
+    assert bounds.compared(row("all-reduce", "GB over a link", 1e-4)).notes == ()
 
 
 def test_work_above_its_bound_fails(bounds: OwnBounds) -> None:
     with pytest.raises(
         CheckFailed, match=r"it would run at 3 TFLOP/s, 3.0 times what gemm-float32 did at best in the same run \(1\)"
     ):
-        bounds.share_of_bound(row("training", "TFLOP", 3.0, "float32"))
+        bounds.compared(row("training", "TFLOP", 3.0, "float32"))
     with pytest.raises(CheckFailed, match="25 GB/s, 2.5 times what copy-within did"):
-        bounds.share_of_bound(row("all-reduce", "GB over a link", 25.0))
+        bounds.compared(row("all-reduce", "GB over a link", 25.0))
 
 
 def test_where_no_row_bounds_it_nothing_is_said(bounds: OwnBounds) -> None:
-    assert bounds.share_of_bound(row("training", "TFLOP", 9.0, "tf32")) == {}
-    assert OwnBounds().share_of_bound(row("training", "TFLOP", 9.0, "float32")) == {}
+    assert bounds.compared(row("training", "TFLOP", 9.0, "tf32")).facts == {}
+    assert OwnBounds().compared(row("training", "TFLOP", 9.0, "float32")).facts == {}

@@ -20,9 +20,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
-from stackproof.bench.engine import RunTraces, remarks
+from stackproof.bench.engine import RunTraces, remarks, timed
 from stackproof.bench.rows import Sampled, result
-from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
+from stackproof.bench.sampling import Sampler, Warmth
 from stackproof.bench.subjects import FILE, Budget, Subject
 from stackproof.device import devices
 from stackproof.device.kinds import Device
@@ -117,24 +117,14 @@ def setting_of(rank: Rank) -> Setting:
 
 def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     reason = work.prove()
-    rank.phase("warming up")
-    budget = Budget(**rank.arguments["budget"])
-    threads = torch.get_num_threads()
+    rank.phase("warming up and sampling")
     sampler = Together(rank.device, work.run, begin=work.begin, most=work.most_runs)
-    rank.device.reset_peak()
-    warmth = warm_up(sampler, budget.seconds)
-    rank.phase("sampling")
-    traces = SharedTraces(work, rank.device)
-    slope = sample(sampler, budget, traces.after, warmth.took)
-    peak = rank.device.memory().peak
-    rank.phase("proving once more")
-    concluded = {**work.conclude(), **traces.figures(budget.seconds), **slope.require_believable()}
+    found = timed(work, sampler, SharedTraces(work, rank.device), Budget(**rank.arguments["budget"]))
     rest()
     return {
-        "facts": concluded,
-        "seconds": slope.seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
-        "arithmetic": work.arithmetic, "backend": rank.backend, "formed_s": rank.formed_s, "threads": threads,
-        "peak_memory_bytes": peak,
+        "facts": found.facts, "seconds": found.seconds, "warmth": asdict(found.warmth), "reason": reason,
+        "worth": dict(work.worth), "dtype": work.dtype, "arithmetic": work.arithmetic, "backend": rank.backend,
+        "formed_s": rank.formed_s, "peak_memory_bytes": found.peak,
     }  # fmt: skip
 
 
@@ -154,6 +144,7 @@ class Parallel(TrainingSteps):
     def __init__(self, setting: Setting, rank: Rank) -> None:
         self.rank = rank
         super().__init__(setting)
+        self.worth = {name: amount * rank.world_size for name, amount in self.worth.items()}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
         """Build this rank's shard of a batch that grows with the ranks."""
@@ -161,11 +152,6 @@ class Parallel(TrainingSteps):
         job = self.workload.build(self.device.torch, preset, SEED, dtype, autocast, shard=place, scale=world)
         job.wrap(DistributedDataParallel)
         return job
-
-    @property
-    def worth(self) -> Mapping[str, float]:
-        """What all ranks did together."""
-        return {name: amount * self.rank.world_size for name, amount in super().worth.items()}
 
     def against_reference(self) -> str:
         """The ranks' mean gradient is the global batch's in float64, and every rank has the same bits of it."""

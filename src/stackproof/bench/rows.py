@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.text import matches
 from stackproof.base.toml import OneOf, Table
 from stackproof.bench.subjects import Subject
-from stackproof.record.checks import CheckFailed
+from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
 
 
@@ -58,11 +58,6 @@ class Sampled:
     def noise(self) -> float:
         """Half the width of the median's interval, relative to the median."""
         return self.interval.relative
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """The units that the samples can be told in, the subject's own first."""
-        return (self.unit, *(unit for unit in (f"s/{thing}" for thing in self.worth) if unit != self.unit))
 
     def seconds_per(self, unit: str) -> tuple[float, ...]:
         """Return the samples in another unit: `s/token` from `s/iteration`; plain `s` is one run."""
@@ -119,124 +114,106 @@ def find(name: str) -> Peak | None:
     return next((row for row in peaks() if matches(name, row.names)), None)
 
 
-def utilisation(name: str, arithmetic: str, tflop_per_s: float) -> float | None:
-    """Return the share of the device's peak that a rate in TFLOP/s is; None where the peak is not known."""
-    peak = find(name)
-    limit = peak.tflops.get(arithmetic) if peak else None
-    return tflop_per_s / limit if limit else None
-
-
 def measurements(sampled: Sampled, metric: str, device_name: str) -> list[Measurement]:
-    """Return the rows; the first has the subject's own unit, its version, by which histories go, and its figures."""
-    if not sampled.samples:
-        return []
-    first = _row(sampled, metric, sampled.unit)
-    first.version, first.figures = sampled.version, figures(sampled, device_name)
-    return [first, *(_row(sampled, metric, unit) for unit in _others(sampled))]
+    """Return a row for each unit; the first has the subject's own, its version, by which histories go, and its figures.
 
-
-def _others(sampled: Sampled) -> list[str]:
-    """Return the other units worth a row: steps are of interest where they hold samples."""
-    wanted = [unit for unit in sampled.units[1:] if unit != "s/iteration"]
-    return [*wanted, *(["s/iteration"] if "sample" in sampled.worth and sampled.unit != "s/iteration" else [])]
-
-
-def _row(sampled: Sampled, metric: str, unit: str) -> Measurement:
-    samples = list(sampled.seconds_per(unit))
-    value = sampled.median * samples[0] / sampled.samples[0]
-    return Measurement(
-        workload=sampled.subject, preset=sampled.preset, dtype=sampled.dtype, world_size=sampled.world_size, metric=metric,
-        unit=unit, value=value, samples=samples, note="; ".join(sampled.notes),
-    )  # fmt: skip
+    Steps are of interest where they hold samples.
+    """
+    things = [thing for thing in sampled.worth if thing != "iteration"]
+    units = [sampled.unit, *(f"s/{thing}" for thing in things), *(["s/iteration"] if "sample" in things else [])]
+    found = list[Measurement]()
+    for unit in dict.fromkeys(units) if sampled.samples else ():
+        samples = list(sampled.seconds_per(unit))
+        own = (sampled.version, figures(sampled, device_name)) if unit == sampled.unit else ("", {})
+        names = sampled.subject, sampled.preset, sampled.dtype, sampled.world_size, metric, unit
+        value = sampled.median * samples[0] / sampled.samples[0]
+        found.append(Measurement(*names, value, samples, "; ".join(sampled.notes), *own))
+    return found
 
 
 def figures(sampled: Sampled, device_name: str) -> dict[str, Figure]:
-    """Return what explains a measurement, flat."""
+    """Return what explains a measurement, flat; the share of the device's published peak too, where one is known.
+
+    Raises:
+        CheckFailed: it is faster than the peak, so that the runs did not do what they are counted for, or the clock is wrong.
+    """
     interval = sampled.interval
     found: dict[str, Figure] = {
         "low": interval.low, "high": interval.high, "noise": interval.relative, "samples": len(sampled.samples),
         "verified": sampled.reason, "settled": sampled.settled, "peak_memory_bytes": sampled.peak_memory_bytes,
     }  # fmt: skip
     found |= {f"one run, {thing}": amount for thing, amount in sampled.worth.items()}
-    return {**found, **_of_peak(sampled, device_name), **sampled.clocks, **sampled.facts}
-
-
-def _of_peak(sampled: Sampled, device_name: str) -> dict[str, Figure]:
-    """Return the share of the device's published peak, with the peak and its source; nothing where it is not known."""
-    found: dict[str, Figure] = {"arithmetic": sampled.arithmetic} if sampled.arithmetic else {}
+    found |= {"arithmetic": sampled.arithmetic} if sampled.arithmetic else {}
     peak, per_run = find(device_name), sampled.per_run
-    if peak is None or not math.isfinite(per_run) or sampled.world_size > 1:
-        return found
-    if share := utilisation(device_name, sampled.arithmetic, sampled.worth.get("TFLOP", 0.0) / per_run):
-        found |= {"of_peak": share, "peak_tflops": peak.tflops[sampled.arithmetic], "peak_source": peak.source}
-    if sampled.facts.get("memory") == "device":
-        found |= {
-            "of_peak": sampled.worth["GB"] / per_run / peak.bandwidth,
-            "peak_gb_s": peak.bandwidth,
-            "peak_source": peak.source,
-        }
-    return found
+    if peak is not None and math.isfinite(per_run) and sampled.world_size == 1:
+        memory = peak.bandwidth if sampled.facts.get("memory") == "device" else 0.0
+        for thing, what, most in (
+            ("TFLOP", "peak_tflops", peak.tflops.get(sampled.arithmetic, 0.0)), ("GB", "peak_gb_s", memory),
+        ):  # fmt: skip
+            if most and (amount := sampled.worth.get(thing, 0.0)):
+                share = amount / per_run / most
+                found |= {"of_peak": share, what: most, "peak_source": peak.source}
+                require(
+                    share <= 1,
+                    f"it would run at {share:.1%} of the published peak of {device_name}, which cannot be: "
+                    "the timed runs did less than they are counted for, or the clock is wrong",
+                )
+    return {**found, **sampled.clocks, **sampled.facts}
 
 
 # What no work can beat. Peaks are published of few devices; of every other, and below the peak of those, what the device was seen to do
 # at best in the same run bounds the rest.
 BOUND_FACTOR = 2.0
 """A median against the best sample of another row: sizes, kernels and neighbours make less, and nothing that computes all makes twice."""
+FAR = 1e-3
+"""Training of which the host computes a part is below so much of what products do; small steps that only launch are above."""
 _LEVELS = {"float64": 0, "float32": 1, "tf32": 2, "bfloat16": 3, "float16": 3}
 """Arithmetics by how coarse they are: what is asked in a coarse one may be computed in a finer one, never the other way round."""
 
 
-@dataclass(frozen=True)
-class _Best:
-    rate: float
-    subject: str
-
-
-@dataclass
 class OwnBounds:
-    """The best rates of one process: of products by arithmetic, in TFLOP/s, and of copies within the device's memory, in GB/s."""
+    """The best rates of one process: of products by how coarse they are, in TFLOP/s, and of copies within the device's memory, in GB/s."""
 
-    products: dict[str, _Best] = field(default_factory=dict)
-    copies: list[_Best] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._products: dict[int, tuple[float, str]] = {}
+        self._copy = 0.0, ""
 
     def note(self, sampled: Sampled, kind: str) -> None:
         """Remember a row that bounds others."""
-        fastest = min(sampled.samples, default=0.0) / sampled.median * sampled.per_run if sampled.samples else 0.0
-        if fastest <= 0:
+        fastest = min(sampled.samples, default=0.0) / sampled.median * sampled.per_run
+        if not fastest > 0:
             return
         if kind == "gemm":
-            best = _Best(sampled.worth["TFLOP"] / fastest, sampled.subject)
-            self.products[sampled.arithmetic] = max(
-                best, self.products.get(sampled.arithmetic, best), key=lambda one: one.rate
-            )
+            level, best = _LEVELS[sampled.arithmetic], (sampled.worth["TFLOP"] / fastest, sampled.subject)
+            self._products[level] = max(best, self._products.get(level, best))
         elif sampled.facts.get("memory") == "device":
-            self.copies.append(_Best(sampled.worth["GB"] / fastest, sampled.subject))
+            self._copy = max(self._copy, (sampled.worth["GB"] / fastest, sampled.subject))
 
-    def share_of_bound(self, sampled: Sampled) -> dict[str, Figure]:
-        """Return the share of its own bound that a row's median is; nothing where no row bounds it.
+    def compared(self, sampled: Sampled) -> Sampled:
+        """Return a row with its share of what bounds it, and a note where it is far below; as it was where nothing bounds it.
 
         Raises:
             CheckFailed: it is above the bound times the factor.
         """
-        found: dict[str, Figure] = {}
-        for thing, unit, best in self._bounding(sampled):
-            rate = sampled.worth[thing] / sampled.per_run
-            share = rate / best.rate
-            found |= {f"of the same run's {best.subject}": share}
-            if share > BOUND_FACTOR:
-                raise CheckFailed(
-                    f"it would run at {rate:.3g} {unit}, {share:.1f} times what {best.subject} did at best in the same run "
-                    f"({best.rate:.3g}); {BOUND_FACTOR:g} times are allowed: it did less than it is counted for, or one of the two is wrong"
-                )
-        return found
-
-    def _bounding(self, sampled: Sampled) -> list[tuple[str, str, _Best]]:
-        found, own = [], _LEVELS.get(sampled.arithmetic, -1)
-        levels = {_LEVELS[name] for name in self.products}
-        if "TFLOP" in sampled.worth and own in levels:
-            able = [best for name, best in self.products.items() if _LEVELS[name] <= own]
-            found.append(("TFLOP", "TFLOP/s", max(able, key=lambda one: one.rate)))
+        level, bounding = _LEVELS.get(sampled.arithmetic, -1), list[tuple[str, str, tuple[float, str]]]()
+        if "TFLOP" in sampled.worth and level in self._products:
+            able = max(best for own, best in self._products.items() if own <= level)
+            bounding.append(("TFLOP", "TFLOP/s", able))
         moved = next((thing for thing in ("GB over a link", "GB") if thing in sampled.worth), None)
-        if moved and self.copies and sampled.per_run > 0:
-            found.append((moved, "GB/s", max(self.copies, key=lambda one: one.rate)))
-        return found
+        if moved and self._copy[0] and sampled.per_run > 0:
+            bounding.append((moved, "GB/s", self._copy))
+        facts, notes = dict(sampled.facts), list(sampled.notes)
+        for thing, unit, (best_rate, best) in bounding:
+            rate = sampled.worth[thing] / sampled.per_run
+            share = rate / best_rate
+            require(
+                share <= BOUND_FACTOR,
+                f"it would run at {rate:.3g} {unit}, {share:.1f} times what {best} did at best in the same run "
+                f"({best_rate:.3g}); {BOUND_FACTOR:g} times are allowed: it did less than it is counted for, or one of the two is wrong",
+            )
+            facts[f"of the same run's {best}"] = share
+            if thing == "TFLOP" and share < FAR:
+                notes.append(
+                    f"far below: {share:.2%} of what {best} did at best in the same run; the suite placement tells what the host computes"
+                )
+        return replace(sampled, facts=facts, notes=tuple(notes))

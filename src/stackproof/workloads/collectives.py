@@ -7,7 +7,7 @@ and the number n of ranks (https://github.com/NVIDIA/nccl-tests/blob/master/doc/
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -71,6 +71,10 @@ class TimedCollective(Work):
         self._whole, self._turn = self._part * self._world, 0
         self._bytes = self._whole * width
         self.facts = {"call": self._call}
+        self.proof = f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
+        factor = bus_factor(self._call, self._world)
+        over_link = {"GB over a link": factor * self._bytes / 1e9} if factor else {}
+        self.worth = {"GB": self._bytes / 1e9, **over_link}
         count = {"all-reduce": 1, "all-gather": _RING, "all-to-all": _RING}.get(self._call, 0)
         # Sums of sums grow by the number of ranks with each run: from so many powers of two below one, at most, to as far above.
         self._range = min(100, int(-0.75 * math.log2(torch.finfo(row.dtype).tiny)))
@@ -85,13 +89,6 @@ class TimedCollective(Work):
         self._sent = self._of(self._rank).to(self.device.torch)
         mine = self._ring()[1:] if count == _RING else ()
         self._contents = [one.to(self.device.torch) for one in mine]
-
-    @property
-    def worth(self) -> Mapping[str, float]:
-        """GB of the whole tensor, and GB that cross a link; a single rank sends nothing."""
-        factor = bus_factor(self._call, self._world)
-        over_link = {"GB over a link": factor * self._bytes / 1e9} if factor else {}
-        return {"GB": self._bytes / 1e9, **over_link}
 
     def begin(self, runs: int) -> None:
         """Write what this rank sends, and what nobody sends where it receives."""
@@ -123,13 +120,6 @@ class TimedCollective(Work):
                 buffer.cpu().float(), expected.float(), rtol=runs * self._rounding, atol=0
             )  # fmt: skip
             require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
-
-    def prove(self) -> str:
-        """Every rank gets what the collective promises."""
-        self.begin(1)
-        self.run()
-        self.verify(1)
-        return f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
 
     @property
     def _exact(self) -> bool:

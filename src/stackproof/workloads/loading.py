@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from stackproof.record.checks import require
 from stackproof.workloads import inputs
@@ -35,23 +34,6 @@ class PictureFiles(Dataset[torch.Tensor]):
         return made
 
 
-class EpochOrder(Sampler[int]):
-    """The order of the next epoch, which `draw` changes."""
-
-    def __init__(self, count: int) -> None:
-        self.order = list(range(count))
-
-    def draw(self) -> None:
-        """Shuffle."""
-        self.order = torch.randperm(len(self.order)).tolist()
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.order)
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-
 @dataclass(frozen=True)
 class _Parameters:
     size: int
@@ -77,21 +59,18 @@ class Loading(Work):
         options: dict[str, Any] = (
             {"multiprocessing_context": "spawn", "persistent_workers": True} if row.workers else {}
         )
-        self._order = EpochOrder(len(self._pictures))
+        self._order = list(range(len(self._pictures)))  # of the next epoch
         self._sums = torch.cat([_sums(one[None]) for one in (self._pictures[at] for at in range(len(self._pictures)))])
         self._kept: list[torch.Tensor] = []
+        self.worth = {"sample": float(len(self._pictures))}
+        self.proof = f"an epoch of {len(self._pictures)} pictures arrived in order and unchanged"
         self._loader = DataLoader(
             self._pictures, row.batch, sampler=self._order, num_workers=row.workers, pin_memory=row.pinned, **options
         )
 
-    @property
-    def worth(self) -> Mapping[str, float]:
-        """The pictures of an epoch."""
-        return {"sample": float(len(self._pictures))}
-
     def begin(self, runs: int) -> None:  # noqa: ARG002 - a block is one epoch
         """Draw an order."""
-        self._order.draw()
+        self._order[:] = torch.randperm(len(self._order)).tolist()
         self._kept = []
 
     def run(self) -> None:
@@ -102,16 +81,9 @@ class Loading(Work):
         """Hold every picture of the last epoch."""
         seen = sum(map(len, self._kept))
         require(bool(runs) and seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
-        found, wanted = torch.cat([_sums(one) for one in self._kept]), self._sums[self._order.order]
+        found, wanted = torch.cat([_sums(one) for one in self._kept]), self._sums[self._order]
         wrong = int((found != wanted).sum())
         require(not wrong, f"{wrong} pictures of an epoch are not what the data set holds at their place in its order")
-
-    def prove(self) -> str:
-        """An epoch's batches hold the data set's pictures, in order."""
-        self.begin(1)
-        self.run()
-        self.verify(1)
-        return f"an epoch of {len(self._pictures)} pictures arrived in order and unchanged"
 
     def close(self) -> None:
         """Let the workers end."""

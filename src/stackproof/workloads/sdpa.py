@@ -7,7 +7,6 @@ on the host, large work on the device by plain products, and a head of that by N
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -75,6 +74,9 @@ class Attention(Work):
         self._dtype, self._backward, self._kernel = row.dtype, row.backward, row.kernel
         self.device, self._shape, self.dtype = setting.device, shape, name_of(self._dtype)
         self.arithmetic = self.dtype
+        # Two products of length x length x width a head, half of each because it is causal.
+        forward = 4 * row.batch * row.heads * row.length**2 * row.width / 2
+        self.worth = {"TFLOP": forward * (1 + _BACKWARD * self._backward) / 1e12}
         generator = torch.Generator().manual_seed(_SEED)
         self._drawn = [torch.randn(shape, generator=generator).to(self._dtype).to(self.device.torch) for _ in range(4)]
         self._signs = signs(shape[-1], _SEED)
@@ -91,13 +93,6 @@ class Attention(Work):
         self._turn, self._dice = 0, random.Random(_SEED)
         self._switches = ExitStack()
         self._switches.enter_context(_restricted(self._kernel))
-
-    @property
-    def worth(self) -> Mapping[str, float]:
-        """Two products of length x length x width a head, half of each because it is causal."""
-        batch, heads, length, width = self._shape
-        forward = 4 * batch * heads * length**2 * width / 2
-        return {"TFLOP": forward * (1 + _BACKWARD * self._backward) / 1e12}
 
     def begin(self, runs: int) -> None:
         """Multiply each run's values and cotangent by other numbers, and let go of the results."""
@@ -187,41 +182,30 @@ def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[st
     """Return what each result must fold to, in float64, from (batch, heads, length, width) on the device."""
     heads = {name: tensor.detach().flatten(0, 1) for name, tensor in inputs.items()}
     count, length, _ = heads["query"].shape
+
+    def form(chosen: slice, place: torch.device | None) -> dict[str, Any]:
+        """Compute some heads by plain products in a place, or by NumPy."""
+        given: list[Any] = [heads[name][chosen].to(place or HOST.torch).double() for name in (*_INPUTS, "cotangent")]
+        query, key, value, cotangent = given if place else [one.numpy() for one in given]
+        return forms.attention(query, key, value, cotangent if backward else None, *([torch] if place else []))
+
     if count * length**2 <= _ON_HOST:
-        return _folded([_host_form(heads, slice(None), backward)], signs_of_row)
-    place = heads["query"].device if has_float64(str(heads["query"].device)) else HOST.torch
-    parts = [_device_form(heads, index, backward, place) for index in range(count)]
-    checked = _host_form(heads, slice(count - 1, count), backward)
-    for name, (one, _) in checked.items():
-        off = np.abs(one - parts[-1][name][0].cpu().numpy()).max() / np.abs(one).max()
-        require(
-            off <= _AGREE,
-            f"attention: the reference on {place} is {off:.1g} from NumPy's, so nothing can be held against it",
-        )
-    return _folded(parts, signs_of_row)
-
-
-def _host_form(heads: Tensors, chosen: slice, backward: bool) -> dict[str, Any]:
-    query, key, value, cotangent = (heads[name][chosen].cpu().double().numpy() for name in (*_INPUTS, "cotangent"))
-    return forms.attention(query, key, value, cotangent if backward else None)
-
-
-def _device_form(heads: Tensors, index: int, backward: bool, place: torch.device) -> dict[str, Any]:
-    query, key, value, cotangent = (
-        heads[name][index : index + 1].to(place).double() for name in (*_INPUTS, "cotangent")
-    )
-    return forms.attention(query, key, value, cotangent if backward else None, torch)
-
-
-def _folded(parts: list[dict[str, Any]], signs_of_row: Floats) -> dict[str, ExpectedSums]:
-    """Fold heads that were computed one by one."""
-
-    def joined(name: str) -> ExpectedSums:
+        parts = [form(slice(None), None)]
+    else:
+        place = heads["query"].device if has_float64(str(heads["query"].device)) else HOST.torch
+        parts = [form(slice(index, index + 1), place) for index in range(count)]
+        for name, (one, _) in form(slice(count - 1, count), None).items():
+            off = np.abs(one - parts[-1][name][0].cpu().numpy()).max() / np.abs(one).max()
+            require(
+                off <= _AGREE,
+                f"attention: the reference on {place} is {off:.1g} from NumPy's, so nothing can be held against it",
+            )
+    found = {}
+    for name in parts[0]:
         sums = np.concatenate([fold(torch.as_tensor(part[name][0]), signs_of_row) for part in parts])
         scale = np.concatenate([torch.as_tensor(part[name][1]).cpu().numpy().reshape(-1) for part in parts])
-        return ExpectedSums(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
-
-    return {name: joined(name) for name in parts[0]}
+        found[name] = ExpectedSums(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
+    return found
 
 
 KINDS = {"attention": Attention}

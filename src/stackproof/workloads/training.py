@@ -172,7 +172,7 @@ def _copies(tensors: Mapping[str, Any]) -> Tensors:
 
 
 class TrainingSteps(ReplayedSteps):
-    """One training step: forward, backward and optimiser over all micro-batches of a job."""
+    """One training step: forward, backward and optimiser over all micro-batches of a job; FLOPs are those without recomputation."""
 
     def __init__(self, setting: Setting) -> None:
         from stackproof.workloads.catalogue import get
@@ -181,7 +181,9 @@ class TrainingSteps(ReplayedSteps):
         self.workload.require()
         self.device, self.preset = setting.device, setting.preset
         self.job = self.build("tiny" if self.preset == "tiny" else "full")
-        self._units = self.job.units
+        units = self.job.units
+        tokens = {"token": float(units.tokens)} if units.tokens else {}
+        self.worth = {"sample": float(units.samples), **tokens, "TFLOP": units.flops / 1e12}
         self.dtype = name_of(self.job.recipe.autocast or self.job.recipe.dtype)
         # Convolutions of float32 run as tf32 where cuDNN is allowed to.
         convolves = any(isinstance(module, torch.nn.Conv2d) for module in self.job.model.modules())
@@ -193,12 +195,6 @@ class TrainingSteps(ReplayedSteps):
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
         """Build the job, in the preset's own precision unless another is asked for."""
         return self.workload.build(self.device.torch, preset, SEED, dtype, autocast)
-
-    @property
-    def worth(self) -> Mapping[str, float]:
-        """Samples, tokens where there are any, and model FLOPs: forward and backward without recomputation."""
-        tokens = {"token": float(self._units.tokens)} if self._units.tokens else {}
-        return {"sample": float(self._units.samples), **tokens, "TFLOP": self._units.flops / 1e12}
 
     def _state(self) -> dict[str, torch.Tensor]:
         """Return what steps change: trainable parameters and buffers, which may be other tensors after a step."""
@@ -265,6 +261,7 @@ class OptimiserStep(ReplayedSteps):
     """One step of a job's own optimiser; gradients stay what one backward gave."""
 
     dtype = "float32"
+    worth = {"iteration": 1.0}  # noqa: RUF012 - never written
 
     def __init__(self, setting: Setting) -> None:
         from stackproof.workloads.catalogue import get
@@ -277,11 +274,6 @@ class OptimiserStep(ReplayedSteps):
         self.parameters = [one for one in self._parameters if one.grad is not None]
         self._gradients = [one.grad.clone() for one in self.parameters if one.grad is not None]
         self.facts = {"parameters": sum(parameter.numel() for parameter in self.parameters)}
-
-    @property
-    def worth(self) -> Mapping[str, float]:
-        """One step; how many parameters it changes stands among its facts."""
-        return {"iteration": 1.0}
 
     def run(self) -> None:
         """Take one step."""
