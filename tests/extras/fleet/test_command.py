@@ -33,14 +33,6 @@ def test_a_folder_that_cannot_be_written_is_judged(tmp_path: Path, capsys: pytes
     assert "the judgement cannot be kept" in told.err and "6 proved" in told.out
 
 
-def test_a_judgement_is_not_written_through_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, precious = fleet(tmp_path / "monday", 6), tmp_path / "precious"
-    precious.write_text("mine", encoding="utf-8")
-    (folder / "judgement.fleet.json").symlink_to(precious)
-    assert cli.main(["fleet", "judge", str(folder)]) == 0
-    assert "it is a link" in capsys.readouterr().err and precious.read_text(encoding="utf-8") == "mine"
-
-
 def test_a_folder_without_a_plan_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = fleet(tmp_path / "monday", 6)
     (folder / "plan.json").unlink()

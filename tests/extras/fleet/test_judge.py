@@ -256,8 +256,8 @@ def test_records_of_several_sweeps_are_not_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"hosts": []}, "'hosts' is empty"), ({"id": ""}, "'id' is empty"), ({"made": ""}, "'made' is empty"), ({"id": "x"}, "id"),
-        ({"made": "soon"}, "made"), ({"made": "2027-01-01T00:00:00"}, "made"), ({"cards": -1}, "cards"), ({"hosts": None}, "hosts"),
+        ({"hosts": []}, "'hosts' is empty"), ({"id": ""}, "'id' is empty"), ({"made": ""}, "'made' is empty"),
+        ({"cards": -1}, "cards"), ({"hosts": None}, "hosts"),
         ({"stack": "cpuu"}, "did you mean 'cpu'"),
     ],
 )  # fmt: skip

@@ -33,14 +33,6 @@ def test_the_gravest_stand_first_and_suspects_are_swept_again(judged: FleetJudge
     assert "five in all at least: wrong1, slow1" in told
 
 
-def test_a_judgement_with_duels_and_links_is_still_read(judged: FleetJudgement, tmp_path: Path) -> None:
-    path = tmp_path / judgement.NAME
-    text = judgement.as_json(judged).replace('"stack": "cpu"', '"stack": "cpu", "links": []')
-    path.write_text(text.replace('"z":', '"duel": "open", "z":'), encoding="utf-8")
-    assert '"duel"' in path.read_text() and '"links"' in path.read_text()
-    assert judgement.read(path) == judged
-
-
 def test_json_is_read_back_as_it_was(judged: FleetJudgement, tmp_path: Path) -> None:
     path = tmp_path / judgement.NAME
     path.write_text(judgement.as_json(judged), encoding="utf-8")

@@ -62,7 +62,7 @@ def test_every_stack_s_anchor_is_what_was_frozen() -> None:
 def test_an_anchor_needs_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(verb, "_require_installed", lambda *_: None)
     monkeypatch.setattr(request, "file_of", lambda stack: tmp_path / "anchor.toml")
     assert main(["night", "--stack", "cpu", "--results", str(tmp_path)]) == 2
     assert "there is no anchor yet" in capsys.readouterr().err
@@ -82,7 +82,7 @@ def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace
         seen.append(options)
         return 0
 
-    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(verb, "_require_installed", lambda *_: None)
     monkeypatch.setattr(verb, "_run_night", hold)
     assert main(["night", "--stack", "cpu", "--continue", *words]) == 0
     return seen[0]
@@ -101,7 +101,7 @@ def test_an_unpinned_night_needs_its_interpreter_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stopped(tmp_path, pinned=False)
-    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(verb, "_require_installed", lambda *_: None)
     assert main(["night", "--stack", "cpu", "--continue", "--results", str(tmp_path)]) == 2
     assert "name its interpreter again" in capsys.readouterr().err
 
@@ -118,7 +118,7 @@ def test_an_unpinned_night_needs_its_interpreter_again(
 def test_what_cannot_go_well_is_refused_at_once(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(verb, "_require_installed", lambda *_: None)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     given = [word.format(folder=tmp_path / "mine") for word in words]
@@ -131,7 +131,7 @@ def test_what_cannot_go_well_is_refused_at_once(
 def test_an_interpreter_without_torch_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(verb, "_require_installed", lambda *_: None)
     bare = tmp_path / "python"
     bare.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n", encoding="utf-8")
     bare.chmod(0o755)
@@ -144,9 +144,8 @@ def test_an_interpreter_without_torch_is_named(
 
 @pytest.mark.slow
 def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "_NEEDED", ("numpy",))
     short = quick()
-    monkeypatch.setattr(request, "load", lambda: short)
+    monkeypatch.setattr(request, "load_plan", lambda: short)
     monkeypatch.setenv(store.RESULTS, str(tmp_path))
     path = tmp_path / "night.json"
     words = [

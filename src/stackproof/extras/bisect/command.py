@@ -37,42 +37,26 @@ def add(verbs: Verbs) -> None:
     verb.epilog = f"{arguments.EPILOG}, 7 not reproduced: both ends are alike"
     for side in ("good", "bad"):
         gate.add_side(verb, side, f"{side}: {_SIDE}", "SIDE")
-    verb.add_argument(
-        "--what",
-        action=arguments.Once,
-        names="a subject, a check or a counter",
-        metavar="SUBJECT|CHECK|COUNTER",
-        help="what is worse: a subject such as gemm-float32, a cell such as gemm-float32::time, a counter such as operators, or a check "
-        "such as smoke/ddp::ranks_equal (default: whatever is, what is exact first)",
+    help_ = (
+        "what is worse: a subject such as gemm-float32, a cell such as gemm-float32::time, a counter such as operators, or a check such "
+        "as smoke/ddp::ranks_equal (default: whatever is, what is exact first)"
     )
-    verb.add_argument(
-        "--deadline",
-        type=arguments.seconds,
-        default=600.0,
-        metavar="S",
-        help="a check or a command hangs after so long",
-    )
+    once, of = arguments.Once, "a subject, a check or a counter"
+    verb.add_argument("--what", action=once, names=of, metavar="SUBJECT|CHECK|COUNTER", help=help_)
+    help_ = "a check or a command hangs after so long"
+    verb.add_argument("--deadline", type=arguments.seconds, default=600.0, metavar="S", help=help_)
     gate.add_common(verb)
     arguments.add_shared(verb, *arguments.REPORTS)
     verb.add_argument("--unlike", action="store_true", help="search although the devices or drivers differ")
+    help_ = "go on where a search of the same ends was stopped (default: the newest)"
     verb.add_argument(
-        "--continue",
-        dest="go_on",
-        nargs="?",
-        action=arguments.Once,
-        names="a journal",
-        kind=Path,
-        const=NEWEST,
-        metavar="JOURNAL",
-        help="go on where a search of the same ends was stopped (default: the newest)",
+        "--continue", dest="go_on", nargs="?", action=once, names="a journal", kind=Path, const=NEWEST, metavar="JOURNAL", help=help_
+    )  # fmt: skip
+    help_ = (
+        "a command that tells, such as 'python train.py'; as for `git bisect run`, 0 is good, 125 says nothing, any other exit code "
+        "is bad; no shell is used"
     )
-    verb.add_argument(
-        "--command",
-        action=arguments.Once,
-        metavar="'WORDS'",
-        help="a command that tells, such as 'python train.py'; as for `git bisect run`, 0 is good, 125 says nothing, any other exit code "
-        "is bad; no shell is used",
-    )
+    verb.add_argument("--command", action=once, metavar="'WORDS'", help=help_)
 
 
 def _bisect(options: argparse.Namespace) -> int:

@@ -290,14 +290,8 @@ def _journal(
 
 def going_on(typed: Sequence[str], journal: Path) -> str:
     """Return what goes on, to be pasted to a shell: the words of this call, where it was typed, with its journal."""
-    words = [
-        sys.executable,
-        "-m",
-        places.PACKAGE.name,
-        *_words_without_continue(typed),
-        _CONTINUE,
-        str(journal.absolute()),
-    ]
+    rest = [*_words_without_continue(typed), _CONTINUE, str(journal.absolute())]
+    words = [sys.executable, "-m", places.PACKAGE.name, *rest]
     source = [] if places.INSTALLED else ["env", f"PYTHONPATH={places.PACKAGE.parent}"]
     return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join([*source, *words])}"
 

@@ -179,16 +179,6 @@ def _faster(seconds: Sequence[float], found: Yardstick) -> str:
 
 
 @dataclass(frozen=True)
-class OddDigest:
-    """One card and one row of the replay in which it computes wrong, in a sentence."""
-
-    host: str
-    card: str
-    row: str
-    sentence: str
-
-
-@dataclass(frozen=True)
 class DigestVote:
     """What the cards of a group say of one row; without a majority `digest` is empty, and nobody is odd by it."""
 
@@ -219,18 +209,18 @@ def vote(cards: Sequence[CardAnswer]) -> list[DigestVote]:
     return votes
 
 
-def odd_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> Iterator[OddDigest]:
-    """Yield every card that computes wrong in a row: transient by its own repeats, or persistent by the majority."""
+def odd_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> Iterator[tuple[str, FleetFinding]]:
+    """Yield by host every card that computes wrong in a row: transient by its own repeats, or persistent by the majority."""
     chosen = {one.row: one for one in votes}
     for card in cards:
         for row, seen in card.replayed.items():
             voted = chosen[row]
             if seen.odd:
                 said = f"transient: {seen.odd} of {seen.products} equal products gave something else on this very card"
-                yield OddDigest(card.host, card.number, row, said)
+                yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, said)
             elif voted.digest and seen.digest != voted.digest:
                 said = f"persistent: {seen.products} products gave {seen.digest}, and the majority of {voted.cards} cards {voted.digest}"
-                yield OddDigest(card.host, card.number, row, said)
+                yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, said)
 
 
 def software(groups: Sequence[tuple[str, Sequence[DigestVote]]]) -> Iterator[str]:
@@ -337,13 +327,11 @@ def _notes(found: FleetAnswers, chosen: FleetPlan) -> list[str]:
 def keep(found: FleetJudgement, folder: Path) -> str:
     """Keep a judgement beside its records, for the site; return why that cannot be, which spoils nothing."""
     path = folder / NAME
-    why = "it is a link, and what it names may be anybody's" if path.is_symlink() else ""
     try:
-        if not why:
-            files.write_atomically(path, as_json(found))
+        files.write_atomically(path, as_json(found))
     except OSError as error:
-        why = str(error.strerror)
-    return f"{path}: the judgement cannot be kept ({why}); it is shown all the same" if why else ""
+        return f"{path}: the judgement cannot be kept ({error.strerror}); it is shown all the same"
+    return ""
 
 
 def _missing(answers: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedHost]:
@@ -406,8 +394,8 @@ class _GroupJudge:
         self._faster: dict[str, list[CardAnswer]] = {}
         """By subject, the cards that are so much faster that the others may be the slow ones."""
         self._strips = [self._strip(key) for key in keys]
-        for odd in odd_digests(self._cards, self.votes):
-            self._add(odd.host, FleetFinding(HostVerdict.WRONG, odd.card, odd.row, odd.sentence))
+        for host, finding in odd_digests(self._cards, self.votes):
+            self._add(host, finding)
         torn = (one for one in self.votes if one.torn)
         self._doubts |= {one.row: f"no majority: {one.answers} answers of {one.cards} cards" for one in torn}
 

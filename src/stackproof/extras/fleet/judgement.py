@@ -152,20 +152,11 @@ def as_json(found: FleetJudgement) -> str:
 
 
 def read(path: Path) -> FleetJudgement:
-    """Read a judgement from its file; duels and links, which there were until November 2026, are passed over.
-
-    Refusal: it is none, or is damaged.
-    """
+    """Read a judgement from its file (Refusal: it is none, or is damaged)."""
     remedy = "make it with `stackproof fleet judge`"
     found = read_object(path, _MOST_BYTES, remedy)
     if found.get("schema") != SCHEMA:
         raise Refusal(f"{path}: is no judgement of a fleet ({SCHEMA}); {remedy}")
-    found.pop("links", None)
-    hosts = found.get("hosts")
-    for host in hosts if isinstance(hosts, list) else ():
-        for finding in host.get("findings") or () if isinstance(host, dict) else ():
-            if isinstance(finding, dict):
-                finding.pop("duel", None)
     return toml.Table(path, found).row(FleetJudgement)
 
 

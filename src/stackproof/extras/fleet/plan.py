@@ -194,7 +194,6 @@ STEPS = ("environment", "doctor", "smoke")
 REPLAY = "replay"
 """The group of a record's checks that hold digests."""
 _MOST_BYTES = 64 << 20
-_ID = re.compile(r"[0-9a-f]{16}")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _BRACKETS = re.compile(r"\[([0-9,-]+)\]")
 _RANKS = re.compile(r"-(\d+)-ranks$")
@@ -267,10 +266,6 @@ class FleetPlan:
             raise toml.Wrong("hosts", "holds a host twice")
         if self.cards < 0:
             raise toml.Wrong("cards", f"is {self.cards}; it must be 0, for as many as a host has, or more")
-        if self.id and not _ID.fullmatch(self.id):
-            raise toml.Wrong("id", f"is {self.id[:40]!r}; it must be sixteen hexadecimal digits")
-        if self.made and not _is_time(self.made):
-            raise toml.Wrong("made", f"is {self.made[:40]!r}; it must be a time such as 2027-01-31T12:00:00+00:00")
 
     @property
     def tasks(self) -> HostTasks:
@@ -299,13 +294,6 @@ class FleetPlan:
             why = f"cannot be written ({error.strerror}); name a folder that all hosts can write to"
             raise Refusal(f"{path}: {why}") from error
         return path
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
 
 
 def load(folder: Path) -> FleetPlan:

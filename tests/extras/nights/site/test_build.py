@@ -261,7 +261,7 @@ def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
     ("verb", "facts", "command"),
     [
         ("verify", {"typed": "verify --stack cuda --preset full"}, "nox -s cuda-verify -- --preset full"),
-        ("verify", {}, "nox -s cuda-verify"),
+        ("verify", {}, "nox -s cuda-verify -- --suite smoke"),
         ("gate", {"base": "a" * 12, "head": "b" * 12}, ""),
     ],
 )  # fmt: skip

@@ -83,15 +83,6 @@ def test_without_a_value_there_is_a_sentence() -> None:
     assert "No night has a value" in drawn([None, None])
 
 
-def test_many_points_keep_their_ends() -> None:
-    values: list[float | None] = [100 + math.sin(number / 1000) for number in range(50_000)]
-    values[31_007], values[44_001] = 50.0, 150.0
-    told = drawn(values)
-    found = corners(path(told, "line"))
-    assert len(found) < 4000 and len(told) < 60_000
-    assert min(y for _, y in found) == 0 and max(y for _, y in found) == TALL
-
-
 def test_the_band_of_many_points_is_never_narrower() -> None:
     wide = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(600)]), "band"))
     few = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(100)]), "band"))

@@ -117,16 +117,10 @@ def _launch(
         now = [name for name in left if wanted[name] == sides]
         left = [name for name in left if name not in now]
         specs = tuple(asked.sides[side] for side in sides)
-        at = folder / f"launch-{number}"
-        load = processes.HostLoad()
+        at, load = folder / f"launch-{number}", processes.HostLoad()
         launched, lost = interleave.launch(
-            specs,
-            now,
-            asked.terms,
-            _FIRST + number,
-            at,
-            lambda name: say(f"launch {number + 1} of {asked.launches}: {name}"),
-        )
+            specs, now, asked.terms, _FIRST + number, at, lambda name: say(f"launch {number + 1} of {asked.launches}: {name}")
+        )  # fmt: skip
         found.conditions.add(launched.conditions, load.share())
         _take(asked, launched, sides, found)
         for one in lost:

@@ -255,15 +255,8 @@ def verify(run: NightRun) -> None:
         if run.ledger.ended(name):
             continue
         if began > until:
-            run.add(
-                name,
-                began,
-                verbs.StageOutcome(
-                    Verdict.SKIPPED,
-                    f"left out for time: {minutes:g} minutes were over; it comes first tomorrow",
-                    {_LEFT_OUT: True},
-                ),
-            )
+            why = f"left out for time: {minutes:g} minutes were over; it comes first tomorrow"
+            run.add(name, began, verbs.StageOutcome(Verdict.SKIPPED, why, {_LEFT_OUT: True}))
         else:
             run.ledger.say(f"{name} ...")
             run.add(name, began, run.suite("verify", "--suite", suite, log=f"verify-{suite}"))

@@ -19,8 +19,6 @@ from stackproof.extras.nights.site.model import Curve, SeriesView
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""
 _HEIGHT, _BELOW = 200, 22
-_MOST = 1800
-"""Points that are drawn one by one; of more, the least and the greatest of each bin of a pixel's width."""
 _MOST_BANDS = 150
 """Corners of a band; where there are more points, neighbours share one."""
 _FEW = 40
@@ -71,7 +69,7 @@ def plot(view: SeriesView, curve: Curve) -> charts.Markup:
     told = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
     box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
     inner = charts.el(
-        "svg", *_drawn(view, curve, places, _binned(points, wide), (low, high)), viewBox=box, preserveAspectRatio="none",
+        "svg", *_drawn(view, curve, places, points, (low, high)), viewBox=box, preserveAspectRatio="none",
         width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
     )  # fmt: skip
     field = charts.el("svg", inner, *_labels(view, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
@@ -98,20 +96,6 @@ def span(points: Sequence[_Point]) -> tuple[float, float]:
     low = min(*values, middle * (1 - _LEAST_SPAN), max(lows[few], 0.0))
     high = max(*values, middle * (1 + _LEAST_SPAN), min(highs[-1 - few], 10 * max(values)))
     return low, high
-
-
-def _binned(points: list[_Point], wide: int) -> list[_Point]:
-    if len(points) <= _MOST:
-        return points
-    bins: dict[int, list[_Point]] = {}
-    for point in points:
-        bins.setdefault(point[0] * (_MOST // 2) // (wide + 1), []).append(point)
-    found = list[_Point]()
-    for those in bins.values():
-        low, high = min(one[2] for one in those), max(one[3] for one in those)
-        ends = sorted({min(those, key=lambda one: one[1]), max(those, key=lambda one: one[1])})
-        found += [(x, figure, low, high) for x, figure, _, _ in ends]
-    return found
 
 
 def _drawn(

@@ -240,15 +240,9 @@ def _count(number: int, what: str) -> str:
 
 
 def model(
-    found: RecordsIndex,
-    folders: Sequence[Path],
-    stacks: Sequence[str],
-    suites: Sequence[str],
-    today: date,
-    days: int,
-    doubles: Sequence[str] = (),
-    nightly: Sequence[str] = (),
-) -> SiteModel:
+    found: RecordsIndex, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int,
+    doubles: Sequence[str] = (), nightly: Sequence[str] = (),
+) -> SiteModel:  # fmt: skip
     """Return what a site of these runs shows as of a day."""
     loaded = store.dated(found.loaded(), today)
     drift = drift_of(loaded)

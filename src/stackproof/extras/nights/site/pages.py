@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import jinja2
@@ -44,8 +43,8 @@ _MEANING = {
 }  # fmt: skip
 _CELLS = {CellWord.SLOWER: "failed", CellWord.FASTER: "passed", CellWord.CHANGED: "failed", CellWord.SAME: "dim"}
 _MOST, _MOST_CHANGES, _MOST_FLEETS = 250, 100, 12
-_ROWS = 10
-"""Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
+_ROWS = 20
+"""Points at the end of a curve that have a row in its table, as those have that something is said of."""
 _Step = dict[str, Any]
 
 
@@ -261,13 +260,10 @@ def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
 
 
 def _points(site: SiteModel, view: SeriesView) -> Iterator[Sequence[object]]:
-    """Yield a row for each of the last points and those that something is said of, and one for each month of the others."""
-    single = {mark.at for curve in view.curves for mark in curve.marks} | {mark.at for mark in view.states}
-    single |= {*range(max(0, len(view.times) - _ROWS), len(view.times))}
-    months = [0 if at in single else 12 * when.year + when.month for at, when in enumerate(view.times)]
-    for month, group in groupby(range(len(view.times)), key=lambda at: months[at]):
-        those = list(group)
-        yield from [_month(view, those)] if month else (_point(site, view, at) for at in those)
+    """Yield a row for each of the last points and those that something is said of."""
+    shown = {mark.at for curve in view.curves for mark in curve.marks} | {mark.at for mark in view.states}
+    shown |= {*range(max(0, len(view.times) - _ROWS), len(view.times))}
+    yield from (_point(site, view, at) for at in sorted(shown))
 
 
 def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
@@ -277,16 +273,6 @@ def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
     first = charts.el("a", night["text"], href=f"../{night['page']}") if night["page"] else night["text"]
     values = (drawing.value(curve.values[at]) for curve in view.curves)
     return first, *values, view.counts[at] or "", "; ".join(filter(None, (*said, view.notes[at])))
-
-
-def _month(view: SeriesView, those: Sequence[int]) -> Sequence[object]:
-    cells = []
-    for curve in view.curves:
-        found = [curve.values[at].median for at in those if not math.isnan(curve.values[at].median)]
-        cells.append(drawing.value(statistics.Interval(median(found), min(found), max(found))) if found else "")
-    odd = sum(bool(view.notes[at]) for at in those)
-    note = f"{text.counted(len(those), 'night')}, median and range{f', {odd} left out' if odd else ''}"
-    return f"{view.times[those[0]]:%Y-%m}", *cells, "", note
 
 
 # Runs: all of them, each with its record.
