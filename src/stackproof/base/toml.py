@@ -10,7 +10,7 @@ import datetime
 import difflib
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from enum import Enum
 from functools import cache
@@ -115,9 +115,34 @@ def _field(one: dataclasses.Field[Any], hint: Any) -> _Field:
     return _Field(one.name, (keys or [one.name])[0], hint, default)
 
 
+def _bare(hint: Any) -> Any:
+    return hint.__origin__ if get_origin(hint) is Annotated else hint
+
+
 def _is_array_of_tables(hint: Any) -> bool:
-    bare = hint.__origin__ if get_origin(hint) is Annotated else hint
+    bare = _bare(hint)
     return get_origin(bare) is tuple and dataclasses.is_dataclass(get_args(bare)[0])
+
+
+def _lacking(
+    kind: Any, values: Mapping[str, Any], prefix: str = "", given: Collection[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield what a table and the tables in it lack of a dataclass: each key, and what it must be."""
+    for one in _fields(kind):
+        if one.name in given or one.key == PLACE.name:
+            continue
+        if one.key == INLINE.name:
+            yield from _lacking(one.hint.__origin__, values, prefix)
+            continue
+        hint, value = _without_none(_bare(one.hint)), values.get(one.key)
+        if one.key not in values and not one.default and not dataclasses.is_dataclass(hint):
+            yield f"{prefix}{one.key}", _WORDS.get(_raw(hint), "there")
+        elif dataclasses.is_dataclass(hint) and (isinstance(value, dict) or (value is None and not one.default)):
+            yield from _lacking(hint, value or {}, f"{prefix}{one.key}.")
+        elif _is_array_of_tables(hint) and isinstance(value, list):
+            for number, row in enumerate(value):
+                if isinstance(row, dict):
+                    yield from _lacking(get_args(hint)[0], row, f"{prefix}{one.key}[{number}].")
 
 
 def _raw(hint: Any) -> type:
@@ -136,7 +161,8 @@ def _raw(hint: Any) -> type:
 
 
 def _without_none(hint: Any) -> Any:
-    return next(each for each in get_args(hint) if each is not NoneType)
+    optional = get_origin(hint) in (Union, UnionType)
+    return next(each for each in get_args(hint) if each is not NoneType) if optional else hint
 
 
 def expression(flags: re.RegexFlag | int = 0) -> Parsed:
@@ -211,23 +237,21 @@ class Table:
         return tuple(row.row(kind) for row in self.tables(key))
 
     def _row(self, kind: type[T], given: Mapping[str, Any]) -> T:
-        self._require_keys(one for one in _fields(kind) if one.name not in given)  # type: ignore[arg-type]
+        self._require_keys(kind, given)
         values = {one.name: self._read(one) for one in _fields(kind) if one.name not in given}  # type: ignore[arg-type]
         try:
             return kind(**given, **values)
         except Wrong as error:
             raise self.refuse(error.key, error.why) from error
 
-    def _require_keys(self, fields: Iterable[_Field]) -> None:
-        """Refuse a table that lacks keys with all of them, so that nobody has to come once for each."""
-        named = [one for one in fields if one.key not in (INLINE.name, PLACE.name)]
-        lacking = [one for one in named if not one.default and one.key not in self._values]
+    def _require_keys(self, kind: type, given: Collection[str]) -> None:
+        """Refuse a table that lacks keys with all of them, those of its tables too, so that nobody has to come once for each."""
+        lacking = list(_lacking(kind, self._values, "", given))
         if len(lacking) < 2:
             return  # a single one is refused in its turn
-        several = ", ".join(f"'{self.prefix}{one.key}' ({_WORDS.get(_raw(one.hint), 'there')})" for one in lacking[1:])
-        first = lacking[0]
-        why = f"is missing{self._slip(first.key)}; it must be {_WORDS.get(_raw(first.hint), 'there')}"
-        raise self.refuse(first.key, f"{why}; so are {several}")
+        first, of = lacking[0]
+        several = ", ".join(f"'{self.prefix}{key}' ({words})" for key, words in lacking[1:])
+        raise self.refuse(first, f"is missing{self._slip(first)}; it must be {of}; so are {several}")
 
     def _read(self, one: _Field) -> Any:
         if one.key == INLINE.name:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 from stackproof.api.base import Refusal, files, suggestion
 from stackproof.api.command import arguments
 from stackproof.api.sides import gate
+from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
@@ -43,6 +46,8 @@ def add(verbs: Verbs) -> None:
     )
     once, of = arguments.Once, "a subject, a check or a counter"
     verb.add_argument("--what", action=once, names=of, metavar="SUBJECT|CHECK|COUNTER", help=help_)
+    help_ = "the failure of a check or a command always comes, so that one run tells, as for `git bisect`"
+    verb.add_argument("--always", action="store_true", help=help_)
     help_ = "a check or a command hangs after so long"
     verb.add_argument("--deadline", type=arguments.seconds, default=600.0, metavar="S", help=help_)
     gate.add_common(verb)
@@ -72,11 +77,18 @@ def _request(options: argparse.Namespace) -> BisectRequest:
     from stackproof.api.runs import bench_subjects, split_command
     from stackproof.extras.bisect import endpoints
 
+    if options.command is not None and not options.stack and not (options.good_lock or options.bad_lock):
+        options.stack, options.unpinned = (
+            stacks.HOST,
+            options.unpinned or Path(shutil.which("python") or sys.executable),
+        )
     both = gate.common(options)
     if options.command is not None and options.what:
         raise Refusal("--command says what is worse, and so does --what; leave one out")
     if options.command is not None:
         _refuse_foreign(options)
+    if options.always and options.command is None and "/" not in (options.what or ""):
+        raise Refusal("--always speaks of a check or a command; name one with --what or --command")
     command = tuple(split_command(options.command)) if options.command is not None else ()
     of = endpoints.repository(bool(command))
     good, bad = (gate.variant(options, side) for side in ("good", "bad"))
@@ -98,7 +110,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         bench_subjects.require_named(options.only)
     return endpoints.BisectRequest(
         **both, good=good, bad=bad, unlike=options.unlike, what=options.what or "", command=command, deadline=options.deadline,
-        journal=options.go_on, typed=tuple(options.given),
+        always=options.always, journal=options.go_on, typed=tuple(options.given),
     )  # fmt: skip
 
 

@@ -379,6 +379,8 @@ class BisectRequest(CompareRequest):
     what: str = ""
     """A subject, a cell, a counter or a check; empty for whatever is worse."""
     command: tuple[str, ...] = ()
+    always: bool = False
+    """Whether the failure is taken to come in every run of a bad side, and in none of a good one."""
     deadline: float = 600.0
     """Seconds after which a check or a command hangs."""
     journal: Path | None = None

@@ -23,7 +23,7 @@ from stackproof.api.gate import SideSpec
 from stackproof.api.record import NOT_EXECUTED, Verdict, reading, resume, store
 from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
-from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher, below
+from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Weigher, below
 
 _WIDTH = 400
 SKIPS = 125
@@ -181,6 +181,8 @@ class Programs:
     say: environments.Say
     fresh: Callable[[SideSpec], SideSpec] = lambda side: side
     minutes: float = 10.0
+    always: bool = False
+    """Whether one run tells, of an end and of a set."""
     word: EndWord | None = None
     """How the bad end ends."""
     reason: str = ""
@@ -200,7 +202,7 @@ class Programs:
         rules, until = evidence.rules().failure, time.monotonic() + 60 * self.minutes
         self._still_good(1, until)
         failed = runs = 0
-        while not runs or not rules.enough(failed, runs, time.monotonic() > until):
+        while not runs or not (self.always or rules.enough(failed, runs, time.monotonic() > until)):
             self.say(f"does the bad side always fail? it failed in {failed} of {text.counted(runs, 'run')} until now")
             ended = self._judged("bad", self.bad, runs, self.word)
             if self.word is None:
@@ -214,7 +216,8 @@ class Programs:
                 f"more would have shown (95 % sure); the last one {self.reason}"
             )
         self.rate = (failed, runs)
-        self._still_good(rules.always if failed == runs else runs, until)
+        if not self.always:
+            self._still_good(rules.always if failed == runs else runs, until)
 
     def _judged(self, name: str, side: SideSpec, number: int, before: EndWord | None = None) -> ProgramEnd:
         least = evidence.rules().failure.least
@@ -248,7 +251,7 @@ class Programs:
 
     def weigher(self) -> Weigher:
         """Return how runs of a candidate are weighed."""
-        return FailureRate((0, self.clean), self.rate)
+        return Exact(repeated=False) if self.always else FailureRate((0, self.clean), self.rate)
 
     def duel(self, key: str, build: Build, _: int) -> float | NoAnswer:
         """Run a candidate once, and return whether it fails as the bad end does."""

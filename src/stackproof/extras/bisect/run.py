@@ -88,7 +88,7 @@ class Searching:
             for blame in blames
             if self.line and any(change.kind is ChangeKind.COMMITS for change in search.changes(blame.units))
         }
-        if isinstance(instrument, Programs):
+        if isinstance(instrument, Programs) and not self.request.always:
             instrument.recheck()
         self.outcome.culprits = [self._culprit(search, blame, first_bad.get(blame), instrument) for blame in blames]
         self._conclude(blames[-1], instrument)
@@ -103,7 +103,9 @@ class Searching:
         request, say, fresh = self.request, self.progress.say, self.workshop.with_caches
         if attempt := _attempt(request):
             what = request.what or "the command"
-            programs = Programs(*sides, attempt, what, self.journal, self.folder, say, fresh, request.minutes)
+            programs = Programs(
+                *sides, attempt, what, self.journal, self.folder, say, fresh, request.minutes, request.always
+            )
             programs.confirm()
             failed, runs = programs.rate
             self.outcome.subject = what
