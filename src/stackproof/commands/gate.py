@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stackproof.base import advice, files
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
 
@@ -230,12 +230,14 @@ def common(options: argparse.Namespace) -> dict[str, Any]:
 def variant(options: argparse.Namespace, side: str) -> Variant:
     """Return a side as its flags name it; a lock that cannot be read is refused, and so is what is no checkout of a package."""
     from stackproof.gate.variants import Variant, assignments, sources
+    from stackproof.stack import lockfile, stacks
 
     environment = assignments(getattr(options, f"{side}_env"), f"--{side}-env")
     packages = sources(getattr(options, f"{side}_source"), f"--{side}-source")
     lock = getattr(options, f"{side}_lock")
-    if lock and not options.unpinned and (why := files.why_unreadable(lock)):
-        raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by {advice.relock('NAME')}")
+    if lock and not options.unpinned and options.stack:
+        stack = stacks.load(options.stack)
+        lock = lockfile.adopt(lock, stack.rehearse() if options.rehearsed else stack)
     return Variant(side, getattr(options, side) or "", lock, packages, environment)
 
 
@@ -277,7 +279,7 @@ def add_side(verb: argparse.ArgumentParser, side: str, help_: str, metavar: str 
     verb.add_argument(f"--{side}", action=arguments.Once, names="a side", metavar=metavar, help=help_)
     verb.add_argument(
         f"--{side}-lock", action=arguments.Once, names="a lock", kind=Path, metavar="FILE",
-        help=f"{side}: this lock in place of the stack's",
+        help=f"{side}: this lock in place of the stack's, or what `pip freeze` or `uv pip compile` printed, or an environment's folder",
     )  # fmt: skip
     source = f"{side}: a checkout of a package, installed over the lock"
     arguments.add_list(verb, f"--{side}-source", "PACKAGE=PATH", source)

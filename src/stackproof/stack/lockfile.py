@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from packaging.markers import InvalidMarker, Marker
@@ -17,8 +18,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from stackproof.base import advice
+from stackproof.base import advice, files, places
 from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
 from stackproof.stack.stacks import Stack
 
 HEADER_KEYS = ("stack", "kind", "python", "platform", "packages", "unhashed", "content")
@@ -29,6 +31,11 @@ _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)(?: ; (.+?))?( \\)?
 _PATH = re.compile(r"(\./wheels/([^\s;/]+\.whl))(?: ; (.+?))?( \\)?")
 _HASH = re.compile(r"    --hash=(sha256:[0-9a-f]{64})( \\)?")
 _COMMENT = re.compile(r"\s*#.*|")
+_FROZEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])? *===? *([^\s;#]+)(?: *; *(.+?))? *(?= --hash| #|$)")
+_NO_ROW = re.compile(r"#.*|-(?!e ).*|--(?!editable).*|")
+"""Lines of requirements that name no package: comments, and options but for what is installed from a checkout."""
+_REMEDY = "name a lock, what `pip freeze` or `uv pip compile` prints, or the folder of an environment"
+_NOT_PINNED = ("pip", "stackproof")
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,62 @@ def read_of(path: Path, stack: Stack) -> Lock:
                 f"{advice.relock(stack.name, stack.folder)} has made"
             )
     return found
+
+
+def adopt(path: Path, stack: Stack) -> Path:
+    """Return a lock of a stack: the file itself, or one made of what `pip freeze`, `uv pip compile` or an environment's folder pins.
+
+    A pin that the stack's own lock has takes its hashes from there; all others are installed by exact version.
+    Refusal: a line pins no release, or the environment is of another Python.
+    """
+    own = read(stack.lock)
+    if path.is_dir():
+        rows = [
+            f"{one.name}=={one.version}"
+            for one in _installed(path, own)
+            if canonicalize_name(one.name) not in _NOT_PINNED
+        ]
+    else:
+        text = files.read_bytes(path, _REMEDY).decode("utf-8", errors="replace")
+        if any(line.startswith("# content: ") for line in text.splitlines()):
+            return path
+        rows = [line.strip() for line in text.replace("\\\n", " ").splitlines() if not _NO_ROW.fullmatch(line.strip())]
+    known, pins = {(pin.name, pin.version): pin for pin in own.pins}, dict[str, str]()
+    for row in rows:
+        if (found := _FROZEN.match(row)) is None:
+            why = f"'{plain(row, 60, lines=False)}' pins no release"
+            raise Refusal(
+                f"{path}: {why}; take it out, and name a checkout of the package with --good-source or --base-source"
+            )
+        hashes = "".join(f" \\\n    --hash={digest}" for digest in re.findall(r"--hash=(sha256:[0-9a-f]{64})", row))
+        text = f"{found[1]}=={found[2]}{f' ; {found[3]}' if found[3] else ''}{hashes}\n"
+        pin = _pin(path, 0, found, (), text)
+        pins[text] = known.get((pin.name, pin.version), pin).text
+    if not pins:
+        raise Refusal(f"{path}: pins no package; {_REMEDY}")
+    body = "".join(pins[key] for key in sorted(pins))
+    header = {
+        **own.header,
+        "packages": str(len(pins)),
+        "unhashed": str(sum("--hash" not in one for one in pins.values())),
+    }
+    header["content"] = content_digest(body)
+    made = places.HOME / "locks" / header["content"][:16] / stack.lock.name
+    made.parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomically(made, "".join(f"# {key}: {header[key]}\n" for key in HEADER_KEYS) + body)
+    return made
+
+
+def _installed(folder: Path, own: Lock) -> Iterator[metadata.Distribution]:
+    sites = sorted(folder.glob("lib/python*/site-packages"))
+    if not sites:
+        raise Refusal(
+            f"{folder}: has no lib/python*/site-packages; name the folder of an environment, or a file with pins"
+        )
+    python = sites[0].parent.name.removeprefix("python")
+    if python not in own.header["python"].split(", "):
+        raise Refusal(f"{folder}: is of Python {python}, and '{own.header['stack']}' runs on {own.header['python']}")
+    yield from (one for one in metadata.distributions(path=[str(sites[0])]) if one.metadata["Name"])
 
 
 def content_digest(body: str) -> str:

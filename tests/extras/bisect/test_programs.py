@@ -104,6 +104,14 @@ def test_a_bad_end_that_always_fails_is_taken_for_that(tmp_path: Path) -> None:
     assert found.duel("unbuilt", lambda: NoAnswer("no wheel"), 0) == NoAnswer("no wheel")
 
 
+def test_where_it_always_fails_one_run_tells(tmp_path: Path) -> None:
+    found = scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__)
+    found.always = True
+    found.confirm()
+    assert found.rate == (1, 1) and found.clean == 1
+    assert found.weigher().weigh([0.0]) < -bound(0.05, 6) and found.weigher().weigh([1.0]) > bound(0.05, 6)
+
+
 def test_a_failure_that_comes_and_goes_is_learnt_as_a_rate(tmp_path: Path) -> None:
     turns = iter(range(100))
     found = scripted(tmp_path, lambda code: "failed" if code == "bad" and next(turns) % 2 == 0 else "good")

@@ -400,7 +400,7 @@ def named(
     facts: Mapping[str, Figure] = {}
     commit, lock, environment = side.commit, side.lock, dict(side.environment)
     if is_file(commit):
-        commit, lock, facts = _file(files.expand_user(commit), lock, side.name)
+        commit, lock, facts = _file(files.expand_user(commit), lock, side.name, stack)
         commit = commit if of.ours or projects.current() else ""  # a record tells of no other repository
         environment = {**_variables(facts), **environment}
     revision = commits.resolved(commit, of.folder)
@@ -412,22 +412,25 @@ def named(
 
 def is_file(word: str) -> bool:
     """Whether a side is named by a file, a lock or a record, rather than by a commit."""
-    return bool(word) and (files.expand_user(word).is_file() or word.endswith((".json", ".lock")))
+    place = files.expand_user(word)
+    return bool(word) and (place.is_file() or (place / "pyvenv.cfg").is_file() or word.endswith((".json", ".lock")))
 
 
 def check(word: str, name: str, of: Repository | None = None) -> None:
     """Refuse what is neither a file that can be read nor a commit."""
     if not is_file(word):
         commits.resolved(word, (of or repository(own_command=False)).folder)
-    elif why := files.why_unreadable(files.expand_user(word)):
+    elif not files.expand_user(word).is_dir() and (why := files.why_unreadable(files.expand_user(word))):
         raise Refusal(f"--{name} {word}: {why}; name a commit, a lock or a record")
 
 
-def _file(place: Path, lock: Path | None, name: str) -> tuple[str, Path | None, Mapping[str, Figure]]:
-    if place.suffix != ".json" and files.try_read_json(place) is None:
+def _file(
+    place: Path, lock: Path | None, name: str, stack: stacks.Stack
+) -> tuple[str, Path | None, Mapping[str, Figure]]:
+    if place.is_dir() or (place.suffix != ".json" and files.try_read_json(place) is None):
         if lock:
             raise Refusal(f"--{name} {place} is a lock, and --{name}-lock {lock} another; name one")
-        return "", place, {}
+        return "", lockfile.adopt(place, stack), {}
     record = reading.read(place)
     commit = str(record.provenance.get("commit", ""))
     return ("" if commit.startswith(("unknown", "version")) else commit.split(" ")[0]), lock, record.provenance
