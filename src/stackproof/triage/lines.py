@@ -291,7 +291,7 @@ _MACHINE = re.compile(
     r"|(?:srun|slurmstepd): |\w+Warning: |\[[EWIF] ?\w|^\S{0,30}[\w/]\.?[\w./-]* ?: (?=\S)|(?<!=)(?:DEBUG|INFO|WARNING|ERROR)[ :|!]|\x1b\["
     r"|^\[ *\d+\.\d+\]|\w\.(?:cc?|cpp|cuh?|hp?p?|py|rs|go|java|txt|sh) *[:(] *\d+"
     r"|CMake (?:Error|Warning)|^(?:\S+: )?(?:fatal )?(?:error|fatal): \S|core dumped|0x[0-9a-f]{8}"
-    r"|# +(?:nThread|Using devices|Rank +\d|size +count|Out of bounds|Avg bus)|\*{5}|={10}|-{10}"
+    r"|\s*(?:×|╰─▶) |# +(?:nThread|Using devices|Rank +\d|size +count|Out of bounds|Avg bus)|\*{5}|={10}|-{10}"
 )
 _TABLE = re.compile(r"\s*(?:\|.*\||\+[-=+]{10,}\+)\s*$")
 _RAISED = re.compile(r"[\s>#]*(?:\w+\.)*\w*(?:Error|Exception):(?:\s|$)")
