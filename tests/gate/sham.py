@@ -6,7 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from stackproof.gate.live import SideSpec
+from stackproof.gate.interleave import SideSpec
 
 _PROGRAM = """
 import faulthandler, json, os, signal, sys, time

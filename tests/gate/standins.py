@@ -7,11 +7,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from stackproof.gate import gate, plan
-from stackproof.gate.cells import Results
-from stackproof.gate.gate import conclude
-from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
-from stackproof.gate.live import SideSpec
+from stackproof.gate.gate import Comparison, GateProgress, conclude
+from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed, SideSpec
+from stackproof.gate.variants import GateRequest
 from stackproof.record.records import Record, Verdict
 
 SUBJECTS = ("gemm", "lora")
@@ -20,14 +21,7 @@ FACTS: dict[str, Any] = {"torch": "2.15.0", "verified on": "cpu", "devices": 1, 
 NOTHING: dict[str, Any] = {"reading": {}, "throttled": [], "others": []}
 
 
-class Silent:
-    """Is told and says nothing."""
-
-    def launched(self, number: int, most: int, subject: str) -> None:
-        """Hear of a launch."""
-
-    def looked(self, results: Results) -> None:
-        """Hear of a look."""
+SILENT = GateProgress(Console(quiet=True), 0.0)
 
 
 class Sides:
@@ -103,18 +97,17 @@ def specs(*names: str) -> tuple[SideSpec, ...]:
     return tuple(SideSpec(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
 
 
+def comparison(**asked: Any) -> Comparison:
+    """Return what is asked of a gate of five minutes, with some of it changed."""
+    request = GateRequest(**{"minutes": 5.0, **asked})
+    return Comparison(request, specs("base", "head"), "tiny", "cpu", plan.load())
+
+
 def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Record:
     """Run a gate over the stand-ins and return its record."""
     monkeypatch.setattr(gate, "launch", sides.launch)
     monkeypatch.setattr(gate, "handshake", sides.handshake)
-    wanted: dict[str, Any] = {
-        "specs": specs("base", "head"),
-        "preset": "tiny",
-        "kind": "cpu",
-        "plan": plan.load(),
-        "minutes": 5.0,
-    }
-    outcome = gate.compare(gate.Comparison(**{**wanted, **changes}), folder, Silent())
+    outcome = gate.compare(comparison(**changes), folder, SILENT)
     told = {"base": "main", "head": "x", "method": "m"}
     record = Record("gate", "cpu", "2026-01-01T00:00:00.000+00:00", provenance=dict(told))
     conclude(outcome, record)
@@ -127,4 +120,4 @@ def red(record: Record) -> dict[str, str]:
     return {check.id: check.reason for check in record.checks if check.verdict.exit_code}
 
 
-__all__ = ["SUBJECTS", "Sides", "Silent", "Verdict", "judged", "red", "specs"]
+__all__ = ["SILENT", "SUBJECTS", "Sides", "Verdict", "comparison", "judged", "red", "specs"]

@@ -19,14 +19,6 @@ def test_only_what_was_asked_for_can_be_missing(counted: bool, missing: list[str
     assert bool(results.counted) == counted
 
 
-def test_figures_of_a_record_are_not_missing_where_the_time_was_over() -> None:
-    stored = Observed(blocks=[1.0], quantities={"peak-memory": 5.0}, counters={"operators": 3})
-    for late, missing in (("'block' of the head", 0), ("", 2)):
-        results = Results(plan.load(), "cpu", stored={"gemm": stored})
-        results.add(Launch(seen={"gemm": {HEAD: Observed()}}, late=late), [])
-        assert len(results.missing) == missing and not results.cells
-
-
 def test_a_cell_that_cannot_see_asks_for_no_more_launches() -> None:
     design = Design()
     cells = ComparedCells()

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from stackproof.gate import interleave, plan
-from stackproof.gate.interleave import PROCESS, Conditions, Launch, LaunchTerms, Lost
-from stackproof.gate.live import Answer, LiveSide
+from stackproof.gate.interleave import PROCESS, Answer, Conditions, Launch, LaunchTerms, LiveSide, Lost
 from stackproof.record.records import Verdict
 
 from .sham import spec

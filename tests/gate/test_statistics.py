@@ -10,7 +10,7 @@ from scipy import stats
 
 from stackproof.base.statistics import student_quantile, student_tail
 from stackproof.gate.plan import Design
-from stackproof.gate.statistics import Ruling, estimate, paired, rule, underpowered, unpaired
+from stackproof.gate.statistics import Ruling, estimate, paired, rule, underpowered
 from stackproof.record.records import CellWord
 
 DESIGN = Design()
@@ -102,26 +102,6 @@ def test_rounds_pair_first_with_first() -> None:
 def test_blocks_that_do_not_pair_are_refused(base: list[float], head: list[float]) -> None:
     with pytest.raises(ValueError, match=r"rounds|no time"):
         paired(base, head)
-
-
-def test_two_samples_are_compared_as_student_does() -> None:
-    base, head = _launches(0.0, 6, 0.02, 1), _launches(0.05, 9, 0.02, 2)
-    found = unpaired(base, head, 0.01)
-    interval = stats.ttest_ind(head, base).confidence_interval(0.99)
-    assert found.low == pytest.approx(interval.low, rel=1e-9)
-    assert found.high == pytest.approx(interval.high, rel=1e-9)
-
-
-def test_a_base_of_one_launch_is_known_less_well() -> None:
-    head = _launches(0.05, 14, 0.02, 2)
-    one, many = unpaired([0.0], head, 0.01), unpaired([0.0] * 14, head, 0.01)
-    assert one.high - one.low > 2 * (many.high - many.low)
-
-
-@pytest.mark.parametrize(("base", "head"), [([], [0.0] * 6), ([0.0] * 6, [0.0] * 2)])
-def test_too_few_launches_are_no_comparison(base: list[float], head: list[float]) -> None:
-    with pytest.raises(ValueError, match="launches"):
-        unpaired(base, head, 0.01)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 7, 31, 400])

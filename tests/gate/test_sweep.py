@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.gate import gate, plan, sweep
+from stackproof.gate import gate, sweep
 from stackproof.gate.cells import Results
-from stackproof.gate.interleave import Conditions
-from stackproof.gate.live import OutOfTimeError, SideEndedError
+from stackproof.gate.interleave import Conditions, OutOfTimeError, SideEndedError
 from stackproof.gate.sweep import CombinationResult, GridPoint
 from stackproof.record.records import CellWord, Record, Verdict
 
-from .standins import Sides, Silent, specs
+from .standins import SILENT, Sides, comparison
 
 QUIET = {"facts": {"version": "2.28"}, "denied": [], "warned": [], "echoed": [], "silent": ""}
 
@@ -26,18 +25,17 @@ def test_a_grid_is_every_combination() -> None:
 
 
 def test_what_there_was_no_time_for_is_inconclusive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def compare(comparison: Any, place: Path, watcher: Any) -> Any:
-        assert comparison.go_on
-        if comparison.specs[1].environment["A"] == "2":
+    def compare(asked: Any, place: Path, watcher: Any) -> Any:
+        assert asked.request.go_on
+        if asked.specs[1].environment["A"] == "2":
             raise OutOfTimeError("'start-up' of the base")
-        results = Results(comparison.plan, "cpu", late="'open' of the head")
-        return gate.GateRun(comparison, results, Conditions(()), {"gemm": {"unit": "s"}}, {"base": {}})
+        results = Results(asked.plan, "cpu", late="'open' of the head")
+        return gate.GateRun(asked, results, Conditions(()), {"gemm": {"unit": "s"}}, {"base": {}})
 
     monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: QUIET)
-    comparison = gate.Comparison(specs("base", "head"), "tiny", "cpu", plan.load(), 5.0)
     record = Record("sweep", "cpu", "2026-01-01T00:00:00.000+00:00")
-    sweep.conclude(*sweep.sweep(comparison, sweep.grid(["A=1,2"], []), tmp_path, Silent()), record)
+    sweep.conclude(*sweep.sweep(comparison(), sweep.grid(["A=1,2"], []), tmp_path, SILENT), record)
     late = {check.id for check in record.checks if check.verdict is Verdict.INCONCLUSIVE}
     assert record.verdict is Verdict.INCONCLUSIVE and late == {"sweep/A=1/gemm::runs", "sweep/A=2::runs"}
 
@@ -69,19 +67,18 @@ def test_what_the_library_ignored_is_called_out(effect: dict[str, Any], said: st
 def _swept(monkeypatch: pytest.MonkeyPatch, folder: Path, slower: dict[str, float], **effects: Any) -> Record:
     """Sweep A=1,2,3 over stand-ins whose head is slower by the table."""
 
-    def compare(comparison: Any, place: Path, watcher: Any) -> Any:
-        value = comparison.specs[1].environment["A"]
+    def compare(asked: Any, place: Path, watcher: Any) -> Any:
+        value = asked.specs[1].environment["A"]
         if value == "3":
             raise SideEndedError("head", Verdict.HUNG, "head: hung in 'block'")
         sides = Sides(slower=slower[value])
         monkeypatch.setattr(gate, "launch", sides.launch)
         monkeypatch.setattr(gate, "handshake", sides.handshake)
-        return gate.compare(comparison, place, watcher)
+        return gate.compare(asked, place, watcher)
 
     monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: {**QUIET, **effects.get(str(arguments[2].get("A")), {})})
-    comparison = gate.Comparison(specs("base", "head"), "tiny", "cpu", plan.load(), 5.0)
-    results, defaults = sweep.sweep(comparison, sweep.grid(["A=1,2,3"], []), folder, Silent())
+    results, defaults = sweep.sweep(comparison(), sweep.grid(["A=1,2,3"], []), folder, SILENT)
     record = Record("sweep", "cpu", "2026-01-01T00:00:00.000+00:00")
     sweep.conclude(results, defaults, record)
     return record
@@ -107,13 +104,12 @@ def test_the_page_marks_what_was_ignored(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_the_defaults_lack_what_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[tuple[set[str], set[str]]] = []
 
-    def compare(comparison: Any, place: Path, watcher: Any) -> Any:
-        base, head = comparison.specs
+    def compare(asked: Any, place: Path, watcher: Any) -> Any:
+        base, head = asked.specs
         seen.append((set(base.unset), set(head.unset)))
         raise SideEndedError("head", Verdict.HUNG, "head: hung in 'block'")
 
     monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: QUIET)
-    comparison = gate.Comparison(specs("base", "head"), "tiny", "cpu", plan.load(), 5.0)
-    sweep.sweep(comparison, [GridPoint({"A": "1"}), GridPoint({"B": "1"})], tmp_path, Silent())
+    sweep.sweep(comparison(), [GridPoint({"A": "1"}), GridPoint({"B": "1"})], tmp_path, SILENT)
     assert seen == [({"A", "B"}, {"B"}), ({"A", "B"}, {"A"})]

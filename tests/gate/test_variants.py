@@ -11,7 +11,7 @@ import pytest
 from stackproof.base import git, places, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.places import ROOT
-from stackproof.gate import commits, variants
+from stackproof.gate import variants
 from stackproof.gate.variants import Variant, assignments, sources
 from stackproof.project import projects
 from stackproof.stack import stacks
@@ -38,15 +38,15 @@ def test_a_source_must_be_a_project(tmp_path: Path) -> None:
 
 def test_an_unknown_commit_is_refused_by_name() -> None:
     with pytest.raises(Refusal, match="'no-such-branch' is no commit"):
-        commits.resolved("no-such-branch")
+        variants.resolved("no-such-branch")
 
 
 def test_without_git_or_history_that_is_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refusal, match=r"has no git history.*unpacked from an archive"):
-        commits.resolved("main", tmp_path)
+        variants.resolved("main", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refusal, match="git is not installed"):
-        commits.resolved("main", tmp_path)
+        variants.resolved("main", tmp_path)
 
 
 def test_a_side_is_built_with_the_uv_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

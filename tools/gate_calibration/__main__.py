@@ -22,11 +22,9 @@ from stackproof.base.processes import HostLoad
 from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.commands.gate import add_common, common
-from stackproof.gate.gate import Comparison
-from stackproof.gate.live import OutOfTimeError, SideEndedError
-from stackproof.gate.request import CompareRequest
-from stackproof.gate.run import GateProgress, chosen_stack, make_comparison
-from stackproof.gate.variants import Variant
+from stackproof.gate.gate import Comparison, GateProgress, chosen_stack, make_comparison
+from stackproof.gate.interleave import OutOfTimeError, SideEndedError
+from stackproof.gate.variants import CompareRequest, Variant
 from stackproof.record.console import plain_console
 from tools.gate_calibration import calibrate, doses, others, page
 
@@ -75,12 +73,13 @@ def run(options: argparse.Namespace) -> int:
 def _comparison(options: argparse.Namespace, progress: GateProgress) -> Comparison:
     declared = doses.load()
     base, head = Variant("base"), Variant("head")
-    request = CompareRequest(**{**common(options), "only": tuple(options.only) or tuple(declared.gate.subjects)})
+    chosen = {"only": tuple(options.only) or tuple(declared.gate.subjects), "minutes": declared.gate.minutes}
+    request = CompareRequest(**{**common(options), **chosen})
     comparison = make_comparison(request, chosen_stack(request), base, head, progress)
     without_counters = replace(
         comparison.plan, count=replace(comparison.plan.count, launches=0)
     )  # they are exact: what is calibrated is what has noise
-    return replace(comparison, minutes=declared.gate.minutes, plan=without_counters)
+    return replace(comparison, plan=without_counters)
 
 
 def _run(

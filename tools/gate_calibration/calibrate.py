@@ -14,10 +14,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from rich.console import Console
+
 from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.gate.cells import TIME
-from stackproof.gate.gate import Comparison, GateRun, compare, conclude
+from stackproof.gate.gate import Comparison, GateProgress, GateRun, compare, conclude
 from stackproof.gate.report import cells as cells_of
 from stackproof.gate.report import word
 from stackproof.record.records import Record
@@ -90,21 +92,15 @@ def schedule(calibration: Calibration, done: Sequence[Trial], most: int | None) 
         had[dose] += 1
 
 
-class _Silent:
-    """Is told of every launch and keeps it to itself: hundreds of gates are a line each."""
-
-    def launched(self, number: int, most: int, subject: str) -> None:
-        """Say nothing."""
-
-    def looked(self, results: object) -> None:
-        """Say nothing."""
+_SILENT = GateProgress(Console(quiet=True), 0.0)
+"""Hundreds of gates are a line each."""
 
 
 def attempt(comparison: Comparison, dose: Dose, number: int, folder: Path) -> Trial:
     """Run one gate with a dose planted in its head."""
     base, head = comparison.specs
     began = time.monotonic()
-    outcome = compare(replace(comparison, specs=(base, replace(head, drill=dose.drill))), folder, _Silent())
+    outcome = compare(replace(comparison, specs=(base, replace(head, drill=dose.drill))), folder, _SILENT)
     record = Record("gate", head.stack, "2000-01-01T00:00:00.000+00:00")
     conclude(outcome, record)
     cells = {f"{check.subject}::{check.aspect}": check for check in cells_of(record) if "ratio" in check.figures}

@@ -1,5 +1,5 @@
 """Two variants of a stack and their launches in turn; needs no scipy."""
 
-from stackproof.gate import changed, commits, interleave, plan, variants
-from stackproof.gate.live import SideEndedError, SideSpec
-from stackproof.gate.request import CompareRequest
+from stackproof.gate import changed, interleave, plan, variants
+from stackproof.gate.interleave import SideEndedError, SideSpec
+from stackproof.gate.variants import CompareRequest

@@ -17,8 +17,7 @@ from stackproof.commands import arguments
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
-    from stackproof.gate.request import CommandGateRequest, GateRequest
-    from stackproof.gate.variants import Variant
+    from stackproof.gate.variants import CommandGateRequest, GateRequest, Variant
     from stackproof.jobs.metrics import Metric
 
 _GRID = "OMP_NUM_THREADS=1,2"
@@ -33,7 +32,7 @@ _OF_COMMANDS = (
     "figure_within",
     "exact",
 )
-_OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile", "only", "base_record", "head_drill", "unpinned",
+_OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile", "only", "head_drill", "unpinned",
               "rehearsed", "device")  # fmt: skip
 """Flags that belong to a gate of a command alone, and to one of stacks."""
 
@@ -53,9 +52,6 @@ def _add_gate(verbs: Verbs) -> None:
         add_side(verb, side, f"{side}: a commit, branch or tag (default: what is here, as it is)")
     add_common(verb)
     arguments.add_shared(verb, *arguments.REPORTS)
-    record: Any = {"action": arguments.Once, "names": "a record", "kind": Path, "metavar": "FILE"}
-    help_ = "base: a record of an earlier gate or bench; nothing is interleaved then"
-    verb.add_argument("--base-record", **record, help=help_)
     verb.add_argument("--same", action="store_true", help="compare what is here with itself: shows the noise")
     help_ = "plant a fault in the head, to see the gate find it (an unknown kind lists all)"
     verb.add_argument("--head-drill", default="", metavar="KIND=VALUE", help=help_)
@@ -78,7 +74,7 @@ def _gate(options: argparse.Namespace) -> int:
         return run_command_gate(asked)
     request = _gate_request(options)
     need_statistics("gate")
-    from stackproof.gate.run import run_gate
+    from stackproof.gate.gate import run_gate
 
     return run_gate(request)
 
@@ -86,23 +82,19 @@ def _gate(options: argparse.Namespace) -> int:
 def _gate_request(options: argparse.Namespace) -> GateRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
     from stackproof.bench.subjects import require_named
-    from stackproof.gate import commits, planted, variants
-    from stackproof.gate.request import GateRequest
-    from stackproof.record import reading
+    from stackproof.gate import planted, variants
 
     both = common(options)
     base, head = (variant(options, side) for side in ("base", "head"))
     for side in (base, head):
         variants.require_known(side.environment, f"--{side.name}-env")
         if side.commit:
-            commits.require_commit(side.commit)
-    if options.stack and not options.base_record:  # a stored base may have subjects of its own
+            variants.require_commit(side.commit)
+    if options.stack:
         require_named(options.only)
     planted.read(options.head_drill)
-    if options.base_record and base == variants.Variant("base"):
-        reading.read_verified(options.base_record)
-    return GateRequest(
-        **both, base=replace(base, record=options.base_record), head=replace(head, drill=options.head_drill), unlike=options.unlike,
+    return variants.GateRequest(
+        **both, base=base, head=replace(head, drill=options.head_drill), unlike=options.unlike,
         same=options.same, accept_changed=options.accept_changed, go_on=options.go_on, allow_inconclusive=options.allow_inconclusive,
     )  # fmt: skip
 
@@ -161,7 +153,7 @@ def _require_command(options: argparse.Namespace) -> None:
 
 def _command_request(options: argparse.Namespace) -> CommandGateRequest:
     """Return what a gate of a command is asked; flags of a gate of stacks are refused."""
-    from stackproof.gate.request import CommandGateRequest
+    from stackproof.gate.variants import CommandGateRequest
     from stackproof.jobs import launch, metrics
     from stackproof.stack import stacks
 
@@ -251,8 +243,7 @@ def _add_sweep(verbs: Verbs) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from stackproof.gate.request import SweepRequest
-    from stackproof.gate.variants import assignments, require_known
+    from stackproof.gate.variants import SweepRequest, assignments, require_known
 
     both = common(options)
     named = assignments(options.env, "--env", _GRID, _GRID)

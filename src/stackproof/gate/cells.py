@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
 from stackproof.gate.plan import Design, GatePlan
-from stackproof.gate.statistics import Estimate, Ruling, estimate, paired, percent, rule, underpowered, unpaired
+from stackproof.gate.statistics import Ruling, estimate, paired, percent, rule, underpowered
 from stackproof.record.records import CellWord, Figure
 
 TIME = "time"
@@ -21,15 +20,11 @@ _FEWEST = 3
 
 @dataclass
 class Cell:
-    """One thing that is compared: a logarithm of head over base for each launch, and once it is decided, the ruling.
-
-    With a stored base, `stored` has the logarithms of its launches, and `ratios` those of the head beside their mean.
-    """
+    """One thing that is compared: a logarithm of head over base for each launch, and once it is decided, the ruling."""
 
     subject: str
     what: str
     effect: float
-    stored: tuple[float, ...] = ()
     ratios: list[float] = field(default_factory=list)
     ruling: Ruling | None = None
     aside: bool = False
@@ -46,13 +41,6 @@ class Cell:
     def decided(self) -> bool:
         """Whether more launches would change nothing."""
         return self.ruling is not None and self.ruling.decided
-
-    def estimate(self, alpha: float) -> Estimate:
-        """Return what is known now."""
-        if not self.stored:
-            return estimate(self.ratios, alpha)
-        middle = sum(self.stored) / len(self.stored)
-        return unpaired(self.stored, [ratio + middle for ratio in self.ratios], alpha)
 
     def figures(self) -> dict[str, Figure]:
         """Return what a record keeps of it; ratios are head over base, below 1 is better."""
@@ -82,7 +70,7 @@ class ComparedCells(dict[str, Cell]):
         whole = {name: cell for name, cell in self.items() if len(cell.ratios) >= _FEWEST}
         if not whole:
             return
-        found = {name: cell.estimate(design.per_look) for name, cell in whole.items()}
+        found = {name: estimate(cell.ratios, design.per_look) for name, cell in whole.items()}
         for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
             if not (cell := whole[name]).decided:
                 cell.ruling = ruling
@@ -107,8 +95,6 @@ class Results:
     plan: GatePlan
     kind: str
     """The type of device, which decides the minimum effect."""
-    stored: dict[str, Observed] = field(default_factory=dict)
-    """What a record knows of the base, by subject; blocks are seconds per run, one a launch. Empty where both sides are live."""
     cells: ComparedCells = field(default_factory=ComparedCells)
     lost: dict[str, Lost] = field(default_factory=dict)
     missing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
@@ -131,14 +117,11 @@ class Results:
         self.late = launch.late
         self.lost |= {one.subject: one for one in lost}
         for subject, sides in launch.seen.items():
-            base = self.stored.get(subject) if self.stored else sides.get(BASE)
-            head = sides.get(HEAD)
+            base, head = sides.get(BASE), sides.get(HEAD)
             if base is None or head is None:
                 continue
             self._add_time(subject, base, head)
             self._add_work(subject, base, head)
-            if self.stored and launch.late and not head.blocks:
-                continue  # the record has figures that the head had no time to give
             self._add_quantities(subject, base, head)
             if launch.counted:
                 self._add_counters(subject, base, head)
@@ -146,13 +129,8 @@ class Results:
     def _add_time(self, subject: str, base: Observed, head: Observed) -> None:
         if not head.blocks:
             return
-        effect = self.plan.effect(subject, self.kind)
-        if self.stored:
-            logs = tuple(map(math.log, base.blocks))
-            middle = sum(logs) / len(logs)
-            self.cells.add(Cell(subject, TIME, effect, logs), math.log(median(head.blocks)) - middle)
-        else:
-            self.cells.add(Cell(subject, TIME, effect), paired(base.blocks, head.blocks))
+        cell = Cell(subject, TIME, self.plan.effect(subject, self.kind))
+        self.cells.add(cell, paired(base.blocks, head.blocks))
 
     def _add_quantities(self, subject: str, base: Observed, head: Observed) -> None:
         for name, before in base.quantities.items():
@@ -171,7 +149,7 @@ class Results:
         """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
         if base.computed and head.computed:
             self.computed[subject] = changed.compare(base.computed, head.computed)
-        if not self.stored and (base.units or head.units):  # a record knows no units
+        if base.units or head.units:
             self.units[subject] = self.units.get(subject) or changed.units(base.units, head.units)
 
     def _add_counters(self, subject: str, base: Observed, head: Observed) -> None:

@@ -17,17 +17,22 @@ from statistics import median
 from stackproof.base import files, git
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import HostLoad
-from stackproof.gate import changed, commits, plan
+from stackproof.gate import changed, plan
 from stackproof.gate.cells import BASE, HEAD, Cell, ComparedCells, counter_change
 from stackproof.gate.changed import ComparedFigure
-from stackproof.gate.gate import FLAG, check_of, compared, conditions_check, launch_until_decided, times_judged
-from stackproof.gate.interleave import Conditions, turns
-from stackproof.gate.live import OutOfTimeError, SideEndedError, gravest
+from stackproof.gate.gate import (
+    check_of,
+    compared,
+    conditions_check,
+    finish,
+    launch_until_decided,
+    opened,
+    times_judged,
+)  # fmt: skip
+from stackproof.gate.interleave import Conditions, OutOfTimeError, SideEndedError, gravest, turns
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.report import UNVERIFIED
-from stackproof.gate.request import CommandGateRequest
-from stackproof.gate.run import finish, opened
-from stackproof.gate.variants import Variant
+from stackproof.gate.report import FLAG, UNVERIFIED
+from stackproof.gate.variants import CommandGateRequest, Variant, resolved
 from stackproof.jobs import launch
 from stackproof.jobs.launch import PythonCall
 from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
@@ -328,7 +333,7 @@ def _laid_out(commit: str, tree: Path, trees: list[Path]) -> Path:
     inner = git.try_output(here, "rev-parse", "--show-prefix")
     if inner is None:
         raise Refusal(f"{here} is not in a git repository, so there are no commits; use --base-dir and --head-dir")
-    revision = commits.resolved(commit, here)
+    revision = resolved(commit, here)
     git.output(here, "worktree", "add", "--detach", "--quiet", str(tree), revision)
     trees.append(tree)
     folder = tree / inner.strip()

@@ -1,30 +1,64 @@
-"""Runs a gate: launches until every cell is decided or the declared cap is reached; and makes a record of what it found."""
+"""The verb `gate`: two sides are launched until every cell is decided or the declared cap is reached; then a record says what was found."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
-from stackproof.gate import stored
+from stackproof.base.text import plain
+from stackproof.bench.subjects import profile as profile_named
+from stackproof.bench.subjects import require_named
+from stackproof.gate import plan, report
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counter_change, counters_of
 from stackproof.gate.changed import WORD
-from stackproof.gate.interleave import PROCESS, Conditions, Launch, LaunchTerms, Lost, handshake, launch
-from stackproof.gate.live import Answer, SideSpec
+from stackproof.gate.interleave import (
+    PROCESS,
+    Answer,
+    Conditions,
+    LaunchTerms,
+    Lost,
+    Observed,
+    OutOfTimeError,
+    SideEndedError,
+    SideSpec,
+    handshake,
+    launch,
+)  # fmt: skip
 from stackproof.gate.plan import Design, GatePlan
-from stackproof.gate.stored import Stored
+from stackproof.gate.report import FLAG
+from stackproof.gate.variants import CompareRequest, GateRequest, Variant, commit_of, prepared, unpinned
 from stackproof.project import projects
-from stackproof.record import store
-from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
+from stackproof.record import store, writer
+from stackproof.record.console import plain_console
+from stackproof.record.records import (
+    NOT_EXECUTED,
+    CellWord,
+    Check,
+    Figure,
+    Kind,
+    Measurement,
+    Record,
+    Verdict,
+    overall,
+)  # fmt: skip
+from stackproof.record.writer import Outputs
+from stackproof.runner.runs import vet
+from stackproof.stack import hosts, provenance, stacks
 
-FLAG = "--accept-changed"
-"""What lets sides that compute different things pass, if they are meant to; the page says so."""
+METRIC = "gate"
+"""What marks the rows that a gate stores of a side; a benchmark's are named after the kind of work."""
 CONDITIONS = "gate/run::conditions"
 _VERDICTS = {
     CellWord.FASTER: Verdict.PASSED,
@@ -53,34 +87,38 @@ def launch_until_decided(
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, and what may be spent on it."""
+    """What is compared, and on what terms."""
 
+    request: CompareRequest
     specs: tuple[SideSpec, ...]
-    """Base and head; the head alone where the base is a stored record."""
+    """Base and head."""
     preset: str
     kind: str
     """The type of device, which decides the minimum effect."""
     plan: GatePlan
-    minutes: float
-    only: tuple[str, ...] = ()
-    unlike: bool = False
-    stored: Stored | None = None
-    scale: float = 1.0
     host_facts: Mapping[str, Figure] = field(default_factory=dict)
-    """What is known of the host without torch, so that a record of another host can be compared with it."""
-    accept_changed: bool = False
-    go_on: bool = False
-    """Whether times are asked on where something exact is worse already."""
+    """What is known of the host without torch."""
 
 
-class Watcher(Protocol):
-    """Who is told how far a gate is."""
+@dataclass
+class GateProgress:
+    """Tells a person how far the gate is: one line a launch, and at each look what is still open."""
+
+    console: Console
+    began: float
 
     def launched(self, number: int, most: int, subject: str) -> None:
-        """A subject was measured in this launch."""
+        """Say that a subject was measured."""
+        self.say(f"launch {number} of at most {most}: {subject}")
 
     def looked(self, results: Results) -> None:
-        """The data were judged."""
+        """Say what is decided."""
+        left, count = results.undecided(), len(results.launches)
+        self.say(f"after {count} launches: " + (f"open: {', '.join(left)}" if left else "all is decided"))
+
+    def say(self, text: str) -> None:
+        """Print a line with the seconds that have passed."""
+        self.console.print(Text(plain(f"[{time.monotonic() - self.began:5.0f} s] {text}"), style="dim"), soft_wrap=True)
 
 
 @dataclass
@@ -99,9 +137,9 @@ class GateRun:
     interrupted: bool = False
     """Whether it was stopped from outside; what was seen until then counts."""
 
-    def run(self, terms: LaunchTerms, folder: Path, watcher: Watcher) -> None:
+    def run(self, terms: LaunchTerms, folder: Path, progress: GateProgress) -> None:
         """Launch until all is decided, something exact is worse, the last look is spent, or the minutes are."""
-        comparison, results, design = self.comparison, self.results, self.comparison.plan.design
+        request, results, design = self.comparison.request, self.results, self.comparison.plan.design
         looked, left = 0, [name for name in self.subjects if name not in results.lost]
 
         def launch_again(number: int) -> bool:
@@ -111,29 +149,22 @@ class GateRun:
                 return False
             load = HostLoad()
             seen, lost = launch(
-                comparison.specs, left, terms, number, folder / f"launch-{number}",
-                lambda subject: watcher.launched(number + 1, design.looks[-1], subject),
+                self.comparison.specs, left, terms, number, folder / f"launch-{number}",
+                lambda subject: progress.launched(number + 1, design.looks[-1], subject),
             )  # fmt: skip
             self.conditions.add(seen.conditions, load.share())
-            lost = [_skipped_by_head(each) for each in lost]
-            if comparison.stored and not number:
-                lost += self._recall(comparison.stored, seen)
-            results.add(seen, lost)
+            results.add(seen, map(_skipped_by_head, lost))
             left = [subject for subject in left if subject not in results.lost]
-            red = [
-                check
-                for check in exact_checks(results, comparison.accept_changed, number > 0)
-                if check.verdict.exit_code % 6
-            ]
-            self.worse = ", ".join(dict.fromkeys(check.subject for check in red))
-            ended = seen.late or (self.worse and not comparison.go_on)
+            checks = exact_checks(results, request.accept_changed, number > 0)
+            self.worse = ", ".join(dict.fromkeys(check.subject for check in checks if check.verdict.exit_code % 6))
+            ended = seen.late or (self.worse and not request.go_on)
             return bool(left or results.seen()) and not ended
 
         def look() -> bool:
             nonlocal left, looked
             looked = len(results.launches)
             results.cells.look(design)
-            watcher.looked(results)
+            progress.looked(results)
             left = [subject for subject in results.undecided() if subject != PROCESS]
             return bool(results.undecided())  # start-up alone is launched too: an open cell leaves the whole gate open
 
@@ -145,33 +176,17 @@ class GateRun:
         if looked < len(results.launches):
             look()
 
-    def _recall(self, base: Stored, seen: Launch) -> list[Lost]:
-        """Put what the record knows beside the first launch; a figure of another version is none."""
-        lost = []
-        for name, subject in self.subjects.items():
-            if name not in seen.seen:
-                continue
-            found = base.seen(name, subject["unit"], subject["version"], seen.seen[name][HEAD].worth)
-            if found is None:
-                reason = f"{base.path.name} has no '{name}' of version {subject['version']} in {subject['unit']}"
-                lost.append(Lost(name, BASE, Verdict.NOT_APPLICABLE, reason))
-            else:
-                self.results.stored[name] = found
-        return lost
 
-
-def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
+def compare(comparison: Comparison, folder: Path, progress: GateProgress) -> GateRun:
     """Let the sides say what they have, then launch until all is decided; after the minutes no side is asked any more.
 
     An OutOfTimeError says that they were over before both sides were up.
     """
-    until = time.monotonic() + 60 * comparison.minutes
-    terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale, until)
+    until = time.monotonic() + 60 * comparison.request.minutes
+    terms = LaunchTerms(comparison.preset, comparison.plan, comparison.request.deadline_scale, until)
     hello = handshake(comparison.specs, terms, folder / "handshake")
     comparison = replace(comparison, plan=replace(comparison.plan, asked=hello[HEAD]["subjects"]))
     facts = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
-    if comparison.stored:
-        facts[BASE] = dict(comparison.stored.facts)
     require_alike(comparison, facts)
     results = Results(comparison.plan, comparison.kind)
     results.same_torch = facts[BASE].get("torch") == facts[HEAD].get("torch")
@@ -179,13 +194,13 @@ def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
     subjects, lost = match_subjects(comparison, hello)
     results.lost |= {each.subject: each for each in lost}
     outcome = GateRun(comparison, results, Conditions(comparison.plan.conditions), subjects, facts)
-    outcome.run(replace(terms, plan=comparison.plan), folder, watcher)
+    outcome.run(replace(terms, plan=comparison.plan), folder, progress)
     return outcome
 
 
 def same_software(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> bool:
-    """Whether both live sides have the same wheels, driver and variables; the files of a project may differ."""
-    if len(comparison.specs) < 2 or store.state(facts[BASE]) != store.state(facts[HEAD]):
+    """Whether both sides have the same wheels, driver and variables; the files of a project may differ."""
+    if store.state(facts[BASE]) != store.state(facts[HEAD]):
         return False
     own = [({**spec.environment, projects.VARIABLE: ""}, spec.proof, spec.backend) for spec in comparison.specs]
     return own[0] == own[1]
@@ -200,7 +215,7 @@ def _skipped_by_head(lost: Lost) -> Lost:
 
 def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> None:
     """Refuse to compare unlike devices or drivers, unless that was asked for."""
-    if comparison.unlike:
+    if comparison.request.unlike:
         return
     both = [facts[side] for side in (BASE, HEAD)]
     drivers = [sorted(store.state(side).groups.get("driver", {}).items()) for side in both]
@@ -222,16 +237,14 @@ def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple
         side: {name: row for name, row in answer["subjects"].items() if row["kind"] not in left_out}
         for side, answer in hello.items()
     }
-    head, base = known[HEAD], known.get(BASE)
-    if base is None:  # a record knows names; those that this profile never had are not asked for
-        base = {name: head.get(name, {}) for name in comparison.stored.rows} if comparison.stored else {}
+    head, base, only = known[HEAD], known[BASE], comparison.request.only
     every = {**base, **head}
-    for name in comparison.only:
+    for name in only:
         if name not in every:
             raise Refusal(
                 f"--only '{name}' is no subject of this profile{suggestion(name, every)}; there are: {', '.join(every)}"
             )
-    chosen = [name for name in every if not comparison.only or name in comparison.only]
+    chosen = [name for name in every if not only or name in only]
     lost = []
     for name in chosen:
         if name not in head:
@@ -239,7 +252,7 @@ def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple
         elif name not in base:
             reason = f"base: has no '{name}' yet, so there is nothing to compare it with"
             lost.append(Lost(name, BASE, Verdict.NOT_APPLICABLE, reason))
-        elif comparison.plan.spares(name, comparison.kind) and not comparison.only:
+        elif comparison.plan.spares(name, comparison.kind) and not only:
             reason = f"its workload is not worth its time on {comparison.kind} (`spared`)"
             lost.append(Lost(name, "both", Verdict.NOT_APPLICABLE, reason))
     return {name: every[name] for name in chosen}, lost
@@ -249,16 +262,16 @@ def conclude(outcome: GateRun, record: Record) -> None:
     """Add checks, measurements and facts to the record, and give it its verdict."""
     results = outcome.results
     judged = [cell for cell in results.cells.values() if cell.subject not in results.lost]
-    record.checks += exact_checks(results, outcome.comparison.accept_changed)
+    record.checks += exact_checks(results, outcome.comparison.request.accept_changed)
     record.checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
     if outcome.interrupted:
         record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
     record.checks += _speed(outcome, record)
     record.verdict = overall(check.verdict for check in record.checks)
     record.checks.append(conditions_check(outcome.conditions, _phases(results)))
-    stored.store(record, results.launches, outcome.subjects, outcome.comparison.preset)
+    record.measurements += _measurements(outcome)
     base, head = outcome.facts[BASE], outcome.facts[HEAD]
-    record.provenance |= head  # under their own names, so that this record can be a base
+    record.provenance |= head  # under their own names, as in every record
     record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}
 
 
@@ -346,7 +359,7 @@ def _speed(outcome: GateRun, record: Record) -> list[Check]:
     record.provenance["times"] = said = times_judged([times.get(name) for name in due], results.alike())
     if results.late:
         record.provenance["times"] = said = f"{said}; the minutes were over in {results.late}"
-    if outcome.worse and not outcome.comparison.go_on:
+    if outcome.worse and not outcome.comparison.request.go_on:
         record.provenance["times"] = (
             f"{said}; ended at once, since {outcome.worse} is worse to the digit (--go-on goes on)"
         )
@@ -355,7 +368,7 @@ def _speed(outcome: GateRun, record: Record) -> list[Check]:
     judged = {name for name in due if name in times and times[name].decided}
     if not results.seen() and not results.late:
         return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
-    if 2 * len(judged) < len(due) or not judged or set(due) & set(outcome.comparison.only) - judged:
+    if 2 * len(judged) < len(due) or not judged or set(due) & set(outcome.comparison.request.only) - judged:
         return [compared("run", "judged", Verdict.INCONCLUSIVE, said)]
     return []
 
@@ -398,3 +411,128 @@ def conditions_check(conditions: Conditions, phases: Mapping[str, Figure] = Mapp
     figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
     figures |= phases
     return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS)
+
+
+def _measurements(outcome: GateRun) -> Iterator[Measurement]:
+    """Yield what each side was seen to do, in seconds per unit of work, one sample a launch."""
+    for name, subject in outcome.subjects.items():
+        sides = [each.seen[name] for each in outcome.results.launches if name in each.seen]
+        for side in (BASE, HEAD):
+            if seen := [one[side] for one in sides if side in one and one[side].blocks]:
+                yield _measurement(name, side, seen, subject, outcome.comparison.preset)
+
+
+def _measurement(name: str, side: str, seen: list[Observed], subject: Mapping[str, str], preset: str) -> Measurement:
+    unit = subject["unit"]
+    amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
+    samples = [median(one.blocks) / amount for one in seen]
+    figures: dict[str, Figure] = {"side": side, "subject version": subject["version"], "verified": seen[0].proved}
+    figures |= {
+        quantity: median([one.quantities[quantity] for one in seen if quantity in one.quantities])
+        for quantity in seen[0].quantities
+    }
+    figures |= {f"counter {counter}": count for counter, count in seen[0].counters.items()}
+    return Measurement(name, preset, "", 1, METRIC, unit, median(samples), samples, f"gate, {side}", "", figures)
+
+
+def run_gate(request: GateRequest) -> int:
+    """Compare two variants and return the exit code of the contracts."""
+    stack = chosen_stack(request)
+    base, head = request.base, request.head
+    if base.label == head.label and not request.same:
+        raise Refusal(
+            f"both sides are {base.label}; name what differs: --base REF, --head-env NAME=VALUE, --head-lock FILE "
+            "or --head-source PACKAGE=PATH (or --same to see how much noise there is)"
+        )
+    record, folder, progress = opened("gate", stack, request.outputs, f"{head.label} against {base.label}")
+    comparison = make_comparison(request, stack, base, head, progress)
+    record.provenance |= _vetted(comparison)
+    _compare(comparison, record, folder, progress)
+    method = f"interleaved A B B A, {comparison.plan.design.promise}"
+    method += "; a DRILL with a planted fault" if head.drill else ""
+    record.provenance |= {BASE: base.label, HEAD: head.label, "method": method}
+    record.provenance |= {f"{spec.name}.environment": spec.proof for spec in comparison.specs}
+    return finish(record, folder, request, progress.console)
+
+
+def _vetted(comparison: Comparison) -> dict[str, Figure]:
+    """Build what a project offers once on each side, and return where it comes from.
+
+    A broken file, and a name that neither side has, are refused before a launch.
+    """
+    facts, names = dict[str, Figure](), set[str]()
+    for spec in comparison.specs:
+        path = os.pathsep.join(filter(None, (str(spec.source), spec.environment.get("PYTHONPATH", ""))))
+        found = vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.request.deadline_scale)
+        facts |= {f"{spec.name}.{name}": value for name, value in found.facts().items()} if found else {}
+        names |= found.workloads.keys() if found else set()
+        if commit := commit_of(spec.environment):
+            facts[f"{spec.name}.project.commit"] = commit
+    require_named(comparison.request.only, offered=names)
+    return facts
+
+
+def chosen_stack(request: CompareRequest) -> stacks.Stack:
+    """Return the stack that is asked for, and refuse a host without it."""
+    if not request.stack:
+        raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
+    stack = stacks.load(request.stack)
+    stack = stack.rehearse() if request.rehearsed else stack
+    found = hosts.inspect(stack)
+    if not found.present:
+        raise found.refusal()
+    return stack
+
+
+def opened(verb: str, stack: stacks.Stack, outputs: Outputs, what: str) -> tuple[Record, Path, GateProgress]:
+    """See that all outputs can be written, say what begins, and return an empty record, a folder of its own, and who tells the progress."""
+    outputs.prepare()
+    progress = GateProgress(plain_console(), time.monotonic())
+    progress.console.print(Text(plain(f"{verb} {stack.label}: {what}"), style="bold"))
+    record = writer.begin(verb, stack.name, provenance.host_facts(stack))
+    return record, outputs.folder(record), progress
+
+
+def make_comparison(
+    request: CompareRequest, stack: stacks.Stack, base: Variant, head: Variant, progress: GateProgress
+) -> Comparison:
+    """Choose the profile, build both environments, and return what is compared."""
+    declared = plan.load()
+    name = request.profile or declared.profile(stack.device)
+    variables = {*base.environment, *head.environment}
+    specs = [
+        unpinned(variant, stack, name, request.device, request.unpinned)
+        if request.unpinned
+        else prepared(variant, stack, name, request.device, progress.say)
+        for variant in (base, head)
+    ]
+    lacking = tuple(spec.lacking(variables) for spec in specs)
+    preset, facts = profile_named(name).preset, provenance.host_facts(stack)
+    return Comparison(request, lacking, preset, stack.device, declared, facts)
+
+
+def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress) -> None:
+    began = time.monotonic()
+    try:
+        outcome = compare(comparison, folder, progress)
+    except SideEndedError as ended:
+        record.checks.append(compared(PROCESS, "start-up", ended.verdict, str(ended)))
+        record.verdict = ended.verdict
+    except KeyboardInterrupt:
+        record.checks.append(compared(PROCESS, "start-up", Verdict.INTERRUPTED, "interrupted from outside"))
+        record.verdict = Verdict.INTERRUPTED
+    except OutOfTimeError as late:
+        why = f"the minutes were over in {late}, before anything was compared; allow more --minutes"
+        record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
+        record.verdict = Verdict.INCONCLUSIVE
+    else:
+        conclude(outcome, record)
+    record.seconds = time.monotonic() - began
+
+
+def finish(record: Record, folder: Path, request: GateRequest, console: Console) -> int:
+    """Keep the record, show it, and return the exit code."""
+    path = writer.keep(record, folder / "record.json", request.outputs, report.markdown)
+    report.show(record, console)
+    console.print(Text(f"record: {path}", style="dim"), soft_wrap=True)
+    return 0 if record.verdict is Verdict.INCONCLUSIVE and request.allow_inconclusive else record.verdict.exit_code

@@ -100,7 +100,11 @@ def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
     kept = ordered[cut : len(ordered) - cut]
     centre, degrees = sum(kept) / len(kept), len(kept) - 1
     error = _spread(ordered, cut) / ((len(kept) / len(ordered)) * math.sqrt(len(ordered)))
-    return _known(centre, error, degrees, alpha, len(ratios))
+    error = max(error, 1e-12)  # one of zero would be certain of anything
+    reach = float(stats.t.ppf(1 - alpha / 2, degrees)) * error
+    visible = reach + float(stats.t.ppf(_POWER, degrees)) * error
+    worse, better = (float(stats.t.sf(side * centre / error, degrees)) for side in (1, -1))
+    return Estimate(centre, centre - reach, centre + reach, worse, better, visible, len(ratios))
 
 
 def underpowered(ratios: Sequence[float], effect: float, design: Design) -> bool:
@@ -114,30 +118,6 @@ def underpowered(ratios: Sequence[float], effect: float, design: Design) -> bool
     noise = stats.median_abs_deviation(ratios, scale="normal") / 2
     spread = noise * (stats.t.ppf(1 - design.per_look / 2, kept - 1) + stats.t.ppf(_POWER, kept - 1))
     return float(spread * math.sqrt(most) / kept) > math.log1p(effect)
-
-
-def unpaired(base: Sequence[float], head: Sequence[float], alpha: float) -> Estimate:
-    """Return the estimate where the base was measured at another time: Student's t for two samples with one variance.
-
-    Both sides have logarithms of seconds, one a launch; `alpha` is two-sided. Nothing cancels here: not the day, not the neighbours,
-    not the temperature. A base of a single launch is allowed, whose spread is taken to be the head's; the head needs three (ValueError).
-    """
-    if len(head) < _FEWEST or not base:
-        raise ValueError(f"{len(base)} and {len(head)} launches: one of the base and {_FEWEST} of the head are needed")
-    means = [sum(values) / len(values) for values in (base, head)]
-    squares = sum((value - mean) ** 2 for values, mean in zip((base, head), means, strict=True) for value in values)
-    degrees = len(base) + len(head) - 2
-    error = math.sqrt(squares / degrees * (1 / len(base) + 1 / len(head)))
-    return _known(means[1] - means[0], error, degrees, alpha, len(head))
-
-
-def _known(centre: float, error: float, degrees: int, alpha: float, launches: int) -> Estimate:
-    """Return an estimate from its standard error; one of zero would be certain of anything."""
-    error = max(error, 1e-12)
-    reach = float(stats.t.ppf(1 - alpha / 2, degrees)) * error
-    visible = reach + float(stats.t.ppf(_POWER, degrees)) * error
-    worse, better = (float(stats.t.sf(side * centre / error, degrees)) for side in (1, -1))
-    return Estimate(centre, centre - reach, centre + reach, worse, better, visible, launches)
 
 
 def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: Design) -> dict[str, Ruling]:

@@ -17,14 +17,20 @@ from stackproof.base.errors import Refusal
 from stackproof.base.text import shown
 from stackproof.bench.subjects import kinds_of
 from stackproof.gate.cells import TIME, Cell
-from stackproof.gate.gate import Comparison, GateRun, Watcher, compare, compared
-from stackproof.gate.interleave import LaunchTerms
-from stackproof.gate.live import Answer, LiveSide, OutOfTimeError, SideEndedError, SideSpec
+from stackproof.gate.gate import (
+    Comparison,
+    GateProgress,
+    GateRun,
+    chosen_stack,
+    compare,
+    compared,
+    make_comparison,
+    opened,
+)  # fmt: skip
+from stackproof.gate.interleave import Answer, LaunchTerms, LiveSide, OutOfTimeError, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
 from stackproof.gate.report import STRIP, sees, strip, word
-from stackproof.gate.request import SweepRequest
-from stackproof.gate.run import chosen_stack, make_comparison, opened
-from stackproof.gate.variants import Variant
+from stackproof.gate.variants import SweepRequest, Variant
 from stackproof.record import outline, writer
 from stackproof.record.outline import Heading, Span, TextLine, TextTable
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
@@ -78,14 +84,14 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[GridPoint]:
 
 
 def sweep(
-    comparison: Comparison, settings: Sequence[GridPoint], folder: Path, watcher: Watcher
+    comparison: Comparison, settings: Sequence[GridPoint], folder: Path, progress: GateProgress
 ) -> tuple[list[CombinationResult], Answer]:
     """Measure each setting against the defaults; return the results, and what is in effect by default.
 
     The minutes are those of the whole: each setting gets an equal share of what is left. The defaults lack what is swept, even where
     one stands in a shell that exports it.
     """
-    until = time.monotonic() + 60 * comparison.minutes
+    until = time.monotonic() + 60 * comparison.request.minutes
     swept = {name for setting in settings for name in setting.environment}
     base, head = (spec.lacking(swept) for spec in comparison.specs)
     found, defaults = [], _effect(comparison, base, {}, folder / "defaults")
@@ -98,8 +104,8 @@ def sweep(
         try:
             result.effect = _effect(comparison, spec, setting.environment, place)
             # A setting may compute other bits: that is no reason to stop before it is timed.
-            asked = replace(comparison, specs=(base, spec), minutes=minutes, go_on=True)
-            result.outcome = compare(asked, place, watcher)
+            request = replace(comparison.request, minutes=minutes, go_on=True)
+            result.outcome = compare(replace(comparison, request=request, specs=(base, spec)), place, progress)
         except SideEndedError as ended:
             result.ended = ended
         except OutOfTimeError as late:
@@ -112,12 +118,13 @@ def sweep(
 
 def _effect(comparison: Comparison, spec: SideSpec, asked: Mapping[str, str], folder: Path) -> Answer:
     """Ask a side of its own what is in effect, with the library told to talk; what is timed later stays quiet."""
-    terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
+    scale, only = comparison.request.deadline_scale, comparison.request.only
+    terms = LaunchTerms(comparison.preset, comparison.plan, scale)
     folder.mkdir(parents=True, exist_ok=True)
-    with LiveSide(spec, folder / "effect.log", terms.run, comparison.scale) as side:
+    with LiveSide(spec, folder / "effect.log", terms.run, scale) as side:
         subjects: Mapping[str, Any] = side.hello()["subjects"]
         for name, row in subjects.items():
-            if row["kind"] in RANKED and (not comparison.only or name in comparison.only):
+            if row["kind"] in RANKED and (not only or name in only):
                 return side.ask("effect", _PROBE_S, subject=name, preset=comparison.preset, asked=dict(asked))
     nothing: Answer = {"facts": {}, "denied": [], "warned": [], "echoed": []}
     return {**nothing, "silent": "no subject of this sweep takes ranks"}
@@ -213,7 +220,7 @@ def run_sweep(request: SweepRequest) -> int:
     stack = chosen_stack(request)
     settings = grid(request.variables, request.backends)
     record, folder, progress = opened("sweep", stack, request.outputs, f"{len(settings)} settings against the defaults")
-    comparison = _ranked(make_comparison(request, stack, Variant("base"), Variant("head"), progress), request.only)
+    comparison = _ranked(make_comparison(request, stack, Variant("base"), Variant("head"), progress))
     began = time.monotonic()
     results, defaults = sweep(comparison, settings, folder, progress)
     conclude(results, defaults, record)
@@ -225,10 +232,10 @@ def run_sweep(request: SweepRequest) -> int:
     return record.verdict.exit_code
 
 
-def _ranked(comparison: Comparison, only: Sequence[str]) -> Comparison:
+def _ranked(comparison: Comparison) -> Comparison:
     """Let kinds that take ranks take part; without --only, they alone."""
     left_out = tuple(kind for kind in comparison.plan.design.left_out if kind not in RANKED)
-    kinds = () if only else tuple(kinds_of(comparison.specs[0].profile) - set(RANKED))
+    kinds = () if comparison.request.only else tuple(kinds_of(comparison.specs[0].profile) - set(RANKED))
     design = replace(comparison.plan.design, left_out=(*left_out, *kinds))
     return replace(comparison, plan=replace(comparison.plan, design=design))
 

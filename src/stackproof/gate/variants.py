@@ -24,11 +24,14 @@ from typing import Any
 
 from stackproof.base import advice, files, git, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
-from stackproof.base.places import ROOT
+from stackproof.base.git import GitMissingError
+from stackproof.base.places import ROOT, require_checkout
 from stackproof.base.text import tail
-from stackproof.gate import commits, plan
-from stackproof.gate.live import SideSpec
+from stackproof.gate import plan
+from stackproof.gate.interleave import SideSpec
+from stackproof.jobs.metrics import Metric
 from stackproof.project import projects
+from stackproof.record.writer import Outputs
 from stackproof.runner.supervise import variables_of
 from stackproof.stack import environments, findings, installed_files, lockfile, stacks
 
@@ -46,8 +49,8 @@ class Variant:
     """One side as it was asked for; everything that is empty is as in this checkout.
 
     `commit`: a revision of this repository; `lock`: a file in place of the stack's lock; `sources`: packages
-    replaced by a checkout; `environment`: variables; `record`: a stored record in place of a live side; `drill`: a planted fault;
-    `backend`: what ranks talk over; `folder`: where a command runs.
+    replaced by a checkout; `environment`: variables; `drill`: a planted fault; `backend`: what ranks talk over; `folder`: where a
+    command runs.
     """
 
     name: str
@@ -55,7 +58,6 @@ class Variant:
     lock: Path | None = None
     sources: Mapping[str, Path] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    record: Path | None = None
     drill: str = ""
     backend: str = ""
     folder: Path | None = None
@@ -69,7 +71,63 @@ class Variant:
         parts += [f"{name}={value}" for name, value in self.environment.items()]
         parts += [f"over {self.backend}"] if self.backend else []
         parts += [f"DRILL {self.drill}"] if self.drill else []
-        return str(self.record) if self.record else ", ".join(parts)
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """What gate, sweep and bisect have in common: where, what, and for how long."""
+
+    stack: str = ""
+    rehearsed: bool = False
+    unpinned: Path | None = None
+    """The interpreter of both sides, where it is in an environment that is not ours."""
+    profile: str = ""
+    """Empty for the one that suits the device."""
+    only: tuple[str, ...] = ()
+    device: str = ""
+    minutes: float = 10.0
+    deadline_scale: float = 1.0
+    unlike: bool = False
+    accept_changed: bool = False
+    go_on: bool = False
+    """Whether times are asked on where something exact is worse already."""
+    outputs: Outputs = field(default_factory=Outputs)
+
+
+@dataclass(frozen=True)
+class GateRequest(CompareRequest):
+    """Two variants of a stack; `same`: equal ones are meant."""
+
+    base: Variant = field(default_factory=lambda: Variant("base"))
+    head: Variant = field(default_factory=lambda: Variant("head"))
+    same: bool = False
+    allow_inconclusive: bool = False
+
+
+@dataclass(frozen=True)
+class SweepRequest(CompareRequest):
+    """The grid: `NAME=V1,V2` words, and names of backends with commas between them."""
+
+    variables: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CommandGateRequest(GateRequest):
+    """A command of the user's own; of its sides commit, folder and variables count."""
+
+    words: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    figures: tuple[Metric, ...] = ()
+    within: float = 0.0
+    """Relative difference that figures may have."""
+    effect: float | None = None
+    """Relative difference of a metric that counts; none for the one that suits the device."""
+    deadline: float = 3600.0
+    """Seconds that the first launch of a side may take."""
+    exact: bool = False
+    counters: bool = True
 
 
 def here() -> str:
@@ -193,7 +251,7 @@ def _project(variant: Variant) -> dict[str, str]:
         return {}
     if not variant.commit:
         return {projects.VARIABLE: str(project.folder)}
-    revision = commits.resolved(variant.commit, project.folder)
+    revision = resolved(variant.commit, project.folder)
     tree = HOME / f"{project.name}-{hashlib.sha256(str(project.folder).encode()).hexdigest()[:6]}-{revision[:10]}"
     if not tree.exists():
         packed = git.output_bytes(project.folder, "archive", "--format=tar", revision)  # of this folder alone
@@ -218,7 +276,7 @@ def _tree(variant: Variant, stack: stacks.Stack) -> Path:
     commit = "" if projects.current() else variant.commit
     if not (commit or variant.lock or variant.sources):
         return ROOT
-    digest = hashlib.sha256(f"{commits.resolved(commit)}|{variant.lock}|{variant.label}".encode()).hexdigest()[:10]
+    digest = hashlib.sha256(f"{resolved(commit)}|{variant.lock}|{variant.label}".encode()).hexdigest()[:10]
     tree = HOME / f"{variant.name}-{digest}"
     _lay_harness(tree)
     if commit:
@@ -236,7 +294,7 @@ def _lay_harness(tree: Path) -> None:
     for old in tree.glob("*"):
         if old.name != ".nox":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-    commits.require_history()
+    require_history()
     listed = git.output(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     for name in filter(None, listed):
         if not name.startswith(_LEFT_OUT) and (ROOT / name).is_file():
@@ -246,7 +304,7 @@ def _lay_harness(tree: Path) -> None:
 
 def _overlay(tree: Path, commit: str) -> None:
     """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
-    revision = commits.resolved(commit)
+    revision = resolved(commit)
     for place in plan.load().compared:
         names = list(filter(None, git.output(ROOT, "ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
         if not names:
@@ -336,3 +394,48 @@ def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
     if not found.is_file():
         raise Refusal(f"{tree.name}: has no {_lock_in_tree(stack)}; that commit does not know the stack yet")
     return found
+
+
+def require_commit(commit: str) -> None:
+    """Refuse what names no commit, of a project where there is one, and where git cannot say."""
+    project = projects.current()
+    resolved(commit, project.folder if project else ROOT)
+
+
+def resolved(commit: str, folder: Path = ROOT) -> str:
+    """Return the whole hash of a revision; an empty one stays empty."""
+    if not commit:
+        return ""
+    require_history(folder)
+    found = git.try_output(
+        folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", seconds=60
+    )
+    if found is None:
+        raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name")
+    return found.strip()
+
+
+def require_history(folder: Path = ROOT) -> None:
+    """Refuse a folder that came without its commits, such as an unpacked archive; the sentence is not about the commit then."""
+    if folder == ROOT:
+        require_checkout("comparing commits, locks or sources")
+    try:
+        git.output(folder, "rev-parse", "--git-dir")
+    except GitMissingError:
+        raise
+    except Refusal as refusal:
+        owned = "dubious ownership" in str(refusal)
+        why = "is not owned by you; see git's safe.directory" if owned else "has no git history"
+        raise Refusal(
+            f"{folder} {why}, so there are no commits to compare (was it unpacked from an archive?); clone the repository, or compare "
+            "what needs none: variables, or a stored record"
+        ) from None
+
+
+def clean_head(folder: Path, paths: Sequence[str]) -> str:
+    """Return the commit of a checkout; empty where something of these paths is changed or new in it, or it has no history.
+
+    What git ignores does not count, nor do the records that we keep in it.
+    """
+    dirty = git.try_output(folder, "status", "--porcelain", "--", *paths, ":(exclude)results/local", seconds=60)
+    return "" if dirty or dirty is None else (git.try_output(folder, "rev-parse", "HEAD") or "").strip()

@@ -12,7 +12,8 @@ from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadE
 from stackproof.extras.bisect.evidence import GOOD, FailureRate, NoAnswer, Slowdown
 from stackproof.gate import plan
 from stackproof.gate.gate import Comparison
-from stackproof.gate.live import SideSpec
+from stackproof.gate.interleave import SideSpec
+from stackproof.gate.variants import CompareRequest
 from stackproof.record.resume import Journal
 from tests.gate.sham import spec
 
@@ -21,7 +22,7 @@ QUICK = replace(plan.load(), design=replace(plan.load().design, rounds=2))
 
 def duels(tmp_path: Path, good: SideSpec, bad: SideSpec) -> Duels:
     """Return the duels of two sham sides."""
-    comparison = Comparison((good, bad), "tiny", "cpu", QUICK, minutes=5.0)
+    comparison = Comparison(CompareRequest(minutes=5.0), (good, bad), "tiny", "cpu", QUICK)
     return Duels(comparison, Journal(tmp_path / "journal.jsonl", "bisect", {}), tmp_path / "sides", lambda _: None)
 
 

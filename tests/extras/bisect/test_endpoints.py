@@ -9,7 +9,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect import endpoints
-from stackproof.gate import commits
+from stackproof.gate import variants
 from stackproof.gate.variants import Variant
 from stackproof.record.records import Check, Figure, Record, Verdict, write
 from stackproof.stack import lockfile, stacks
@@ -39,7 +39,7 @@ def test_what_is_not_named_is_this_checkout() -> None:
 
 
 def test_a_commit_brings_its_own_lock() -> None:
-    head = commits.resolved("HEAD")
+    head = variants.resolved("HEAD")
     assert named("HEAD").end.commit == head
 
 
@@ -73,11 +73,11 @@ def test_locks_cannot_be_compared_where_nothing_is_installed(tmp_path: Path) -> 
     with pytest.raises(Refusal, match="--unpinned installs nothing"):
         named(path, unpinned=True)
     found = named("HEAD", unpinned=True).end
-    assert found.commit == commits.resolved("HEAD") and found.lock.digest == lockfile.read(STACK.lock).digest
+    assert found.commit == variants.resolved("HEAD") and found.lock.digest == lockfile.read(STACK.lock).digest
 
 
 def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:
-    head = commits.resolved("HEAD")
+    head = variants.resolved("HEAD")
     facts = {
         "commit": f"{head} (with local changes)",
         "env.OMP_NUM_THREADS": "2",
@@ -90,7 +90,7 @@ def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:
 
 
 def test_a_record_whose_lock_is_gone_asks_for_the_file(tmp_path: Path) -> None:
-    path = record(tmp_path, commit=commits.resolved("HEAD"), lock="f" * 64)
+    path = record(tmp_path, commit=variants.resolved("HEAD"), lock="f" * 64)
     with pytest.raises(Refusal, match=r"lock \(ffffffffffff\) is not that of its commit .* --good-lock"):
         named(path)
 

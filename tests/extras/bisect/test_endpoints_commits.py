@@ -9,7 +9,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.endpoints import LOCAL, Repository
-from stackproof.gate import commits
+from stackproof.gate import variants
 
 
 def git(folder: Path, *words: str) -> str:
@@ -37,7 +37,7 @@ def mine(tmp_path: Path) -> Repository:
 
 
 def test_what_is_not_committed_comes_last(mine: Repository) -> None:
-    good = commits.resolved("HEAD", mine.folder)
+    good = variants.resolved("HEAD", mine.folder)
     second = commit(mine.folder, "second")
     assert mine.between(good, second) == [second]
     assert mine.between(good, "") == [second, LOCAL]
@@ -50,10 +50,10 @@ def test_a_file_that_is_changed_or_new_makes_it_no_commit(mine: Repository, plac
     good = commit(mine.folder, "second")
     (mine.folder / "results" / "local").mkdir(parents=True)
     (mine.folder / "results" / "local" / "record.json").write_text("{}", encoding="utf-8")
-    assert commits.clean_head(mine.folder, mine.paths) == good
+    assert variants.clean_head(mine.folder, mine.paths) == good
     (mine.folder / place).write_text("other", encoding="utf-8")
-    assert commits.clean_head(mine.folder, mine.paths) == ""
-    assert commits.clean_head(mine.folder, ("first",)) == good
+    assert variants.clean_head(mine.folder, mine.paths) == ""
+    assert variants.clean_head(mine.folder, ("first",)) == good
 
 
 def test_a_shallow_clone_is_told_what_it_lacks(mine: Repository, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_shallow_clone_is_told_what_it_lacks(mine: Repository, tmp_path: Path)
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{mine.folder}", "cut")
     git(tmp_path / "cut", "fetch", "-q", "--depth", "1", "origin", "tag", "v0")
     cut = Repository(tmp_path / "cut", (":/",), ours=False)
-    good, bad = (commits.resolved(name, cut.folder) for name in ("v0", "HEAD"))
+    good, bad = (variants.resolved(name, cut.folder) for name in ("v0", "HEAD"))
     with pytest.raises(Refusal, match="git fetch --unshallow"):
         cut.between(good, bad)
 
@@ -74,5 +74,5 @@ def test_a_merge_is_known(mine: Repository) -> None:
     git(mine.folder, "switch", "-q", "main")
     plain = commit(mine.folder, "second")
     git(mine.folder, "merge", "-q", "--no-edit", "side")
-    assert mine.is_merge(commits.resolved("HEAD", mine.folder))
+    assert mine.is_merge(variants.resolved("HEAD", mine.folder))
     assert not mine.is_merge(plain) and not mine.is_merge(LOCAL)

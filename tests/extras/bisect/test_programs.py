@@ -15,7 +15,7 @@ from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
 from stackproof.extras.bisect.programs import EndWord, OwnCommand, ProgramEnd, Programs
-from stackproof.gate.live import SideSpec
+from stackproof.gate.interleave import SideSpec
 from stackproof.record.resume import Journal
 
 _TELLS = "import os, sys, time; code = os.environ['CODE']; time.sleep(30) if code == 'hang' else None; "

@@ -12,7 +12,7 @@ from stackproof.extras.bisect.endpoints import ChangeKind, ChangeUnit, OneChange
 from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, SetWord, Weigher
 from stackproof.extras.bisect.search import Bisection
 from stackproof.extras.bisect.workshop import Workshop
-from stackproof.gate.live import SideSpec
+from stackproof.gate.interleave import SideSpec
 
 LINE = [f"{number:040x}" for number in range(1, 11)]
 

@@ -15,7 +15,7 @@ from stackproof.extras.bisect.endpoints import Endpoint, differences
 from stackproof.extras.bisect.evidence import NoAnswer
 from stackproof.extras.bisect.workshop import Workshop, make_room
 from stackproof.gate import variants
-from stackproof.gate.live import SideSpec
+from stackproof.gate.interleave import SideSpec
 from stackproof.gate.variants import Variant
 from stackproof.stack import lockfile, stacks
 from tests.extras.bisect.locks import lock, pin

@@ -189,8 +189,8 @@ class Duels:
     """Logarithms of the good side's own time in each duel."""
 
     def __post_init__(self) -> None:
-        self.scale = self.comparison.scale
-        self.until = time.monotonic() + 60 * self.comparison.minutes
+        self.scale = self.comparison.request.deadline_scale
+        self.until = time.monotonic() + 60 * self.comparison.request.minutes
 
     def confirm(self, what: str) -> Symptom:
         """Launch both ends until it is known what is worse, and return that of it which is searched for.
@@ -232,9 +232,10 @@ class Duels:
         gate_loop.require_alike(
             comparison, {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
         )
-        only = (subject,) if subject and subject not in comparison.plan.counters else comparison.only
-        asked = replace(comparison.plan, asked=hello[cells.HEAD]["subjects"])
-        self.comparison = comparison = replace(comparison, only=only, plan=asked)
+        request, asked = comparison.request, replace(comparison.plan, asked=hello[cells.HEAD]["subjects"])
+        if subject and subject not in comparison.plan.counters:
+            request = replace(request, only=(subject,))
+        self.comparison = comparison = replace(comparison, request=request, plan=asked)
         subjects, unmatched = gate_loop.match_subjects(comparison, hello)
         results, rules = cells.Results(comparison.plan, comparison.kind), evidence.rules().confirm
         results.lost |= {each.subject: each for each in unmatched}

@@ -20,8 +20,7 @@ from packaging.utils import canonicalize_name
 
 from stackproof.api.base import Refusal, files, git, places, text
 from stackproof.api.environment import environments, lockfile
-from stackproof.api.gate import CompareRequest, commits, variants
-from stackproof.api.gate import commits as revisions
+from stackproof.api.gate import CompareRequest, variants
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import Figure, reading, store
 from stackproof.api.stack import projects, provenance, stacks
@@ -259,7 +258,7 @@ class Repository:
             raise Refusal(
                 "the good side is this checkout as it is, which is no commit; name one with --good to search commits"
             )
-        last = bad or revisions.resolved("HEAD", self.folder)
+        last = bad or variants.resolved("HEAD", self.folder)
         self._require_before(good, last)
         line = git.output(self.folder, "rev-list", "--first-parent", "--reverse", f"{good}..{last}", "--", *self.paths)
         return line.split() if bad else [*line.split(), LOCAL]
@@ -403,7 +402,7 @@ def named(
         commit, lock, facts = _file(files.expand_user(commit), lock, side.name, stack)
         commit = commit if of.ours or projects.current() else ""  # a record tells of no other repository
         environment = {**_variables(facts), **environment}
-    revision = commits.resolved(commit, of.folder)
+    revision = variants.resolved(commit, of.folder)
     own = _lock(lock, revision if of.ours else "", stack, facts, side.name, unpinned)
     return NamedEndpoint(
         side.name, Endpoint(revision, own, environment, side.sources), side.commit or "this checkout", facts
@@ -419,7 +418,7 @@ def is_file(word: str) -> bool:
 def check(word: str, name: str, of: Repository | None = None) -> None:
     """Refuse what is neither a file that can be read nor a commit."""
     if not is_file(word):
-        commits.resolved(word, (of or repository(own_command=False)).folder)
+        variants.resolved(word, (of or repository(own_command=False)).folder)
     elif not files.expand_user(word).is_dir() and (why := files.why_unreadable(files.expand_user(word))):
         raise Refusal(f"--{name} {word}: {why}; name a commit, a lock or a record")
 

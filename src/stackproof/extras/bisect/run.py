@@ -16,7 +16,7 @@ from rich.text import Text
 from stackproof.api.base import Refusal, files, git, places, text
 from stackproof.api.comparison import GateProgress, cells, chosen_stack, gate_loop, opened
 from stackproof.api.environment import environments, lockfile
-from stackproof.api.gate import SideSpec, commits, interleave
+from stackproof.api.gate import SideSpec, interleave, variants
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import Record, resume, writer
 from stackproof.api.runs import bench_subjects
@@ -114,11 +114,9 @@ class Searching:
                 f"0 of {programs.clean} of the good side: {programs.reason}"
             )
             return programs, [1.0] * failed + [0.0] * (runs - failed)
-        comparison = gate_loop.Comparison(
-            specs=sides, preset=bench_subjects.profile(request.profile).preset, kind=self.stack.device, plan=gate_plan.load(),
-            minutes=request.minutes, only=request.only, unlike=request.unlike, scale=request.deadline_scale,
-            host_facts=provenance.host_facts(self.stack),
-        )  # fmt: skip
+        preset = bench_subjects.profile(request.profile).preset
+        facts = provenance.host_facts(self.stack)
+        comparison = gate_loop.Comparison(request, sides, preset, self.stack.device, gate_plan.load(), facts)
         duels = Duels(comparison, self.journal, self.folder, say, fresh)
         symptom = duels.confirm(request.what)
         self.outcome.subject = symptom.subject
@@ -230,7 +228,7 @@ def run_bisect(request: BisectRequest) -> int:
 def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[NamedEndpoint, NamedEndpoint]:
     """Return both ends; a clean checkout beside a commit is its own commit, so that there is a line between them."""
     good, bad = (endpoints.named(side, stack, bool(request.unpinned), of) for side in (request.good, request.bad))
-    if good.end.commit and not bad.end.commit and (head := commits.clean_head(of.folder, of.paths)):
+    if good.end.commit and not bad.end.commit and (head := variants.clean_head(of.folder, of.paths)):
         bad = replace(bad, end=replace(bad.end, commit=head))
     return good, bad
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from stackproof.extras.nights.drift import series
-from stackproof.extras.nights.drift.findings import PlaceDrift, examine, gate_results
+from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, examine, gate_results
 from stackproof.extras.nights.drift.series import FigureKey, Measured, Night, NightSide
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write
 
@@ -99,6 +99,12 @@ def judged(records: Sequence[Record], gates: Sequence[Record] = ()) -> PlaceDrif
     """Return what the nights of one place tell."""
     found = read(records)
     return examine(found[0].place, found, gate_results({Path(f"g{number}"): one for number, one in enumerate(gates)}))
+
+
+def steps(records: Sequence[Record]) -> list[Suspicion]:
+    """Return what is suspected, and what no gate can show and has lasted."""
+    found = judged(records)
+    return [*found.suspicions, *found.confirmed]
 
 
 def kept(folder: Path, records: Sequence[Record]) -> Path:

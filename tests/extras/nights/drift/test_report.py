@@ -30,7 +30,7 @@ def test_the_terminal_says_what_decides_first(found: Drift) -> None:
     for word in (
         "code (",
         "machine (",
-        "--base-record n049",
+        "nox -s cuda-night",
         "+4.0 % [+3.0 %, +5.0 %]",
         "foreign load",
         "x.json: is damaged",

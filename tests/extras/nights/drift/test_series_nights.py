@@ -9,7 +9,6 @@ import pytest
 
 from stackproof.extras.nights.drift import series
 from stackproof.extras.nights.drift.series import Measured, Night, night
-from stackproof.gate import stored
 from stackproof.record import reading, records
 from tests.extras.nights.drift.nightly import KEY, read, record
 
@@ -20,12 +19,6 @@ def test_both_sides_come_back_from_the_file(tmp_path: Path) -> None:
     assert isinstance(found, Night)
     assert found.figures[KEY] == {Measured.TODAY: (1e-3,) * 3, Measured.ANCHOR: (2e-3,) * 3}
     assert (found.anchor, found.place.host, found.disturbed) == ("a" * 64, "box", "")
-
-
-def test_a_night_is_a_base_for_the_gate(tmp_path: Path) -> None:
-    records.write(record(0, [1e-3] * 3, [2e-3] * 3), tmp_path / "x.record.json")
-    base = stored.load(tmp_path / "x.record.json", "tiny")
-    assert list(base.rows[KEY.subject].samples) == [1e-3] * 3
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 0.0])

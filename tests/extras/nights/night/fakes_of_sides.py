@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.extras.nights.drift.series import Measured
-from stackproof.gate.interleave import Launch, Lost, Observed
-from stackproof.gate.live import SideSpec
+from stackproof.gate.interleave import Launch, Lost, Observed, SideSpec
 
 ROW: dict[str, Any] = {"kind": "gemm", "unit": "s/TFLOP", "version": "1"}
 NAMES = {Measured.TODAY: "today", Measured.ANCHOR: "anchor", Measured.FORMER: "former"}

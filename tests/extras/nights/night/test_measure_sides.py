@@ -11,8 +11,7 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.extras.nights.drift.series import Measured, nights
 from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.request import NightRun
-from stackproof.gate.interleave import Lost
-from stackproof.gate.live import SideEndedError
+from stackproof.gate.interleave import Lost, SideEndedError
 from stackproof.gate.variants import Variant
 from stackproof.record import store
 from stackproof.record.records import Check, Verdict

@@ -13,7 +13,7 @@ from stackproof.base.errors import Refusal
 from stackproof.extras.nights.drift.series import ANCHOR, DISTURBED, FORMER, Night
 from stackproof.extras.nights.night import request
 from stackproof.extras.nights.night.request import Anchors, FrozenSide
-from stackproof.gate import commits
+from stackproof.gate import variants
 from stackproof.project import projects
 from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
@@ -32,7 +32,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
         (tmp_path / "root" / name).write_text("as it was\n", encoding="utf-8")
     frozen = request.freeze
     monkeypatch.setattr(request, "freeze", lambda stack, commit, since: frozen(stack, commit, since, tmp_path / "root"))
-    monkeypatch.setattr(commits, "require_checkout", lambda what: None)
+    monkeypatch.setattr(variants, "require_checkout", lambda what: None)
     git(tmp_path / "root", "init", "--quiet")
     commit(tmp_path / "root")
     return stacks.load("cpu")

@@ -216,10 +216,7 @@ def test_a_file_below_the_checkout_is_named_from_there(monkeypatch: pytest.Monke
     monkeypatch.chdir(ROOT)
     name = "results/demonstration/cpu/night.record.json"
     for folder in (Path("results/demonstration"), ROOT / "results" / "demonstration"):
-        assert (
-            stack_status.shown(f"--base-record {folder / 'cpu' / 'night.record.json'}", [folder])
-            == f"--base-record {name}"
-        )
+        assert stack_status.shown(f"--results {folder / 'cpu' / 'night.record.json'}", [folder]) == f"--results {name}"
 
 
 def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class GateResult:
 
     @property
     def interleaved(self) -> bool:
-        """Whether it ran two commits side by side; else it held today's state against a record."""
+        """Whether it ran two commits side by side; records of before may hold today's state against a night's record."""
         return not self.base.endswith(".json")
 
 
@@ -58,18 +58,19 @@ class SuspicionState(str, Enum):
 
     SUSPECTED = "suspected"
     CONFIRMED = "confirmed"
-    """A gate of both states bears it out; its size is the gate's."""
+    """A gate of both states bears it out, and its size is the gate's; or it lasts, where no gate can run both."""
     REFUTED = "refuted"
     """A gate of both states surely saw less than half of it."""
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A step that a series seems to have made; nobody is told of a slowdown before a gate has confirmed it.
+    """A step that a series seems to have made; nobody is told of a slowdown before it is confirmed.
 
     `size`: log of after over before, with its 95 % interval `low` to `high`; above 0 is slower. `score`: in standard errors.
     `before` and `after`: the last night before the step and the first after it; `between`: the first nights that are about as likely.
-    `asks`: what the gate is asked that confirms or refutes it; `interleaved`: whether both states run side by side in it.
+    `asks`: what the gate is asked that confirms or refutes it, nothing where none can; `interleaved`: whether both states
+    run side by side in it.
     """
 
     place: store.Place
@@ -109,8 +110,8 @@ class Suspicion:
 
     @property
     def command(self) -> str:
-        """The gate, as people type it."""
-        return advice.command(self.place.stack, "gate", *self.asks)
+        """What people type: the gate, or where nothing can be interleaved another night."""
+        return advice.command(self.place.stack, "gate" if self.interleaved else "night", *self.asks)
 
 
 def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]]) -> list[Suspicion]:
@@ -209,14 +210,13 @@ def _confirming(
 ) -> tuple[tuple[str, ...], bool]:
     """Return what a gate is asked that measures both states, and whether side by side.
 
-    Two commits, with the locks that they hold, run interleaved. A driver or a machine of yesterday cannot: there today's state is held
-    against the record of the night before, which shows whether it lasts.
+    Two commits, with the locks that they hold, run interleaved. A driver or a machine of yesterday cannot: there another night shows
+    whether it lasts.
     """
     base, head = before.state.commit, after.state.commit
     known = git.is_reachable(base) and git.is_reachable(head) and base != head
     interleaved = known and kind is not SeriesKind.ANCHOR and causes[0] not in (Cause.DRIVER, Cause.MACHINE)
-    sides = ("--base", base, "--head", head) if interleaved else ("--base-record", str(before.path), "--unlike")
-    return (*sides, "--only", trend.figure.subject), interleaved
+    return (("--base", base, "--head", head, "--only", trend.figure.subject) if interleaved else ()), interleaved
 
 
 def gate_results(records: Mapping[Path, Record]) -> list[GateResult]:
@@ -371,7 +371,7 @@ class PlaceDrift:
 
     @property
     def confirmed(self) -> list[Suspicion]:
-        """Return what gates have confirmed, oldest first."""
+        """Return what is confirmed, oldest first."""
         return [one for one in self.settled if one.state is SuspicionState.CONFIRMED]
 
     @property
@@ -456,8 +456,11 @@ def examine(place: store.Place, found: Sequence[Night], gates: Sequence[GateResu
     by_gates = [settle(one, gates) for one in drawn]
     settled = [one for _, those in by_gates for one in those]
     settled = _reported(sorted(settled, key=lambda one: one.gate.started if one.gate else one.after.started), found)
-    suspicions = suspect(drawn, [values for values, _ in by_gates])
-    return PlaceDrift(place, tuple(found), tuple(drawn), tuple(suspicions), tuple(settled))
+    steps = suspect(drawn, [values for values, _ in by_gates])
+    lasting = [one for one in steps if not one.interleaved and one.nights >= table().lasting.nights]
+    suspicions = tuple(one for one in steps if one not in lasting)
+    settled += [replace(one, state=SuspicionState.CONFIRMED, told=one.slower) for one in lasting]
+    return PlaceDrift(place, tuple(found), tuple(drawn), suspicions, tuple(settled))
 
 
 def _reported(settled: Sequence[Suspicion], found: Sequence[Night]) -> list[Suspicion]:

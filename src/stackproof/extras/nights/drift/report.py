@@ -52,7 +52,7 @@ def _section(title: str, rows: Iterable[list[str]]) -> Iterator[outline.Part]:
 
 def confirmed_line(step: Suspicion) -> str:
     """Say in a line what is confirmed: the figure, what the gate saw, and the likeliest cause."""
-    how = "" if step.interleaved else ", not interleaved"
+    how = "" if step.gate else ", by nights alone"
     return f"{step.figure.label} {size_seen(step)}{how}: {causes(step)}"
 
 
@@ -67,7 +67,7 @@ def _refuted(step: Suspicion) -> list[str]:
 
 
 def _suspected(step: Suspicion) -> list[str]:
-    how = "" if step.interleaved else " (not interleaved: yesterday's machine cannot run beside today's)"
+    how = "" if step.interleaved else " (by nights: yesterday's machine cannot run beside today's)"
     first = f"{step.figure.label}, {step.kind.value}: {size(step)}, score {abs(step.score):.1f}: {causes(step)}"
     return [first, when(step), *differences(step), f"confirm{how}: {step.command}"]
 

@@ -255,6 +255,7 @@ class DriftRules:
     scan: ScanRules
     moved: _Moved
     chain: _Nights
+    lasting: _Nights
     refuted: _Nights
     told: _Nights
     groups: Mapping[str, tuple[str, ...]]

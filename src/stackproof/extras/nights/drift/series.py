@@ -1,7 +1,7 @@
 """Nights as their records tell them, and three series a figure: today over the anchor, the anchor, and what users get; anchors chained.
 
-A night's measurements are rows of one side each, `figures["side"]`; only today's have a version, so that the record serves as
-`gate --base-record` too. Values are logarithms; NaN where a night is missing, was disturbed, or did not measure the figure. What creeps,
+A night's measurements are rows of one side each, `figures["side"]`; only today's have a version.
+Values are logarithms; NaN where a night is missing, was disturbed, or did not measure the figure. What creeps,
 or is left behind by a new anchor, no scan of forty nights sees; so how far each figure has come since the first anchor is stated too.
 """
 

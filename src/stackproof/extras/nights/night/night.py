@@ -20,6 +20,7 @@ from stackproof.extras import verbs
 from stackproof.extras.nights.command import STAGES
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
+from stackproof.extras.nights.drift.scan import table
 from stackproof.extras.nights.drift.series import VERB
 from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.request import NightRun
@@ -54,7 +55,8 @@ def _suspected(one: Suspicion) -> str:
 
 def surest(found: PlaceDrift | None, most: int) -> list[Suspicion]:
     """Return the suspicions that are put to a gate tonight."""
-    return sorted(found.suspicions, key=lambda one: -abs(one.score))[:most] if found else []
+    asked = [one for one in found.suspicions if one.interleaved] if found else []
+    return sorted(asked, key=lambda one: -abs(one.score))[:most]
 
 
 def check_name(one: Suspicion) -> str:
@@ -66,12 +68,11 @@ def became(one: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) 
     """Say what a gate made of a suspicion: confirmed is bad if it is slower, refuted is good, and open is neither."""
     if ended.verdict in (Verdict.HUNG, Verdict.CRASHED, Verdict.UNAVAILABLE, Verdict.MISMATCHED):
         return verbs.StageOutcome(Verdict.INCONCLUSIVE, f"the gate gave no answer: {ended.reason}")
-    how = "" if one.interleaved else ", not interleaved"
     by_gates = reversed(after.settled if after else ())
     settled = next((step for step in by_gates if _identity(step) == _identity(one)), None)
     if settled is None:
-        return verbs.StageOutcome(Verdict.SKIPPED, f"stays open{how}: {_suspected(one)}; the gate: {ended.reason}")
-    seen = f"{report.size_seen(settled)}{how}"
+        return verbs.StageOutcome(Verdict.SKIPPED, f"stays open: {_suspected(one)}; the gate: {ended.reason}")
+    seen = report.size_seen(settled)
     if settled.state is SuspicionState.REFUTED:
         return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
     verdict = Verdict.FAILED if one.slower else Verdict.PASSED
@@ -88,7 +89,8 @@ def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> verbs.StageOu
     if not slower:
         return verbs.StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
     words = "; ".join(report.confirmed_line(one) for one in slower)
-    if fresh := [one for one in slower if one.gate and one.gate.started >= datetime.fromisoformat(tonight)]:
+    began, lasting = datetime.fromisoformat(tonight), table().lasting.nights
+    if fresh := [one for one in slower if (one.gate.started >= began if one.gate else one.nights == lasting)]:
         return verbs.StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
     return verbs.StageOutcome(
         Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal, files, git, places, text, toml
-from stackproof.api.gate import commits, interleave, plan
+from stackproof.api.gate import interleave, plan, variants
 from stackproof.api.record import Check, Figure, Record, Verdict, resume, store, writer
 from stackproof.api.stack import projects, stacks
 from stackproof.extras import verbs
@@ -111,7 +111,7 @@ def _require_frozen(path: Path, said: FrozenSide, found: FrozenSide) -> None:
 
 def freeze(stack: stacks.Stack, commit: str, since: date, root: Path = places.ROOT) -> FrozenSide:
     """Return a commit as a frozen side (Refusal: it is no commit of this repository, or does not have the stack)."""
-    revision = commits.resolved(commit, root)
+    revision = variants.resolved(commit, root)
     lock = str(stack.lock.relative_to(places.ROOT))
     try:
         data = git.output_bytes(root, "show", f"{revision}:{lock}")

@@ -9,7 +9,7 @@ import pytest
 
 from stackproof.base import processes
 from stackproof.base.errors import StackUnavailableError
-from stackproof.gate.live import LiveSide, OutOfTimeError, SideEndedError
+from stackproof.gate.interleave import LiveSide, OutOfTimeError, SideEndedError
 from stackproof.record.records import Verdict
 
 from .sham import spec
