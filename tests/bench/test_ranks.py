@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from stackproof.bench import ranks
 from stackproof.bench.engine import measure
-from stackproof.bench.ranks import SharedTraces, Together, workspace
+from stackproof.bench.ranks import Together, as_rank_0, workspace
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Host
 from stackproof.ranks.rank import Rank
@@ -81,11 +81,10 @@ def test_the_slowest_rank_counts(alone: Rank, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ranks_hold_blocks_when_rank_0_does(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = SharedTraces(Spin.__new__(Spin), HOST).on_all_ranks
-    assert asked(True)
-    assert not asked(False)
+    assert as_rank_0(HOST, True)
+    assert not as_rank_0(HOST, False)
     monkeypatch.setattr(dist, "broadcast", lambda tensor, source: tensor.fill_(1 - source))
-    assert asked(False)
+    assert as_rank_0(HOST, False)
 
 
 def test_a_group_that_sums_wrong_has_no_start_up_time(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_a_file_is_a_workload(folder: Path) -> None:
         ('batch["waves"][:, :-1]', 'batch["img"][:, :-1]', "evaluate() raises KeyError: 'img' (line"),
         ("lr=3e-3)", "lr=3e-3, betas=3)", "building it in torch.float32 raises TypeError"),
         ("model.parameters(), lr", "[model.head.bias], lr", "the optimiser does not have 'memory.weight_ih_l0'"),
-        ("recipe.share(waves)", "waves", "batch 'waves' is torch.float32 where torch.float64 was asked for"),
+        ("recipe.share(waves)", "waves", "batch 0 'waves' is torch.float32 where torch.float64 was asked for"),
         ("[{\"waves\": recipe.share(waves)}]", "[]", "has no batches"),
         ("[{\"waves\": recipe.share(waves)}]", "{\"waves\": recipe.share(waves)}", "the batches are of type dict; write a list"),
         ("[{\"waves\": recipe.share(waves)}]", "[recipe.share(waves)]", "a batch is of type Tensor; write a mapping"),

@@ -35,7 +35,7 @@ _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
 
 _SHARE = 0.02
-"""So much of the sampling time may be spent on traces, beside the first and the last block's."""
+"""So much of the sampling time may be spent on traces, beside the last block's."""
 
 # Kinds that are no work to be repeated in this process: what measures each.
 _PROCEDURES = {
@@ -97,10 +97,7 @@ class _Measurement:
         """Build, prove, time, and let go of everything."""
         work = self._build()
         try:
-            began = time.perf_counter()
-            reason = work.prove()
-            self.facts["proof before, s"] = time.perf_counter() - began
-            return self._timed(work, reason)
+            return self._timed(work)
         except ClockWrongError:
             raise
         except CheckFailed as failure:
@@ -117,16 +114,15 @@ class _Measurement:
             raise Refusal(f"there is no kind of work '{self.subject.kind}'{suggestion(self.subject.kind, known)}")
         return kinds()[self.subject.kind](Setting(self.device, self.preset, self.subject.table(self.preset)))
 
-    def _timed(self, work: Work, reason: str) -> Sampled:
-        """Time work that was proved."""
+    def _timed(self, work: Work) -> Sampled:
         sampler = Sampler(self.device, work.run, begin=work.begin, most=work.most_runs)
         telemetry = Telemetry(self.device, self.subject.stack)
-        done = timed(work, sampler, RunTraces(work), self.budget, lambda: telemetry.read(lambda: sampler.block(1)))
+        done = timed(work, sampler, self.budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
         self.facts |= done.facts
         self.notes += [*remarks(done.warmth, done.seconds, self.budget), *done.load]
         self.notes += [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
         found = self._result(
-            work, tuple(done.seconds), verified=True, reason=reason, peak_memory_bytes=done.peak,
+            work, tuple(done.seconds), verified=True, reason=done.reason, peak_memory_bytes=done.peak,
             settled=done.warmth.settled, clocks=telemetry.facts(),
         )  # fmt: skip
         figures(found, self.device.name())
@@ -143,6 +139,7 @@ class _Measurement:
 class Timed:
     """What sampling gave of work that was proved; `peak` is the most memory that was in use meanwhile, in bytes."""
 
+    reason: str
     warmth: Warmth
     seconds: list[float]
     facts: dict[str, Figure]
@@ -152,53 +149,61 @@ class Timed:
 
 
 def timed(
-    work: Work, sampler: Sampler, traces: RunTraces, budget: Budget, around: Callable[[], object] = lambda: None
+    work: Work,
+    sampler: Sampler,
+    budget: Budget,
+    agreed: Callable[[bool], bool] = bool,
+    around: Callable[[], object] = lambda: None,
 ) -> Timed:
-    """Warm up, sample, and prove once more; `around` is called before sampling and after."""
+    """Prove work, warm up, sample, and prove once more; `around` is called before sampling and after.
+
+    `agreed`: what all ranks that sample together do about something that this one wants.
+
+    Raises:
+        CheckFailed: it computes wrong, or a timed run did not do what was proved.
+    """
+    began = time.perf_counter()
+    reason = work.prove()
+    proof = time.perf_counter() - began
     sampler.device.synchronize()
     sampler.device.reset_peak()
     warmth = warm_up(sampler, budget.seconds)
     around()
-    load = HostLoad()
+    load, traces = HostLoad(), RunTraces(work, proof, agreed)
     slope = sample(sampler, budget, traces.after, warmth.took)
     share = load.share()
     around()
     peak = sampler.device.memory().peak
     facts: dict[str, Figure] = {
         "others' share of the host's cores": share, "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds,
-        "runs per sample": sampler.number, **work.conclude(), **traces.figures(budget.seconds), **slope.require_believable(),
+        "proof before, s": proof, "runs per sample": sampler.number, **work.conclude(), **traces.figures(budget.seconds),
+        **slope.require_believable(),
     }  # fmt: skip
-    return Timed(warmth, slope.seconds, facts, peak, list(load.note(share)))
+    return Timed(reason, warmth, slope.seconds, facts, peak, list(load.note(share)))
 
 
 class RunTraces:
-    """Holds what blocks of timed runs left: of the first and the last block, and of all others whose turn the time allows."""
+    """Holds what blocks of timed runs left: of the last, and of all others whose turn the time allows.
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    `dear`: how many seconds one takes, as far as is known: no more than the proof, at first.
+    """
+
+    def __init__(self, work: Work, dear: float, agreed: Callable[[bool], bool]) -> None:
+        self.work, self._dear, self._agreed = work, dear, agreed
         self.blocks = self.held = 0
-        self.spent = self._dear = 0.0
-        self._began = time.perf_counter()
+        self.spent, self._began = 0.0, time.perf_counter()
 
     def after(self, runs: int, last: bool) -> None:
-        """Hold a block of so many runs, unless that has taken its share of the time and it is not the last.
-
-        Raises:
-            CheckFailed: a timed run did not do what was proved.
-        """
+        """Hold a block of so many runs, unless that has taken its share of the time and it is not the last."""
         self.blocks += 1
         # One more of the last one's length stays within the share; of those that do not, chance takes a few.
         affordable = self.spent + self._dear <= _SHARE * (time.perf_counter() - self._began) / random.random()
-        if self.on_all_ranks(last or not self.held or affordable):
+        if self._agreed(last or affordable):
             began = time.perf_counter()
             self.work.verify(runs)
             self._dear = time.perf_counter() - began
             self.spent += self._dear
             self.held += 1
-
-    def on_all_ranks(self, wanted: bool) -> bool:
-        """Return what all ranks that sample together do about something that this one wants."""
-        return wanted
 
     def figures(self, budget_s: float) -> dict[str, Figure]:
         """Return how many blocks were held, and what that cost of the time budget."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
-from stackproof.bench.engine import RunTraces, remarks, timed
+from stackproof.bench.engine import remarks, timed
 from stackproof.bench.rows import Sampled, result
 from stackproof.bench.sampling import Sampler, Warmth
 from stackproof.bench.subjects import FILE, Budget, Subject
@@ -75,18 +76,11 @@ class Together(Sampler):
         return self._passed
 
 
-class SharedTraces(RunTraces):
-    """RunTraces that all ranks hold at once: rank 0 decides, between the blocks."""
-
-    def __init__(self, work: Work, device: Device) -> None:
-        super().__init__(work)
-        self._device = device
-
-    def on_all_ranks(self, wanted: bool) -> bool:
-        """Return what rank 0 wants."""
-        word = torch.tensor([float(wanted)], dtype=torch.float32).to(self._device.torch)
-        dist.broadcast(word, 0)
-        return bool(word.item())
+def as_rank_0(device: Device, wanted: bool) -> bool:
+    """Return what rank 0 wants: between the blocks all ranks do the same."""
+    word = torch.tensor([float(wanted)], dtype=torch.float32).to(device.torch)
+    dist.broadcast(word, 0)
+    return bool(word.item())
 
 
 def communicator(rank: Rank) -> dict[str, Any]:
@@ -98,7 +92,6 @@ def communicator(rank: Rank) -> dict[str, Any]:
 
 def collective(rank: Rank) -> dict[str, Any]:
     """Verify a collective on known data, then time it."""
-    rank.phase("verifying")
     return _timed(rank, TimedCollective(setting_of(rank)))
 
 
@@ -116,13 +109,12 @@ def setting_of(rank: Rank) -> Setting:
 
 
 def _timed(rank: Rank, work: Work) -> dict[str, Any]:
-    reason = work.prove()
-    rank.phase("warming up and sampling")
+    rank.phase("proving, warming up and sampling")
     sampler = Together(rank.device, work.run, begin=work.begin, most=work.most_runs)
-    found = timed(work, sampler, SharedTraces(work, rank.device), Budget(**rank.arguments["budget"]))
+    found = timed(work, sampler, Budget(**rank.arguments["budget"]), partial(as_rank_0, rank.device))
     rest()
     return {
-        "facts": found.facts, "seconds": found.seconds, "warmth": asdict(found.warmth), "reason": reason,
+        "facts": found.facts, "seconds": found.seconds, "warmth": asdict(found.warmth), "reason": found.reason,
         "worth": dict(work.worth), "dtype": work.dtype, "arithmetic": work.arithmetic, "backend": rank.backend,
         "formed_s": rank.formed_s, "peak_memory_bytes": found.peak,
     }  # fmt: skip

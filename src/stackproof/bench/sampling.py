@@ -139,7 +139,7 @@ class Sampler:
 
     def lengths(self, seconds: float) -> list[int]:
         """Return the runs of each span of a block, for runs of this length: cycles as long and as many as there is time and room for."""
-        each, limit = max(seconds, 1e-9), max(_BLOCK_S, min(_MOST_BLOCK_S, sum(_CYCLE[:-1]) * seconds))
+        each, limit = max(seconds, 1e-9), max(_BLOCK_S, min(_MOST_BLOCK_S, sum(_CYCLE[:2]) * seconds))
         room = min(self.most, max(1, round(limit / each)))
         cycle = [0, self.number]
         for runs in _CYCLE[1:]:

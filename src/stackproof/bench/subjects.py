@@ -73,29 +73,25 @@ class _Row:
                     f"has {key} = {values!r}{near}; it must be a list, or for '{_WORKLOAD}' a part that workloads take",
                 )
 
-    def names(self, offered: Collection[str] = ()) -> set[str]:
-        """Return the names of its subjects; where it stands for all that take part, of our workloads and of these."""
-        return {self._named(chosen) for chosen in self._choices(lambda part: (*_ours_in(part), *offered))}
-
     @property
     def open(self) -> bool:
         """Whether workloads that others offer take part."""
         return any(isinstance(values, str) for values in self.each.values())
 
-    def _choices(self, of_part: Callable[[str], tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+    def chosen(self, of_part: Callable[[str], tuple[str, ...]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the name of each combination of what stands under `each`, and its choice; `of_part`: the workloads that take a part."""
         listed = (of_part(values) if isinstance(values, str) else values for values in self.each.values())
-        return (dict(zip(self.each, values, strict=True)) for values in itertools.product(*listed))
-
-    def _named(self, chosen: Mapping[str, Any]) -> str:
-        return "-".join([self.name, *map(_word, chosen.items())])
+        for values in itertools.product(*listed):
+            chosen = dict(zip(self.each, values, strict=True))
+            yield "-".join([self.name, *map(_word, chosen.items())]), chosen
 
     def subjects(self, of_part: Callable[[str], tuple[str, ...]]) -> Iterator[dict[str, Any]]:
-        """Yield one subject for each combination of what stands under `each`; `of_part`: the workloads that take a part."""
+        """Yield one subject for each combination."""
         shared = ("version", "kind", "unit", "profiles", "needs")
-        for chosen in self._choices(of_part):
+        for name, chosen in self.chosen(of_part):
             offer = _offer(chosen.get(_WORKLOAD))
             yield {
-                "name": self._named(chosen),
+                "name": name,
                 **{key: getattr(self, key) for key in shared},
                 "title": self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, ""))),
                 "full_seconds": max(self.full_seconds, offer.full_seconds),
@@ -216,7 +212,8 @@ def ours(stack: Stack) -> Mapping[str, Subject]:
 
 def names_of_subjects(offered: Collection[str] = ()) -> set[str]:
     """Return what our subjects, those of the project that need no torch to be known, and those of offered workloads are called."""
-    return {name for _, row in _read()[1] for name in row.names(offered)}
+    rows = [row for _, row in _read()[1]]
+    return {name for row in rows for name, _ in row.chosen(lambda part: (*_ours_in(part), *offered))}
 
 
 def require_named(only: Iterable[str], flag: str = "--only", offered: Collection[str] | None = None) -> None:
@@ -226,17 +223,13 @@ def require_named(only: Iterable[str], flag: str = "--only", offered: Collection
     `offered`, whatever begins as their subjects do may be one.
     """
     known = names_of_subjects(offered or ())
-    open_ = _open(row for _, row in _read()[1]) if offered is None else ()
+    waiting = offered is None and _others_offer()
+    open_ = tuple(f"{row.name}-" for _, row in _read()[1] if row.open and waiting)
     for name in only:
         if name not in known and not name.startswith(open_):
             alike = sorted(one for one in known if one.split("-")[0] == name.split("-")[0]) or sorted(known)
             some = ", ".join([*alike[:_SHOWN], *(["..."] if len(alike) > _SHOWN else [])])
             raise Refusal(f"{flag} '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
-
-
-def _open(rows: Iterable[_Row]) -> tuple[str, ...]:
-    """Return how the names begin of subjects that others' workloads may have."""
-    return tuple(f"{row.name}-" for row in rows if row.open and _others_offer())
 
 
 def kinds_of(chosen: str) -> frozenset[str]:
@@ -247,31 +240,21 @@ def kinds_of(chosen: str) -> frozenset[str]:
 
 @cache
 def _read() -> tuple[tuple[Profile, ...], tuple[tuple[Path, _Row], ...]]:
-    """Read our file and the project's; rows as they stand, with the file of each."""
-    table = Table.load(FILE)
+    """Read our file and the project's, whose rows are of our kinds and profiles; rows as they stand, with the file of each."""
+    table, project, found = Table.load(FILE), projects.current(), list[tuple[Path, _Row]]()
     read = table.row(_File)
-    profiles = [row.name for row in read.profile]
-    found = list[tuple[Path, _Row]]()
-    for path, own, rows in ((FILE, table, read.subject), *_of_project()):
-        _require_profiles(own, rows, profiles)
-        found += [(path, row) for row in rows]
-    return read.profile, tuple(found)
-
-
-def _of_project() -> Iterator[tuple[Path, Table, tuple[_Row, ...]]]:
-    """Yield the project's own rows, which are of our kinds and profiles."""
-    project = projects.current()
+    names, files = [row.name for row in read.profile], [(FILE, table, read.subject)]
     if project and project.benchmarks:
-        table = Table.load(project.benchmarks)
-        yield project.benchmarks, table, table.row(_Theirs).subject
-
-
-def _require_profiles(table: Table, rows: tuple[_Row, ...], names: list[str]) -> None:
-    for number, row in enumerate(rows):
-        for profile in row.profiles:
-            if profile not in names:
-                words = f"is {profile!r}{suggestion(profile, names)}; allowed: {', '.join(map(repr, names))}"
-                raise table.refuse(f"subject[{number}].profiles", words)
+        own = Table.load(project.benchmarks)
+        files.append((project.benchmarks, own, own.row(_Theirs).subject))
+    for path, origin, rows in files:
+        for number, row in enumerate(rows):
+            for profile in row.profiles:
+                if profile not in names:
+                    words = f"is {profile!r}{suggestion(profile, names)}; allowed: {', '.join(map(repr, names))}"
+                    raise origin.refuse(f"subject[{number}].profiles", words)
+            found.append((path, row))
+    return read.profile, tuple(found)
 
 
 def _word(item: tuple[str, Any]) -> str:

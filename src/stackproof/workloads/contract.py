@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -66,17 +66,17 @@ def check(workload: Workload) -> str:
     Raises:
         Refusal: something lacks or is not of its kind; the sentence names the file, the workload and the remedy.
     """
-    return _Held(workload).look()
+    return _Look(workload).take()
 
 
-class _Held:
-    """A workload that is looked at."""
+class _Look:
+    """A look at everything of a workload, the plainest first."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload, self.where = workload, f"{workload.origin}: '{workload.name}'"
 
-    def look(self) -> str:
-        """Look at everything, the plainest first."""
+    def take(self) -> str:
+        """Look."""
         if reason := self.workload.missing():
             return f"not built here: {reason}"
         job = self._job(torch.float32)
@@ -84,26 +84,22 @@ class _Held:
         self._repeats(job)
         wide = self._job(torch.float64)
         self._built(wide, torch.float64)
-        self._same_start(job, wide)
+        remedy = "make weights and data in float32 on the CPU, and cast them then"
+        self._same(job, wide, _AGAIN, f"between float32 and float64, which must start alike; {remedy}")
         self._computes(job, wide)
         units = self._try("units", lambda: job.units)
-        if not isinstance(units, Units) or units.samples < 1 or units.flops < 1 or units.tokens < 0:
-            raise self._lacks(f"units are {units!r}; they must be Units(samples, tokens, flops) of one step, counted")
+        counted = isinstance(units, Units) and units.samples >= 1 and units.flops >= 1 and units.tokens >= 0
+        self._need(counted, f"units are {units!r}; they must be Units(samples, tokens, flops) of one step, counted")
         self._parts(job)
         loss = float(self._try("step()", job.step))
-        if not math.isfinite(loss):
-            raise self._lacks(f"the loss of the first step is {loss}")
+        self._need(math.isfinite(loss), f"the loss of the first step is {loss}")
         trainable = sum(one.numel() for one in job.model.parameters() if one.requires_grad)
         shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in job.batches[0].items())
         return f"{trainable} trainable numbers, {type(job.optimiser).__name__}, {shapes}"
 
-    def _job(self, dtype: torch.dtype, seed: int = _SEED, shard: tuple[int, int] = (0, 1)) -> Job:
-        job = self._try(f"building it in {dtype}", lambda: self.workload.build(_CPU, "tiny", seed, dtype, shard=shard))
-        if not isinstance(job, Job):
-            raise self._lacks(
-                f"assemble() returns {type(job).__name__}; it must return a Job (stackproof.workloads.base)"
-            )
-        return job
+    def _need(self, holds: bool, why: str) -> None:
+        if not holds:
+            raise Refusal(f"{self.where}: {why}")
 
     def _try(self, what: str, act: Callable[[], T]) -> T:
         """Let the workload's own code run; what it raises becomes the sentence."""
@@ -112,128 +108,110 @@ class _Held:
         except Refusal:
             raise
         except Exception as error:
-            raise self._lacks(f"{what} raises {error_line(error)}{line_of(error, self.workload.origin)}") from error
+            said = f"{what} raises {error_line(error)}{line_of(error, self.workload.origin)}"
+            raise Refusal(f"{self.where}: {said}") from error
 
-    def _lacks(self, why: str) -> Refusal:
-        return Refusal(f"{self.where}: {why}")
+    def _job(self, dtype: torch.dtype, seed: int = _SEED, shard: tuple[int, int] = (0, 1)) -> Job:
+        job = self._try(f"building it in {dtype}", lambda: self.workload.build(_CPU, "tiny", seed, dtype, shard=shard))
+        what = f"assemble() returns {type(job).__name__}; it must return a Job (stackproof.workloads.base)"
+        self._need(isinstance(job, Job), what)
+        return job
 
     def _built(self, job: Job, dtype: torch.dtype) -> None:
         """Model, optimiser and batches are of their kinds, on the device, in the dtype that was asked for."""
-        if not isinstance(job.model, nn.Module) or not isinstance(job.optimiser, torch.optim.Optimizer):
-            raise self._lacks("a Job takes a torch.nn.Module and a torch.optim.Optimizer")
+        of_kinds = isinstance(job.model, nn.Module) and isinstance(job.optimiser, torch.optim.Optimizer)
+        self._need(of_kinds, "a Job takes a torch.nn.Module and a torch.optim.Optimizer")
         trained = {name: one for name, one in job.model.named_parameters() if one.requires_grad}
         given = {id(one) for group in job.optimiser.param_groups for one in group["params"]}
-        if not trained:
-            raise self._lacks("no parameter of the model requires a gradient")
-        if left := [name for name, one in trained.items() if id(one) not in given]:
-            raise self._lacks(
-                f"the optimiser does not have '{left[0]}'; give it what requires a gradient, after model.to(...)"
+        self._need(bool(trained), "no parameter of the model requires a gradient")
+        left = [name for name, one in trained.items() if id(one) not in given]
+        remedy = "give it what requires a gradient, after model.to(...)"
+        self._need(not left, f"the optimiser does not have '{(left or [''])[0]}'; {remedy}")
+        full = bool(job.batches) and all(job.batches)
+        self._need(full, "a Job has no batches, or an empty one; give it a list of mappings from names to tensors")
+        for name, one in {**trained, **_data(job)}.items():
+            self._need(
+                not one.is_floating_point() or one.dtype is dtype,
+                f"{name} is {one.dtype} where {dtype} was asked for; use recipe.dtype, or recipe.share() for data",
             )
-        if not job.batches or not all(job.batches):
-            raise self._lacks("a Job has no batches, or an empty one; give it a list of mappings from names to tensors")
-        named = {**trained, **{f"batch '{name}'": one for batch in job.batches for name, one in batch.items()}}
-        for name, one in named.items():
-            if one.is_floating_point() and one.dtype is not dtype:
-                raise self._lacks(
-                    f"{name} is {one.dtype} where {dtype} was asked for; use recipe.dtype, or recipe.share() for data"
-                )
-            if not one.numel():
-                raise self._lacks(f"{name} is empty, of shape {tuple(one.shape)}")
+            self._need(bool(one.numel()), f"{name} is empty, of shape {tuple(one.shape)}")
+
+    def _same(self, job: Job, other: Job, off: float, how: str) -> None:
+        """Two jobs have the same weights and data."""
+        before = _everything(job)
+        for name, one in _everything(other).items():
+            same = name in before and relative_error(before[name], one) <= off
+            self._need(same, f"{name} differs {how}")
 
     def _repeats(self, job: Job) -> None:
         """The same seed gives the same weights and batches, another seed others."""
-        again, other = self._job(torch.float32), self._job(torch.float32, _SEED + 1)
-        before = _everything(job)
-        for name, one in _everything(again).items():
-            if name not in before or not torch.equal(one, before[name]):
-                raise self._lacks(f"{name} differs between two builds from one seed; draw everything from recipe.seed")
-        if all(name in before and torch.equal(one, before[name]) for name, one in _everything(other).items()):
-            raise self._lacks(
-                "another seed gives the same weights and batches; draw them from recipe.seed, or from torch's generator"
-            )
-
-    def _same_start(self, job: Job, wide: Job) -> None:
-        """The float64 job has the weights and data of the float32 one."""
-        before = _everything(job)
-        for name, one in _everything(wide).items():
-            if name not in before or relative_error(before[name], one) > _AGAIN:
-                remedy = "make weights and data in float32 on the CPU, and cast them then"
-                raise self._lacks(f"{name} differs between float32 and float64, which must start alike; {remedy}")
+        self._same(
+            job, self._job(torch.float32), 0.0, "between two builds from one seed; draw everything from recipe.seed"
+        )
+        before, other = _everything(job), _everything(self._job(torch.float32, _SEED + 1))
+        alike = all(name in before and torch.equal(one, before[name]) for name, one in other.items())
+        remedy = "draw them from recipe.seed, or from torch's generator"
+        self._need(not alike, f"another seed gives the same weights and batches; {remedy}")
 
     def _computes(self, job: Job, wide: Job) -> None:
         """Forward gives a tensor and a scalar loss, twice the same, in float64 too; backward reaches every parameter."""
-        (output, loss), again = self._forward(job), self._forward(job)
-        if relative_error(again[0], output) > _AGAIN or relative_error(again[1], loss) > _AGAIN:
-            raise self._lacks(
-                "two forward passes on the same batch differ; set dropout and other draws to 0, which no reference can follow"
-            )
-        exact, narrow = self._forward(wide), float(loss.detach())
-        far = float(exact[1].detach())
+        first, again, exact = self._forward(job), self._forward(job), self._forward(wide)
+        same = all(relative_error(other, one) <= _AGAIN for one, other in zip(first, again, strict=True))
+        remedy = "set dropout and other draws to 0, which no reference can follow"
+        self._need(same, f"two forward passes on the same batch differ; {remedy}")
         for what, one in zip(("output", "loss"), exact, strict=True):
-            if one.dtype is not torch.float64:
-                raise self._lacks(
-                    f"the {what} of the float64 job is {one.dtype}, so something inside rounds; cast by the inputs' dtype"
-                )
-        if abs(narrow - far) > _WIDE * max(abs(narrow), 1e-3):
-            raise self._lacks(f"the loss is {narrow:.6g} in float32 and {far:.6g} in float64")
-        self._try("backward", lambda: job.differentiate(loss))
-        trained = [name for name, one in job.model.named_parameters() if one.requires_grad and one.grad is None]
-        if trained:
-            raise self._lacks(
-                f"{len(trained)} parameters get no gradient, such as '{trained[0]}'; freeze them or leave them out"
-            )
+            remedy = "so something inside rounds; cast by the inputs' dtype"
+            self._need(one.dtype is torch.float64, f"the {what} of the float64 job is {one.dtype}, {remedy}")
+        narrow, far = float(first[1].detach()), float(exact[1].detach())
+        near = abs(narrow - far) <= _WIDE * max(abs(narrow), 1e-3)
+        self._need(near, f"the loss is {narrow:.6g} in float32 and {far:.6g} in float64")
+        self._try("backward", lambda: job.differentiate(first[1]))
+        none = [name for name, one in job.model.named_parameters() if one.requires_grad and one.grad is None]
+        some = f"such as '{(none or [''])[0]}'; freeze them or leave them out"
+        self._need(not none, f"{len(none)} parameters get no gradient, {some}")
 
     def _forward(self, job: Job) -> tuple[torch.Tensor, torch.Tensor]:
         found: Any = self._try("evaluate()", lambda: job.forward(0))
-        if not (
-            isinstance(found, Sequence) and len(found) == 2 and all(isinstance(one, torch.Tensor) for one in found)
-        ):
-            what = type(found).__name__
-            if isinstance(found, Sequence) and not isinstance(found, str):
-                what += f" of ({', '.join(type(one).__name__ for one in found)})"
-            raise self._lacks(f"evaluate() returns {what}; it must return two tensors, (output, loss)")
+        what = type(found).__name__
+        if sequence := isinstance(found, Sequence) and not isinstance(found, str):
+            what += f" of ({', '.join(type(one).__name__ for one in found)})"
+        two = sequence and len(found) == 2 and all(isinstance(one, torch.Tensor) for one in found)
+        self._need(two, f"evaluate() returns {what}; it must return two tensors, (output, loss)")
         output, loss = found
-        if loss.dim() or not loss.requires_grad:
-            raise self._lacks(
-                f"the loss has shape {tuple(loss.shape)}; it must be a scalar with a gradient, such as a mean"
-            )
-        if not output.is_floating_point():
-            raise self._lacks(f"the output is {output.dtype}; return logits or another prediction in floating point")
-        if not math.isfinite(float(loss.detach())) or not float(loss.detach()):
-            raise self._lacks(f"the loss is {float(loss.detach())} at the start")
+        remedy = "it must be a scalar with a gradient, such as a mean"
+        self._need(not loss.dim() and loss.requires_grad, f"the loss has shape {tuple(loss.shape)}; {remedy}")
+        remedy = "return logits or another prediction in floating point"
+        self._need(output.is_floating_point(), f"the output is {output.dtype}; {remedy}")
+        value = float(loss.detach())
+        self._need(math.isfinite(value) and value != 0, f"the loss is {value} at the start")
         return output, loss
 
     def _parts(self, job: Job) -> None:
         """What it says that it takes part in is there."""
-        parts = self.workload.offer.parts
+        parts, compiled = self.workload.offer.parts, self.workload.offer.compiled
         for part, method in {"recompute": "recompute", "closed-form": "closed_form"}.items():
-            if part in parts and getattr(type(job), method) is getattr(Job, method):
-                raise self._lacks(f"takes part in '{part}', and its Job has no method '{method}'")
+            own = part not in parts or getattr(type(job), method) is not getattr(Job, method)
+            self._need(own, f"takes part in '{part}', and its Job has no method '{method}'")
         if "compile" in parts:
-            self._try(
-                f"compiled = '{self.workload.offer.compiled}'",
-                lambda: job.model.get_submodule(self.workload.offer.compiled),
-            )
-        pictures = any(one.dim() == 4 and one.is_floating_point() for one in job.batches[0].values())
-        if "channels-last" in parts and not (
-            pictures and any(isinstance(one, nn.Conv2d) for one in job.model.modules())
-        ):
-            raise self._lacks("takes part in 'channels-last', and has no pictures (4 dimensions) or no Conv2d")
-        if set(_SHARED) & set(parts):
+            self._try(f"compiled = '{compiled}'", lambda: job.model.get_submodule(compiled))
+        if "channels-last" in parts:
+            pictures = any(one.dim() == 4 and one.is_floating_point() for one in job.batches[0].values())
+            convolves = any(isinstance(one, nn.Conv2d) for one in job.model.modules())
+            what = "takes part in 'channels-last', and has no pictures (4 dimensions) or no Conv2d"
+            self._need(pictures and convolves, what)
+        if set(_SHARED) & set(parts) and len(job.batches) == 1:
             halves = [sum(map(len, self._job(torch.float32, shard=(rank, 2)).batches[0].values())) for rank in range(2)]
             whole = sum(map(len, job.batches[0].values()))
-            if len(job.batches) == 1 and sum(halves) != whole:
-                raise self._lacks(
-                    "two shards do not hold what one process has; take recipe.share(...) of the whole batch"
-                )
+            remedy = "take recipe.share(...) of the whole batch"
+            self._need(sum(halves) == whole, f"two shards do not hold what one process has; {remedy}")
 
 
-def _everything(job: Job) -> Mapping[str, torch.Tensor]:
-    state = {f"parameter '{name}'": one.detach() for name, one in job.model.named_parameters()}
-    batches = {
-        f"batch {number} '{name}'": one for number, batch in enumerate(job.batches) for name, one in batch.items()
-    }
-    return {**state, **batches}
+def _data(job: Job) -> dict[str, torch.Tensor]:
+    return {f"batch {number} '{name}'": one for number, batch in enumerate(job.batches) for name, one in batch.items()}
+
+
+def _everything(job: Job) -> dict[str, torch.Tensor]:
+    return {f"parameter '{name}'": one.detach() for name, one in job.model.named_parameters()} | _data(job)
 
 
 def line_of(error: BaseException, file: str) -> str:

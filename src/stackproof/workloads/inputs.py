@@ -57,9 +57,6 @@ Trainers count 6 x tokens x non-embedding parameters. With "GF" read as 1e9, 155
 transformers prints `int(total_flos) >> 30`, so its "GF" is 2**30; read that way the mean would be 166. It is a parameter.
 """
 
-CUTOFF = 2048
-"""The longest sample that the users' trainers kept, in tokens."""
-
 BLOCK = 8
 """Samples in one accumulation step of the users' runs; each block of so many has exactly the mean."""
 
@@ -86,24 +83,16 @@ def lengths(draws: Draws, count: int, mean: int = MEAN) -> list[int]:
 
 
 def progressions(seed: int, count: int, vocabulary: int, mean: int = MEAN) -> list[npt.NDArray[np.int64]]:
-    """Make `count` int64 sequences of tokens in [0, vocabulary).
+    """Make `count` int64 sequences of tokens in [0, vocabulary), with a mean of 8 tokens at least.
 
     Token 0 opens; then start, start + stride ... modulo a small period: something that a model can learn.
-
-    Raises ValueError if a sequence could be shorter than two tokens or longer than CUTOFF, or the vocabulary
-    has under 8 tokens.
     """
-    if not 8 <= mean <= CUTOFF // 4 or vocabulary < 8:
-        allowed = f"allowed are means of 8 to {CUTOFF // 4} and at least 8 tokens"
-        raise ValueError(f"mean {mean}, vocabulary {vocabulary}: {allowed}")
-    draws = Draws(seed)
-    return [_progression(draws, length, min(vocabulary - 1, 61)) for length in lengths(draws, count, mean)]
-
-
-def _progression(draws: Draws, length: int, period: int) -> npt.NDArray[np.int64]:
-    start, stride = draws.between(0, period - 1), draws.between(1, 3)
-    body = 1 + (start + stride * np.arange(length - 1, dtype=np.int64)) % period
-    return np.concatenate([np.zeros(1, dtype=np.int64), body])
+    draws, period, found = Draws(seed), min(vocabulary - 1, 61), []
+    for length in lengths(draws, count, mean):
+        start, stride = draws.between(0, period - 1), draws.between(1, 3)
+        body = 1 + (start + stride * np.arange(length - 1, dtype=np.int64)) % period
+        found.append(np.concatenate([np.zeros(1, dtype=np.int64), body]))
+    return found
 
 
 FORMS = ("square", "disc", "triangle", "cross")
@@ -124,11 +113,6 @@ class Layout:
     smallest: int
     largest: int
     most: int
-
-    def __post_init__(self) -> None:
-        cells = (self.size // self.cell) ** 2
-        if self.largest + 2 >= self.cell or self.smallest % 2 or self.largest % 2 or not 1 <= self.most <= cells:
-            raise ValueError(f"{self}: sides are even and 2 px smaller than a cell, and 1 to {cells} shapes fit")
 
 
 @dataclass(frozen=True)

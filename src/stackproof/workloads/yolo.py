@@ -29,23 +29,18 @@ from stackproof.workloads.weights import fill, reset
 class _Setting:
     """Pictures a step and how they are laid out.
 
-    `settled` starts the network so that float32, half precision and float64 can be compared at all. With ultralytics' own start a
-    relative change of 1e-6 in the pixels changes gradients by 1e-4, and bfloat16 has them wrong by 40 %. Three causes, three remedies,
-    and 1e-6 becomes 1e-5:
+    `settled` starts the network so that float32, half precision and float64 can be compared at all: with ultralytics' own start a relative
+    change of 1e-6 in the pixels changes gradients by 1e-4, and with this one by 1e-5. Three causes, three remedies:
 
-    - *Choices.* Task-aligned assignment picks the ten best anchors of each box, and rounding can flip the choice. Boxes are 16 px with
-      odd edges: four anchor points of stride 8, one of 16 and at most one of 32 lie inside, so all are chosen whatever the network
-      says; boxes do not overlap, so none is contested.
-    - *Kinks.* IoU takes minima over box edges, and its sixth power weighs the anchors. The box branch starts at distances of 18 px on
-      each stride (further than a box reaches), so that every prediction contains its box and every stride takes part; the class branch
-      starts at probability 0.02.
-    - *Chaos.* A deep network with normalisation (weight 1, bias 0) amplifies differences layer by layer. Weights and biases near 0.5
-      keep the activations in the nearly linear part of SiLU.
+    - *Choices* of the ten best anchors of each box flip by rounding. Boxes are 16 px with odd edges, so that few anchor points lie inside
+      and all are chosen whatever the network says; boxes do not overlap, so none is contested.
+    - *Kinks* of IoU, whose sixth power weighs the anchors. Boxes start at distances of 18 px on each stride, so that every prediction
+      contains its box, and classes at probability 0.02.
+    - *Chaos* of deep normalisation. Weights and biases near 0.5 keep the activations in the nearly linear part of SiLU.
 
     What is left is max pooling, where half precision flips a few winners: judge it on outputs, loss and the whole gradient.
 
-    `width` bounds the channels' multiple of the YAML: a quarter of the channels keeps the depth of yolov8x, which is what it adds to
-    yolov8n, and costs a twentieth of its time.
+    `width` bounds the channels' multiple of the YAML: a quarter of yolov8x's keeps its depth and costs a twentieth of its time.
     """
 
     samples: int
@@ -128,20 +123,16 @@ class Yolo(Workload):
 def _model(name: str, recipe: Recipe, setting: _Setting) -> tuple[nn.Module, Any]:
     """Return the model in training mode and its loss, on the device."""
     detector, loss, read = _ultralytics()
-    model = detector(_narrowed(read(f"{name}.yaml"), setting.width), verbose=False)
+    definition = read(f"{name}.yaml")
+    scale = definition["scales"][definition["scale"]]  # depth, width, most channels
+    scale[1] = min(scale[1], setting.width)
+    model = detector(definition, verbose=False)
     reset(model, recipe.seed)
     if setting.settled:
         _settle(model, recipe.seed)
     model.args = SimpleNamespace(**_GAINS)
     model.to(recipe.device, recipe.dtype).train()
     return model, loss(model)
-
-
-def _narrowed(definition: dict[str, Any], width: float) -> dict[str, Any]:
-    """Bound the width of the model's own scale (depth, width, most channels), in place."""
-    scale = definition["scales"][definition["scale"]]
-    scale[1] = min(scale[1], width)
-    return definition
 
 
 def _settle(model: Any, seed: int) -> None:
@@ -200,11 +191,6 @@ def _batch(setting: _Setting, recipe: Recipe) -> Batch:
     images = torch.from_numpy(made.images[mine.start : mine.stop]).to(torch.float32) / 255
     wide = torch.promote_types(recipe.dtype, torch.float32)
     return {"img": images.to(recipe.dtype), **{name: tensor.to(wide) for name, tensor in targets.items()}}
-
-
-def setting_of(preset: str) -> _Setting:
-    """Return what a preset is made of."""
-    return _SETTINGS["tiny" if preset == "tiny" else "full"]
 
 
 @contextmanager
