@@ -92,7 +92,7 @@ def test_today_has_what_the_anchors_workloads_ask_for() -> None:
 
 
 def test_a_name_that_is_gone_is_missed() -> None:
-    text = "from stackproof.extras.nights.night.request import NAME, NONE\nfrom stackproof.extras.nights.night import anchors\n"
+    text = "from stackproof.extras.nights.night.request import NAME, NONE\nfrom stackproof.extras.nights.night import measure\n"
     assert _missing(_asked(text, "x.py", workloads=False), "") == [
         "x.py imports NONE of stackproof.extras.nights.night.request"
     ]

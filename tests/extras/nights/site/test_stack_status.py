@@ -205,3 +205,33 @@ def test_a_guard_that_fails_is_its_suites_failure(tmp_path: Path) -> None:
 def test_a_stack_or_suite_that_only_records_know_has_a_place(tmp_path: Path) -> None:
     found = cells_of(tmp_path, making.suites("ours", TODAY))
     assert found.stacks[-1] == "ours" and found.cells["ours", "models"].state is CellState.PASSED
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ("", ""),
+        ("ppp", "3 good in a row, 0 flips in 3 nights"),
+        ("pfpff", "last good night 2026-07-30, 2 bad since, 3 flips in 5 nights"),
+        ("ff", "no good night of 2, 0 flips in 2 nights"),
+        ("fip", "1 good in a row, 1 flip in 2 nights"),
+    ],
+)
+def test_the_last_nights_of_a_stack_in_a_sentence(tmp_path: Path, verdicts: str, said: str) -> None:
+    words = {"p": Verdict.PASSED, "f": Verdict.FAILED, "i": Verdict.INTERRUPTED}
+    records = [
+        replace(making.suites("cuda", TODAY - timedelta(len(verdicts) - at - 1), words[one]), verb="night")
+        for at, one in enumerate(verdicts)
+    ]
+    making.kept(tmp_path, records)
+    runs = stack_status.read(stack_status.files([tmp_path]), [tmp_path]).runs
+    assert stack_status.streak(runs, "cuda") == said and stack_status.streak(runs, "cpu") == ""
+
+
+def test_the_matrix_begins_with_what_is_worst(tmp_path: Path) -> None:
+    records = [making.suites("cuda", TODAY, Verdict.FAILED), part(making.suites("cpu", TODAY), "smoke", "operators")]
+    making.kept(tmp_path, records)
+    runs = stack_status.read(stack_status.files([tmp_path]), [tmp_path]).runs
+    cells = matrix(runs, making.STACKS, (*making.SUITES, "never"), TODAY)
+    assert [one.stack for one in statuses(cells, ())][:2] == ["cuda", "cpu"]
+    assert cells.shown(["cuda", "cpu"]) == ["models", "smoke", "operators", "timer"] and cells.shown(["dcu"]) == []

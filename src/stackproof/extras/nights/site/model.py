@@ -222,13 +222,16 @@ class SiteModel:
             yield "no night has been measured yet, so nothing is known of slowdowns"
             return
         lacking = min(one.lacking for one in self.drift.places)
+        lost = sum(far.clear and far.size > 0 for one in self.drift.places for far in one.long_terms)
         if lacking:
             yield f"{text.counted(lacking, 'more night')} needed before a slowdown can be seen"
         else:
             earlier = sum(step.slower for one in self.drift.places for step in one.confirmed) - slower
-            yield f"{_count(slower, 'confirmed slowdown')}{f' (and {earlier} earlier)' if earlier > 0 else ''}"
+            if slower or not earlier:
+                yield f"{_count(slower, 'confirmed slowdown')}{f' (and {earlier} earlier)' if earlier > 0 else ''}"
+            else:
+                yield f"{_count(earlier, 'slowdown')} confirmed on earlier nights, and no new one"
             yield f"{suspected or 'none'} suspected"
-        lost = sum(far.clear and far.size > 0 for one in self.drift.places for far in one.long_terms)
         if lost:
             yield f"{_count(lost, 'figure')} slower than the first anchor was"
         if (self.matrix.today - newest).days > self.matrix.days:

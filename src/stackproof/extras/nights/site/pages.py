@@ -23,7 +23,15 @@ from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.drift.findings import Suspicion
 from stackproof.extras.nights.site import drawing
 from stackproof.extras.nights.site.model import SeriesView, SiteModel
-from stackproof.extras.nights.site.stack_status import CellState, IndexedRun, StackStatus, repeated_by, statuses
+from stackproof.extras.nights.site.stack_status import (
+    CellState,
+    IndexedRun,
+    StackStatus,
+    StackWord,
+    repeated_by,
+    statuses,
+    streak,
+)
 
 TEMPLATES = places.DATA / "site" / "templates"
 SCHEMA = "stackproof.extras.nights.site/1"
@@ -54,9 +62,14 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, finalize=_escaped, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    made.filters |= {"counted": text.counted, "title_of": _title, "verdict": _verdict}
+    made.filters |= {"counted": text.counted, "filled": _filled, "title_of": _title, "verdict": _verdict}
     made.globals |= {"advice": advice, "menu": _MENU, "shapes": _SHAPES}
     return made
+
+
+def _filled(rows: Sequence[Sequence[object]]) -> list[int]:
+    """Return the columns of a table in which some row has something."""
+    return [at for at in range(len(rows[0])) if at == 0 or any(str(row[at]) for row in rows)]
 
 
 def _escaped(value: object) -> object:
@@ -110,10 +123,13 @@ def _index(site: SiteModel) -> tuple[str, str]:
     by_place = groupby(
         sorted(site.views, key=lambda view: (view.place.label, view.name)), key=lambda view: view.place.label
     )  # fmt: skip
+    known = [one for one in found if one.word is not StackWord.NEVER]
     return _page(
-        "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=found,
-        bars={one.stack: _bar(site, one.stack) for one in found}, confirmed=_steps_of(site, "confirmed"),
-        suspected=_steps_of(site, "suspected"), year=str(cells.today.year), ran=any(cell.run for cell in cells.cells.values()),
+        "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=known,
+        never=[one.stack for one in found if one.word is StackWord.NEVER], suites=cells.shown([one.stack for one in known]),
+        streaks={one.stack: streak(site.index.runs, one.stack) for one in known},
+        bars={one.stack: _bar(site, one.stack) for one in known}, confirmed=_steps_of(site, "confirmed"),
+        suspected=_steps_of(site, "suspected"),
         meanings=[(state.value, meaning.format(days=cells.days)) for state, meaning in _MEANING.items()],
         places=[(label, [*map(_figure, views)]) for label, views in by_place],
     )  # fmt: skip

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from stackproof.api.base import places, text
@@ -181,6 +182,14 @@ class StackMatrix:
     measured: Mapping[str, IndexedRun] = field(default_factory=dict)
     """Of each stack the newest run that measured something on its device without verifying a suite, such as a night's."""
 
+    def shown(self, stacks: Iterable[str]) -> list[str]:
+        """Return the suites that ran on one of these stacks, those first of which the worst is said."""
+        rows = {suite: [cell for stack in stacks if (cell := self.cells[stack, suite]).run] for suite in self.suites}
+        states = list(CellState)
+        return sorted(
+            (one for one in rows if rows[one]), key=lambda one: min(states.index(cell.state) for cell in rows[one])
+        )
+
     def of(self, stack: str) -> list[MatrixCell]:
         """Return the cells of a stack."""
         return [self.cells[stack, suite] for suite in self.suites]
@@ -316,12 +325,12 @@ class StackWord(str, Enum):
     """What is said of a whole stack; what wants a look first."""
 
     FAILED = "failed"
-    PARTLY = "in part"
-    KNOWN_ISSUE = "known issue"
-    PASSED = "passed"
     STALE = "stale"
-    REHEARSED = "rehearsed"
+    PARTLY = "in part"
     UNVERIFIED = "unverified"
+    KNOWN_ISSUE = "known issue"
+    REHEARSED = "rehearsed"
+    PASSED = "passed"
     NEVER = "never run"
 
 
@@ -350,9 +359,26 @@ class StackStatus:
 
 
 def statuses(cells: StackMatrix, doubles: Collection[str]) -> list[StackStatus]:
-    """Return how each stack stands, those first of which most is known; `doubles` have no card."""
+    """Return how each stack stands, the worst first; `doubles` have no card."""
     found = [_status(stack, cells, stack in doubles) for stack in cells.stacks]
     return sorted(found, key=lambda one: list(StackWord).index(one.word))
+
+
+_RECENT = 30
+
+
+def streak(runs: Iterable[IndexedRun], stack: str) -> str:
+    """Say of a stack's last nights when one was good, how many since were not, or how many in a row are, and how often that changed."""
+    nights = [run for run in runs if (run.record.verb, run.record.stack) == ("night", stack)]
+    ended = [run for run in nights if run.record.verdict is not Verdict.INTERRUPTED][-_RECENT:]
+    if not ended:
+        return ""
+    good = [not run.record.verdict.exit_code for run in ended]
+    row = next((at for at, one in enumerate(reversed(good)) if one is not good[-1]), len(good))
+    last = next((run.day for run, one in zip(reversed(ended), reversed(good), strict=True) if one), "")
+    since = f"last good night {last}, {row} bad since" if last else f"no good night of {len(ended)}"
+    flips = sum(one is not other for one, other in pairwise(good))
+    return f"{f'{row} good in a row' if good[-1] else since}, {text.counted(flips, 'flip')} in {text.counted(len(ended), 'night')}"
 
 
 def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
