@@ -145,6 +145,7 @@ def test_case_says_what_the_check_said() -> None:
     assert case.attrib == {"classname": "xpu.smoke", "name": "smoke/x::y", "time": "0.250"}
     (error,) = case.findall("error")
     assert error.attrib == {"message": "rank 1 hung", "type": "hung"}
+    assert error.text == "rank 1 hung\nrun it again: nox -s xpu-smoke -- --only smoke/x::y"
     assert [p.attrib for p in suite.iter("property")] == [{"name": "torch", "value": "2.8.0"}]
     assert (suite.attrib["time"], suite.attrib["timestamp"]) == ("2.000", "2026-01-02T03:04:05+00:00")
 

@@ -65,6 +65,8 @@ NOT_EXECUTED = (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
 
 SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "explore", "agree")
 """Verbs that run suites, `agree` in records of before: besides the host and the environment, a check of one has to have run."""
+TYPED = "typed"
+"""The fact of a record that says with which words it was asked for."""
 
 # When checks ended differently, the run is called by the first of these that occurred.
 GRAVITY = (

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from stackproof.base import advice, git, places
 from stackproof.base.text import plain
-from stackproof.record.records import SUITE_VERBS, Check, Record
-from stackproof.record.writer import TYPED
+from stackproof.record.records import SUITE_VERBS, TYPED, Check, Record
 
 _SESSIONS = (*SUITE_VERBS, "gate", "sweep", "bisect", "night")
 """Verbs that have a session of each stack (tools/sessions.toml)."""
@@ -54,6 +53,16 @@ def command_of_record(record: Record) -> str:
     if record.verb not in _SESSIONS:
         return _joined(record, [*_called(record), *_plain([*rest, *(["--", *theirs] if theirs else [])])])
     return command_with(record, [*_without_stack(rest)])
+
+
+def command_of(record: Record, check: Check | None = None) -> str:
+    """Return the command that repeats a record, or one check of it where it ran suites; empty where that is not known."""
+    if check and record.verb in SUITE_VERBS:
+        return command_of_check(record, check)
+    typed = command_of_record(record)
+    if typed or record.verb not in SUITE_VERBS:
+        return typed
+    return command_of_check(record, Check("run", record.verdict, "", 0.0))
 
 
 def command_with(record: Record, flags: Sequence[str]) -> str:

@@ -17,12 +17,10 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import RESULTS
 from stackproof.base.text import plain
-from stackproof.record import records
-from stackproof.record.records import Check, Figure, Record, Verdict
+from stackproof.record import records, repeat
+from stackproof.record.records import TYPED, Check, Figure, Record, Verdict
 
 LOCAL = RESULTS / "local"
-TYPED = "typed"
-"""The fact of a record that says with which words it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +244,9 @@ def _case(suite: ET.Element, record: Record, check: Check) -> None:
     )
     kind = _element(record, check.verdict)
     if kind:
-        ET.SubElement(case, kind, message=plain(check.reason), type=check.verdict.value)
+        element = ET.SubElement(case, kind, message=plain(check.reason), type=check.verdict.value)
+        if kind != "skipped":
+            again = repeat.command_of(record, check)
+            element.text = plain(f"{check.reason}\nrun it again: {again}" if again else check.reason)
     else:
         ET.SubElement(case, "system-out").text = plain(check.reason)

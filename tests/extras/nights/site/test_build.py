@@ -15,7 +15,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.extras.nights.site import build, stack_status
-from stackproof.record import reading
+from stackproof.record import reading, repeat
 from stackproof.record.records import Check, Figure, Record, Verdict
 from tests.extras.nights.drift import nightly
 
@@ -266,7 +266,7 @@ def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
 def test_a_record_says_how_it_is_made_again(verb: str, facts: dict[str, Figure], command: str) -> None:
     run = making.suites("cuda", TODAY)
     run = replace(run, verb=verb, provenance={**run.provenance, **facts})
-    assert stack_status.repeated_by(run) == command
+    assert repeat.command_of(run) == command
 
 
 def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import markupsafe
 
 from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
-from stackproof.api.record import CellWord, Check, Kind, Measurement, Record, Verdict, charts, outline, store
+from stackproof.api.record import CellWord, Check, Kind, Measurement, Record, Verdict, charts, outline, repeat, store
 from stackproof.extras.fleet import judgement as fleet_report
 from stackproof.extras.fleet.judgement import FleetJudgement
 from stackproof.extras.nights.drift import report
@@ -28,7 +28,6 @@ from stackproof.extras.nights.site.stack_status import (
     IndexedRun,
     StackStatus,
     StackWord,
-    repeated_by,
     statuses,
     streak,
 )
@@ -313,7 +312,7 @@ def _record(run: IndexedRun) -> tuple[str, str]:
     suite_heads, suites = _suites(record)
     return _page(
         "record.html", f"{record.verb}: {console.label(record)}, {run.day}", run.page, run=run, record=record, own=own, most=_MOST,
-        line=console.verdict_line(record).partition("  ")[2], command=repeated_by(record),
+        line=console.verdict_line(record).partition("  ")[2], command=repeat.command_of(record),
         bad=[_check(check) for check in others if check.verdict.exit_code], compared=_compared(record),
         fine=[_check(check, repro=False) for check in others if not check.verdict.exit_code],
         suites=suites, suite_heads=suite_heads, figures=[_measured(row) for row in record.measurements], facts=facts,

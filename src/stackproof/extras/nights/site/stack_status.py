@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stackproof.api.base import places, text
-from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Record, Verdict, repeat, store
+from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Record, Verdict, store
 
 VERIFIED = places.RESULTS / "records"
 """Records of cards that were verified as a whole; they are named by their day and verb."""
@@ -131,14 +131,6 @@ def shown(text: str, folders: Iterable[Path]) -> str:
         if str(start) not in ("/", "."):
             text = text.replace(f"{start}/", "")
     return text
-
-
-def repeated_by(record: Record) -> str:
-    """Return the command that makes such a record: as it was typed; of an older one of suites, as far as it tells."""
-    typed = repeat.command_of_record(record)
-    if typed or record.verb not in SUITE_VERBS:
-        return typed
-    return repeat.command_of_check(record, Check("run", record.verdict, "", 0.0))
 
 
 DAYS = 14
