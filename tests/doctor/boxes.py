@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from stackproof.doctor.machine import Identity, Machine
+from stackproof.doctor.machine import Machine
 
 LIMITS = """\
 Limit                     Soft Limit           Hard Limit           Units
@@ -148,7 +148,7 @@ class Box:
             prefix=self.root / "opt/env",
             libc=self.libc,
             processor="x86_64",
-            identity=Identity(owner.st_uid + 1, groups),
+            identity=(owner.st_uid + 1, groups),
             answers=self.answers,
             disk_free=lambda: self.disk_free,
         )

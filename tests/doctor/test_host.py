@@ -168,7 +168,7 @@ def test_sliced_cards_are_named(tmp_path: Path, mark: object, words: str) -> Non
         .file("/etc/vdev/vdev0.conf")
         .file("/etc/ld.so.preload", "libx.so\n")
     )
-    assert list(host.surroundings(box.machine())) == []
+    assert list(host.examine(box.machine(), rules.load(), ())) == []
     mark(box)  # type: ignore[operator]
-    (finding,) = host.surroundings(box.machine())
+    (finding,) = host.examine(box.machine(), rules.load(), ())
     assert (words in finding.sentence, finding.level) == (True, Level.WARNING)

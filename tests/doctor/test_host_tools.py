@@ -18,7 +18,7 @@ def test_versions_are_found_in_what_tools_print(tmp_path: Path) -> None:
     box = k100(tmp_path / "box").tool(
         "mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.15 Build 20250213 (id: 1)\n"
     )
-    (finding,) = host.examine(box.machine(), TABLE, {"hip"})
+    _, finding = host.examine(box.machine(), TABLE, {"hip"})
     assert finding.sentence == "tools: hy-smi 1.6.0, mpirun 2021.15"
 
 

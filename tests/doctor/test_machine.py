@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.doctor.machine import Identity, Machine
+from stackproof.doctor.machine import Machine
 
 
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_modes_decide_who_may(tmp_path: Path, mode: int, user: bool, group: bool
     path.touch()
     path.chmod(mode)
     found = path.stat()
-    who = Identity(found.st_uid if user else found.st_uid + 1, frozenset({found.st_gid if group else found.st_gid + 1}))
-    if who.user == 0:
+    who = (found.st_uid if user else found.st_uid + 1, frozenset({found.st_gid if group else found.st_gid + 1}))
+    if who[0] == 0:
         allowed = True  # root may
     assert Machine(root=tmp_path, identity=who).may_use("/node") is allowed
 
@@ -47,7 +47,7 @@ def test_modes_decide_who_may(tmp_path: Path, mode: int, user: bool, group: bool
 def test_root_may(tmp_path: Path) -> None:
     (tmp_path / "node").touch()
     (tmp_path / "node").chmod(0)
-    machine = Machine(root=tmp_path, identity=Identity(0, frozenset()))
+    machine = Machine(root=tmp_path, identity=(0, frozenset()))
     assert machine.may_use("/node")
     assert not machine.may_use("/none")
 

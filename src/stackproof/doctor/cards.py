@@ -67,8 +67,7 @@ def gather(machine: Machine, rules: Rules, cards: Iterable[Card]) -> dict[str, s
 
 def examine(machine: Machine, maker: Maker, cards: list[Card], facts: Facts) -> Iterator[Finding]:
     """Yield what there is of a maker's cards and what is wrong with them; nothing where the host has none of them."""
-    patterns = (*maker.nodes, *maker.nodes_on_demand)
-    nodes = sorted({node for pattern in patterns for node in machine.glob(pattern)})
+    nodes = sorted({node for pattern in (*maker.nodes, *maker.nodes_on_demand) for node in machine.glob(pattern)})
     if not cards and not nodes:
         return
     yield from _described(maker, cards, nodes, facts)
@@ -77,30 +76,35 @@ def examine(machine: Machine, maker: Maker, cards: list[Card], facts: Facts) -> 
         yield from _link(card)
     yield from _missing(machine, maker, cards, facts)
     yield from _forbidden(machine, maker, [*nodes, *(node for card in cards for node in card.nodes)], facts)
-    yield from _libraries(machine, maker)
+    if lost := [name for name in maker.libraries if not machine.has_library(name, maker.folders)]:
+        sentence = f"{', '.join(lost)} is not here; it comes with {maker.name}'s driver, and no wheel brings it"
+        yield Finding("cards", Level.PROBLEM, sentence, maker.install, maker.link, maker.toolkit)
 
 
 def _card(machine: Machine, maker: Maker, rules: Rules, address: str) -> Card:
     folder = f"{_DEVICES}/{address}"
     vendor, device = machine.read(f"{folder}/vendor"), machine.read(f"{folder}/device")
     render = machine.glob(f"{folder}/drm/renderD*") if maker.render_nodes else []
+    model, said = (
+        rules.models.get(f"{vendor}:{device}"),
+        machine.read(f"/proc/driver/nvidia/gpus/{address}/information"),
+    )
+    named = re.search(r"^Model:\s*(.*)", said, re.MULTILINE)  # as NVIDIA's driver says it
     return Card(
         maker=maker,
         address=address,
-        name=_name(machine, address) or rules.models.get(f"{vendor}:{device}", f"device {device or 'unknown'}"),
+        name=named[1].strip().removeprefix("NVIDIA ")
+        if named
+        else model.name
+        if model
+        else f"device {device or 'unknown'}",
         driver=machine.target(f"{folder}/driver").rsplit("/", 1)[1] if machine.exists(f"{folder}/driver") else "",
         nodes=tuple(f"/dev/dri/{node.rsplit('/', 1)[1]}" for node in render),
         link=_read_link(machine, _linked(machine, folder, maker)),
         bar_mib=_largest_bar(machine.read(f"{folder}/resource")),
         numa=machine.read(f"{folder}/numa_node"),
-        tiles=rules.tiles.get(f"{vendor}:{device}", maker.tiles),
+        tiles=model.tiles if model else maker.tiles,
     )
-
-
-def _name(machine: Machine, address: str) -> str:
-    """Return the model as NVIDIA's driver says it."""
-    found = re.search(r"^Model:\s*(.*)", machine.read(f"/proc/driver/nvidia/gpus/{address}/information"), re.MULTILINE)
-    return found[1].strip().removeprefix("NVIDIA ") if found else ""
 
 
 def _linked(machine: Machine, folder: str, maker: Maker) -> str:
@@ -139,35 +143,28 @@ def _largest_bar(text: str) -> int:
 
 
 def _described(maker: Maker, cards: list[Card], nodes: list[str], facts: Facts) -> Iterator[Finding]:
-    """One sentence for cards that are alike."""
     version = facts.get(f"{maker.key}.driver", "")
     alike: dict[tuple[str, str, str], list[Card]] = defaultdict(list)
     for card in cards:
         alike[card.name, card.driver, str(card.link)].append(card)
     for (name, driver, link), same in alike.items():
         said = f"driver {driver} {version}".strip() if driver else "no driver"
-        yield ok("cards", f"{len(same)} x {maker.name} {name}: {said}, {link}; {_places(same)}", maker.toolkit)
+        places: dict[str, list[str]] = defaultdict(list)
+        for card in same:
+            places[f"NUMA node {card.numa}: " if card.numa.isdecimal() else ""].append(card.address)
+        where = "; ".join(f"{node}{', '.join(addresses)}" for node, addresses in places.items())
+        yield ok("cards", f"{len(same)} x {maker.name} {name}: {said}, {link}; {where}", maker.toolkit)
     if not cards:
         said = f", driver {version}" if version else ""
         yield ok("cards", f"{maker.name}: {', '.join(nodes)}{said}; the PCI bus shows no card", maker.toolkit)
 
 
-def _places(cards: list[Card]) -> str:
-    """Return the addresses, by NUMA node where the kernel knows it."""
-    places: dict[str, list[str]] = defaultdict(list)
-    for card in cards:
-        places[f"NUMA node {card.numa}: " if card.numa.isdecimal() else ""].append(card.address)
-    return "; ".join(f"{node}{', '.join(addresses)}" for node, addresses in places.items())
-
-
 def _driver(card: Card) -> Iterator[Finding]:
-    maker = card.maker
-    if not card.driver:
-        sentence = f"{maker.name} {card.name} at {card.address} has no driver bound to it"
-        yield Finding("cards", Level.PROBLEM, sentence, maker.install, maker.link, maker.toolkit)
-    elif card.driver not in maker.drivers:
-        wanted, level = " or ".join(maker.drivers), Level.PROBLEM if card.driver in maker.foreign else Level.NOTE
-        sentence = f"{maker.name} {card.name} at {card.address} is bound to {card.driver}, and torch needs {wanted}"
+    maker, what = card.maker, f"{card.maker.name} {card.name} at {card.address}"
+    if card.driver not in maker.drivers:
+        level = Level.PROBLEM if not card.driver or card.driver in maker.foreign else Level.NOTE
+        bound = f"is bound to {card.driver}, and torch needs {' or '.join(maker.drivers)}"
+        sentence = f"{what} {bound if card.driver else 'has no driver bound to it'}"
         yield Finding("cards", level, sentence, maker.install, maker.link, maker.toolkit)
 
 
@@ -223,10 +220,3 @@ def _admission(machine: Machine, group: str, number: int, facts: Facts) -> str:
     if not group:
         return f"sudo groupadd -g {number} accelerator && sudo usermod -aG accelerator $USER, then log in again"
     return f"sudo usermod -aG {group} $USER, then log in again"
-
-
-def _libraries(machine: Machine, maker: Maker) -> Iterator[Finding]:
-    lost = [name for name in maker.libraries if not machine.has_library(name, maker.folders)]
-    if lost:
-        sentence = f"{', '.join(lost)} is not here; it comes with {maker.name}'s driver, and no wheel brings it"
-        yield Finding("cards", Level.PROBLEM, sentence, maker.install, maker.link, maker.toolkit)

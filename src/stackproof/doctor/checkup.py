@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
-from stackproof.doctor import cards, derived, host, installed, rules, settings
+from stackproof.doctor import cards, host, installed, rules
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import Presence, look
-from stackproof.doctor.rules import AREAS, Finding, ok
-from stackproof.stack import environments, hosts, stacks
-from stackproof.stack.findings import Known
+from stackproof.doctor.rules import AREAS, Facts, Finding, ok
+from stackproof.stack import environments, findings, hosts, stacks, variables
+from stackproof.stack.findings import Inventory, Known
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
@@ -25,11 +26,9 @@ class Checkup:
     """What was found; nothing was changed."""
 
     presence: Presence
-    """Which stacks are here, why, what is built."""
     findings: tuple[Finding, ...]
     facts: Mapping[str, str]
     known: Known
-    """Which variables were checked, and which could not be."""
 
     @property
     def exit_code(self) -> int:
@@ -40,10 +39,6 @@ class Checkup:
     def broken(self) -> Refusal | None:
         """Why a stack's definition could not be read; everything else has been looked at all the same."""
         return self.presence.broken
-
-    def count(self, level: Level) -> int:
-        """How many findings are of this level."""
-        return sum(finding.level is level for finding in self.findings)
 
 
 def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
@@ -60,14 +55,17 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     report = look([name] if name else stacks.names(), root, machine.environ)
     concerned = [wanted] if wanted else report.stacks_here
     facts: dict[str, str] = {}
-    found = [*_findings(machine, wanted, report.stacks_here, concerned, facts), *_unready(concerned, report)]
+    found = list(_findings(machine, wanted, report.stacks_here, concerned, facts))
+    for stack in concerned:  # a vendor's own environment needs neither interpreter nor lock
+        for reason in report.unready.get(stack.name, ()) if not installed.built(stack) else ():
+            sentence = f"the environment of stack {stack.name} cannot be built: {reason}"
+            found.append(Finding("environment", Level.WARNING, sentence))
     if report.broken:
         found.append(Finding("environment", Level.PROBLEM, f"a stack cannot be read: {report.broken}"))
     toolkits = _toolkits(concerned)
     counted = [row if not row.toolkit or row.toolkit in toolkits else row.at_most(Level.WARNING) for row in found]
-    unique = dict.fromkeys(counted)
-    ordered = sorted(unique, key=lambda row: (AREAS.index(row.area), _ORDER.index(row.level)))
-    return Checkup(report, tuple(ordered), facts, settings.known(machine.environ, concerned))
+    ordered = sorted(dict.fromkeys(counted), key=lambda row: (AREAS.index(row.area), _ORDER.index(row.level)))
+    return Checkup(report, tuple(ordered), facts, known_variables(machine.environ, concerned))
 
 
 def _findings(
@@ -79,29 +77,18 @@ def _findings(
     on_bus = {maker: cards.discover(machine, maker, table) for maker in makers}
     facts.update(host.gather(machine))
     facts.update(cards.gather(machine, table, (card for same in on_bus.values() for card in same)))
-    facts.update(derived.gather(machine, table, facts))
+    facts.update(host.derive(machine, table, facts))
     yield from host.describe(facts)
-    yield from _of(table.judge("host", facts), makers, on_bus, concerned)
+    here = _toolkits(concerned) | {maker.toolkit for maker in makers if on_bus[maker]}
+    yield from (row for row in table.judge("host", facts) if not row.toolkit or row.toolkit in here)
     if wanted:
         yield from _lacking(wanted, machine)
     seen = [row for maker in _seen(on_bus) for row in cards.examine(machine, maker, on_bus[maker], facts)]
     yield from seen or [ok("cards", f"no card of {', '.join(maker.name for maker in table.makers)} is here")]
-    yield from host.surroundings(machine)
     yield from host.examine(machine, table, {maker.toolkit for maker, found in on_bus.items() if found})
     yield from _environments(machine, wanted, present, concerned, facts)
-    here = settings.host_of(machine, facts, [card for same in on_bus.values() for card in same])
-    yield from settings.examine(machine.environ, concerned, here)
-
-
-def _of(
-    found: Iterator[Finding],
-    makers: list[rules.Maker],
-    on_bus: Mapping[rules.Maker, list[cards.Card]],
-    concerned: list[Stack],
-) -> Iterator[Finding]:
-    """Pass on what concerns everybody, a stack that is meant, or cards that are here."""
-    here = _toolkits(concerned) | {maker.toolkit for maker in makers if on_bus[maker]}
-    yield from (row for row in found if not row.toolkit or row.toolkit in here)
+    inventory = inventory_of(machine, facts, [card for same in on_bus.values() for card in same])
+    yield from examine_variables(machine.environ, concerned, inventory)
 
 
 def _lacking(stack: Stack, machine: Machine) -> Iterator[Finding]:
@@ -130,12 +117,9 @@ def _environments(
         yield from table.judge("environment", {**facts, **found.facts})
     if (own := installed.own(machine)) is None:
         if not built:
-            yield Finding(
-                "environment",
-                Level.NOTE,
-                f"there is no torch in {machine.environment}, and no environment is built",
-                _build(concerned, present),
-            )
+            build = hosts.proof(concerned[0], concerned[0] in present) if concerned else advice.command("NAME", "smoke")
+            sentence = f"there is no torch in {machine.environment}, and no environment is built"
+            yield Finding("environment", Level.NOTE, sentence, build)
         return
     yield from installed.examine_own(own, wanted, present)
     if not environments.stamp(machine.prefix):
@@ -145,17 +129,95 @@ def _environments(
     yield from table.judge("environment", facts)
 
 
-def _unready(concerned: Collection[Stack], report: Presence) -> Iterator[Finding]:
-    """Say why an environment that is not there yet cannot be built; a vendor's own environment needs none of it."""
-    for stack in concerned:
-        for reason in report.unready.get(stack.name, ()) if not installed.built(stack) else ():
-            sentence = f"the environment of stack {stack.name} cannot be built: {reason}"
-            yield Finding("environment", Level.WARNING, sentence)
-
-
-def _build(concerned: list[Stack], present: list[Stack]) -> str:
-    return hosts.proof(concerned[0], concerned[0] in present) if concerned else advice.command("NAME", "smoke")
-
-
 def _toolkits(concerned: Collection[Stack]) -> set[str]:
     return {name for stack in concerned for name, state in stack.flavour.toolkits.items() if state == "set"}
+
+
+_NET, _RDMA = "/sys/class/net", "/sys/class/infiniband"
+_SHOWN = 4
+
+
+def examine_variables(
+    environ: Mapping[str, str], concerned: list[Stack], host: Inventory | None = None
+) -> Iterator[Finding]:
+    """Yield what is wrong with the variables; a problem with what no stack here reads is a warning at most.
+
+    `concerned`: the stack that was named, or those that the host has, the preferred one first.
+    """
+    read = _read(concerned)
+    found = dict.fromkeys(findings.examine(environ, read, host))
+    if len(concerned) != 1:  # nobody named a stack: also what another stack than those here would read
+        found |= dict.fromkeys(findings.examine(environ, None, host))
+    for slip in found:
+        row = Finding("variables", slip.level, slip.sentence, slip.remedy, slip.link, subjects=slip.variables)
+        yield row if slip.family in read else row.at_most(Level.WARNING)
+    yield ok("variables", _counted(known_variables(environ, concerned), bool(found)))
+
+
+def known_variables(environ: Mapping[str, str], concerned: list[Stack]) -> Known:
+    """Say which variables were checked, and which nobody can check."""
+    return findings.known(environ, _read(concerned) if len(concerned) == 1 else None)
+
+
+def inventory_of(machine: Machine, facts: Facts, bus: Collection[cards.Card]) -> Inventory:
+    """Gather what values may name of this machine."""
+    interfaces = tuple(_named(path) for path in machine.glob(f"{_NET}/*") if machine.exists(f"{path}/operstate"))
+    adapters = {
+        _named(path): tuple(map(_named, machine.glob(f"{path}/ports/*"))) for path in machine.glob(f"{_RDMA}/*")
+    }
+    cpus = facts.get("cpus", "")
+    return Inventory(
+        interfaces=interfaces or None,
+        adapters=adapters if adapters or interfaces else None,
+        cards=_visible_cards(machine, bus),
+        cores=int(cpus) if cpus.isdecimal() else None,
+        nodes=len(machine.glob("/sys/devices/system/node/node[0-9]*")) or None,
+        # A relative path is looked for only where we stand in the machine ourselves.
+        is_file=lambda path: machine.path(path).is_file() if machine.real or path.startswith("/") else None,
+        is_folder=lambda path: machine.path(path).is_dir() if machine.real or path.startswith("/") else None,
+        folders=lambda path: _near(machine, path),
+    )
+
+
+def _read(concerned: list[Stack]) -> set[str]:
+    return {family for stack in concerned for family in variables.relevant(stack)}
+
+
+def _counted(found: Known, slipped: bool) -> str:
+    """Say how many were checked, and name those that were not: silence about them is no claim."""
+    if not (found.checked or found.free or found.unknown):
+        return "none of the libraries below torch is set"
+    clean = "" if slipped or not found.checked else ", and none is misspelt, out of its values, or at odds with another"
+    said = [f"{len(found.checked)} of the libraries below torch checked{clean}"]
+    said += [f"values not known here: {len(found.free)} ({_some(found.free)})"] if found.free else []
+    said += [f"in no list: {len(found.unknown)} ({_some(found.unknown)})"] if found.unknown else []
+    return "; ".join(said)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _visible_cards(machine: Machine, bus: Collection[cards.Card]) -> dict[str, int]:
+    """How many cards a process may choose from, by toolkit: a container's nodes count, not the whole bus."""
+    counts: dict[str, int] = {}
+    for card in bus:
+        opened = not card.nodes or any(machine.exists(node) for node in card.nodes)
+        counts[card.maker.toolkit] = counts.get(card.maker.toolkit, 0) + (card.tiles if opened else 0)
+    for maker in {card.maker for card in bus}:
+        nodes = [node for pattern in maker.numbered for node in machine.glob(pattern)]
+        if nodes:
+            counts[maker.toolkit] = len(nodes)
+    return counts
+
+
+def _near(machine: Machine, path: str) -> tuple[str, ...]:
+    """Return folders beside a missing one that begin like it, the shortest first: /usr/local/cuda for /usr/local/cuda-99."""
+    parent, _, name = path.rstrip("/").rpartition("/")
+    stem = re.split(r"[-_.\d]", name)[0]
+    found = machine.glob(f"{parent}/{stem}*") if stem and parent.startswith("/") and "*" not in path else []
+    return tuple(sorted((one for one in found if machine.path(one).is_dir()), key=lambda one: (len(one), one)))
+
+
+def _named(path: str) -> str:
+    return path.rsplit("/", 1)[1]

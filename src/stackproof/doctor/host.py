@@ -1,4 +1,7 @@
-"""The host as such: system, processors, memory, disk, limits, kernel settings and vendors' tools, as facts and as sentences."""
+"""The host as such: system, processors, memory, disk, limits, kernel settings and vendors' tools, as facts and as sentences.
+
+Some facts are derived, as rows of `data/doctor.toml` say: what a search path leads to, what figures sum up to, whether folders may be used.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,34 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from math import prod
 
 from stackproof.doctor.machine import Machine
-from stackproof.doctor.rules import Container, Facts, Finding, Rules, Tool, load, ok
+from stackproof.doctor.rules import Container, Facts, Figure, Finding, OnPath, Rules, Tool, load, ok
 from stackproof.stack.variables import Level
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 
 
 def examine(machine: Machine, rules: Rules, toolkits: Collection[str]) -> Iterator[Finding]:
-    """Yield the tools that are here, and those that are missed where cards of these toolkits are."""
+    """Yield the ways in which the cards are sliced, the tools that are here, and those missed where cards of these toolkits are."""
+    for row in rules.virtualisations:
+        mentioned = [path for path, word in row.mentions.items() if word in machine.read(path)]
+        if seen := _shown(row, machine) or next(iter(mentioned), ""):
+            yield Finding("cards", Level.WARNING, f"{row.sentence} (seen: {seen})", row.remedy, row.link)
     here = {tool: path for tool in rules.tools if (path := next(filter(None, map(machine.find, tool.paths)), ""))}
+
+    def version(tool: Tool) -> str:
+        found = _VERSION.search(machine.ask([here[tool], *tool.version])) if tool.version else None
+        return found[0].rstrip(",;)") if found else ""
+
     with ThreadPoolExecutor(max_workers=max(len(here), 1)) as pool:
-        versions = dict(zip(here, pool.map(lambda pair: _version(machine, *pair), here.items()), strict=True))
+        versions = dict(zip(here, pool.map(version, here), strict=True))
     if here:
-        said = ", ".join(f"{tool.name} {versions[tool]}".strip() for tool in here)
-        yield ok("cards", f"tools: {said}")
+        yield ok("cards", f"tools: {', '.join(f'{tool.name} {versions[tool]}'.strip() for tool in here)}")
     for tool in rules.tools:
         if tool.wanted and tool.toolkit in toolkits and tool not in here:
             yield Finding("cards", Level.NOTE, f"{tool.name} is not here", tool.wanted, toolkit=tool.toolkit)
-
-
-def _version(machine: Machine, tool: Tool, path: str) -> str:
-    found = _VERSION.search(machine.ask([path, *tool.version])) if tool.version else None
-    return found[0].rstrip(",;)") if found else ""
 
 
 _UNITS = {"": 1 / (1 << 20), "k": 1 / (1 << 10), "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
@@ -50,9 +57,10 @@ def gather(machine: Machine) -> dict[str, str]:
     """Return what can be read, as text; what cannot is left out, so that no rule judges it."""
     found = {name: machine.read(path).split("\n")[0] for name, path in _SETTINGS.items()}
     found |= {name: machine.environ.get(name, "") for name in _VARIABLES}
+    system = re.search(r'^PRETTY_NAME="?([^"\n]*)', machine.read("/etc/os-release"), re.MULTILINE)
     found |= {
-        "os": _os(machine),
-        "glibc": _glibc(machine),
+        "os": system[1] if system else "",
+        "glibc": machine.libc.removeprefix("glibc ") if machine.libc.startswith("glibc ") else "",
         "container": next((row.name for row in load().containers if _shown(row, machine)), ""),
     }
     found |= _processors(machine) | _memory(machine) | _limits(machine)
@@ -85,29 +93,11 @@ def describe(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def surroundings(machine: Machine) -> Iterator[Finding]:
-    """Yield a warning for each way in which the cards are sliced."""
-    for row in load().virtualisations:
-        mentioned = [path for path, word in row.mentions.items() if word in machine.read(path)]
-        if seen := _shown(row, machine) or next(iter(mentioned), ""):
-            yield Finding("cards", Level.WARNING, f"{row.sentence} (seen: {seen})", row.remedy, row.link)
-
-
 def _shown(row: Container, machine: Machine) -> str:
     """Return what shows it: the first file, or the first variable."""
     files = [found for pattern in row.paths for found in machine.glob(pattern)]
     variables = [f"{name}={machine.environ[name]}" for name in row.variables if name in machine.environ]
     return next(iter([*files, *variables]), "")
-
-
-def _os(machine: Machine) -> str:
-    found = re.search(r'^PRETTY_NAME="?([^"\n]*)', machine.read("/etc/os-release"), re.MULTILINE)
-    return found[1] if found else ""
-
-
-def _glibc(machine: Machine) -> str:
-    name, _, version = machine.libc.partition(" ")
-    return version if name == "glibc" else ""
 
 
 def _processors(machine: Machine) -> dict[str, str]:
@@ -155,12 +145,12 @@ def _shared_memory(machine: Machine) -> str:
 def _limits(machine: Machine) -> dict[str, str]:
     """Return the soft limits of this process; bytes as KiB, `unlimited` as the kernel says it."""
     text = machine.read("/proc/self/limits")
-    found = {}
-    for name, label in _LIMITS.items():
-        if match := re.search(rf"^{label}\s+(\d+|unlimited)", text, re.MULTILINE):
-            in_kib = name.endswith("_kib") and match[1].isdecimal()
-            found[name] = str(int(match[1]) >> 10) if in_kib else match[1]
-    return found
+    caught = {name: re.search(rf"^{label}\s+(\d+|unlimited)", text, re.MULTILINE) for name, label in _LIMITS.items()}
+    found = {name: match[1] for name, match in caught.items() if match}
+    return {
+        name: str(int(value) >> 10) if name.endswith("_kib") and value.isdecimal() else value
+        for name, value in found.items()
+    }
 
 
 def _size(mib: str) -> str:
@@ -168,3 +158,98 @@ def _size(mib: str) -> str:
     if not mib.isdecimal():
         return "unknown"
     return f"{mib} MiB" if int(mib) < 1024 else f"{int(mib) / 1024:.1f} GiB"
+
+
+_PREFIX = "env."
+_BUILT_IN = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+
+
+def derive(machine: Machine, table: Rules, facts: Facts) -> dict[str, str]:
+    """Return the facts that the table makes of these, of variables and of files; what cannot be read is left out."""
+    found = {f"{_PREFIX}{name}": machine.environ[name] for name in _variables(table) if machine.environ.get(name)}
+    found |= {row.fact: ", ".join(dict.fromkeys(_on_path(row, machine))) for row in table.paths}
+    found |= {f"folder.{name}": _folder(machine, machine.environ.get(name, "")) for name in table.folders}
+    user = re.search(r"^Uid:\s+\d+\s+(\d+)", machine.read("/proc/self/status"), re.MULTILINE)
+    found |= {"tmp_noexec": _noexec(machine), "uid": user[1] if user else ""}
+    found |= {"hub_cache": _cache(machine, "hub", "models--*"), "datasets_cache": _cache(machine, "datasets", "*")}
+    cards = map(machine.read, machine.glob("/proc/driver/nvidia/gpus/*/information"))
+    found["nvidia.models"] = ", ".join(dict.fromkeys(re.findall(r"^Model:\s*(.*\S)", "\n".join(cards), re.MULTILINE)))
+    found = {name: value for name, value in found.items() if value}
+    for version, model in table.capabilities.items():
+        if model.search(found.get("nvidia.models", "")):
+            found["nvidia.capability"] = version
+    if _covers(found.get("env.TORCH_CUDA_ARCH_LIST", ""), found.get("nvidia.capability", "")):
+        found["arch_covered"] = "yes"
+    for figure in table.figures:
+        if value := _figure(figure, {**facts, **found}):
+            found[figure.fact] = value
+    return found
+
+
+def _covers(listed: str, capability: str) -> bool:
+    """Whether a list of architectures has kernels, or PTX, for a card; names such as Hopper are not judged."""
+    if re.search(r"[A-Za-z]{4}", listed):
+        return True
+    wanted = tuple(map(int, capability.split("."))) if capability else ()
+    for major, minor, ptx in re.findall(r"(\d+)\.(\d)[a-f]?(\+PTX)?", listed):
+        built = int(major), int(minor)
+        if wanted and built <= wanted and (ptx or built[0] == wanted[0]):
+            return True
+    return False
+
+
+def _variables(table: Rules) -> set[str]:
+    named = [name for row in table.rows for name in (*row.when, *row.unless, *row.absent, *row.below)]
+    named += [name for agreement in table.agreements for name in agreement.values]
+    named += [name for figure in table.figures for name in (*figure.first, *figure.product, figure.items)]
+    return {name.removeprefix(_PREFIX) for name in named if name.startswith(_PREFIX)}
+
+
+def _on_path(row: OnPath, machine: Machine) -> Iterator[str]:
+    """Yield the folders of a search path that hold such files, or what `take` finds in the files' names."""
+    for folder in machine.environ.get(row.variable, "").split(os.pathsep):
+        own = folder.startswith(f"{machine.environment}/")
+        for pattern in row.files if folder.startswith("/") and not own else ():
+            for path in machine.glob(f"{folder.rstrip('/')}/{pattern}"):
+                if not row.take:
+                    yield folder.rstrip("/")
+                elif caught := row.take.search(path):
+                    yield caught[1]
+
+
+def _figure(figure: Figure, facts: Facts) -> str:
+    if figure.items:
+        listed = [item for item in facts.get(figure.items, "").split(",") if item.strip()]
+        return str(len(listed)) if listed else ""
+    if figure.first:
+        values = (re.match(r"\d+", facts.get(name, "")) for name in figure.first)
+        return next((value[0] for value in values if value), "")
+    factors = [facts.get(name, "") for name in figure.product]
+    return str(prod(map(int, factors))) if all(factor.isdecimal() for factor in factors) else ""
+
+
+def _folder(machine: Machine, name: str) -> str:
+    if not name.startswith("/") or (machine.may_use(name) and machine.path(name).is_dir()):
+        return ""
+    if not machine.exists(name):
+        return "missing"
+    return "not writable" if machine.path(name).is_dir() else "no folder"
+
+
+def _cache(machine: Machine, name: str, held: str) -> str:
+    home = machine.environ.get("HF_HOME") or f"{machine.environ.get('HOME', '/root')}/.cache/huggingface"
+    folder = machine.environ.get(f"HF_{name.upper()}_CACHE") or f"{home}/{name}"
+    items = machine.glob(f"{folder}/{held}") if folder.startswith("/") else []
+    return f"{len(items)} items" if items else "empty" if machine.exists(folder) else "missing"
+
+
+def _noexec(machine: Machine) -> str:
+    """Return the folders in which programs are built and run, and in which nothing may be executed."""
+    mounts = re.findall(r"^\S+ (\S+) \S+ (\S+)", machine.read("/proc/mounts"), re.MULTILINE)
+    wanted = [machine.environ.get("TMPDIR") or "/tmp", *filter(None, map(machine.environ.get, _BUILT_IN))]  # noqa: S108
+
+    def options(folder: str) -> str:
+        above = [mount for mount in mounts if f"{folder}/".startswith(f"{mount[0].rstrip('/')}/")]
+        return max(above, key=lambda mount: len(mount[0]), default=("", ""))[1]
+
+    return ", ".join(folder for folder in dict.fromkeys(wanted) if "noexec" in options(folder).split(","))

@@ -78,7 +78,9 @@ def examine_built(stack: Stack, found: Installed, present: Sequence[Stack]) -> I
     if lacks := wrong + found.lacks(stack):
         more = f" and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
         sentence = f"{found.label}: its environment is not its lock: {'; '.join(lacks[:_MOST_NAMED])}{more}"
-        yield Finding("environment", Level.PROBLEM, sentence, f"rm -r {where} && {_proof(stack, present)}")
+        yield Finding(
+            "environment", Level.PROBLEM, sentence, f"rm -r {where} && {hosts.proof(stack, stack in present)}"
+        )
     else:
         yield ok("environment", f"{found.label}: {len(found.packages)} packages equal its lock, torch {found.torch}")
 
@@ -93,13 +95,15 @@ def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) ->
         yield ok("environment", f"{said}; the flavour of {', '.join(fitting)}")
     elif wanted:
         sentence = f"{said}; {'; '.join(found.lacks(wanted))}"
-        remedy = f"`{_proof(wanted, present)}` builds the right one, or install the stack's own torch here"
+        remedy = (
+            f"`{hosts.proof(wanted, wanted in present)}` builds the right one, or install the stack's own torch here"
+        )
         yield Finding("environment", Level.PROBLEM, sentence, remedy)
-    cards = [stack for stack in present if not wanted and _accelerated(stack)]
+    cards = [stack for stack in present if not wanted and "set" in stack.flavour.toolkits.values()]
     if cards and not any(stack.name in fitting for stack in cards):
         names = ", ".join(stack.name for stack in cards)
         sentence = f"{found.label}: torch {found.torch} is of no use to this host's cards (stacks {names})"
-        remedy = f"`{_proof(cards[0], present)}` builds an environment that is"
+        remedy = f"`{hosts.proof(cards[0], True)}` builds an environment that is"
         yield Finding("environment", Level.WARNING, sentence, remedy)
 
 
@@ -118,8 +122,8 @@ def examine_companions(found: Installed, wanted: Stack | None, present: list[Sta
     if not meant:
         return
     stack = min(meant, key=lambda one: len(_outside(found, one, others[one.name])))
-    level = Level.WARNING if wanted or _accelerated(stack) else Level.NOTE
-    yield from _unlike(found, stack, others[stack.name], level, _proof(stack, present))
+    level = Level.WARNING if wanted or "set" in stack.flavour.toolkits.values() else Level.NOTE
+    yield from _unlike(found, stack, others[stack.name], level, hosts.proof(stack, stack in present))
 
 
 def _has_torch(others: list[companions.Companion]) -> bool:
@@ -164,10 +168,6 @@ def _by_constraints(stack: Stack, wrong: list[companions.Companion]) -> str:
     return commands if names else stack.install_hint
 
 
-def _proof(stack: Stack, present: Sequence[Stack]) -> str:
-    return hosts.proof(stack, stack in present)
-
-
 def doubled(found: Installed) -> Iterator[Finding]:
     """Yield the packages that are there twice: in two versions (a mixed installation), or for two CUDAs."""
     there: dict[str, list[str]] = {}
@@ -181,14 +181,9 @@ def doubled(found: Installed) -> Iterator[Finding]:
             yield Finding("environment", level, twice, f"{advice.pip('uninstall', name)}, twice, then install it again")
 
 
-def _accelerated(stack: Stack) -> bool:
-    return any(state == "set" for state in stack.flavour.toolkits.values())
-
-
 def _site_packages(prefix: Path) -> list[Path]:
-    return files.sorted_matches(prefix, "lib/python3*/site-packages") + files.sorted_matches(
-        prefix, "lib/python3*/dist-packages"
-    )
+    names = ("site-packages", "dist-packages")
+    return [path for name in names for path in files.sorted_matches(prefix, f"lib/python3*/{name}")]
 
 
 def _read(label: str, folders: list[Path], version: str) -> Installed:
@@ -198,24 +193,14 @@ def _read(label: str, folders: list[Path], version: str) -> Installed:
             if found := _METADATA.fullmatch(path.name):
                 versions.setdefault(canonicalize_name(found[1]), set()).add(normal_version(found[2]))
     packages = {name: tuple(sorted(found)) for name, found in sorted(versions.items()) if name not in _IGNORED}
-    torch, toolkits = _torch(folders)
-    return Installed(label, version or _python(folders), packages, torch, toolkits)
-
-
-def _torch(folders: list[Path]) -> tuple[str, dict[str, str]]:
-    for folder in folders:
-        path = folder / "torch" / "version.py"
-        if path.is_file():
-            try:
-                return read_flavour(path)
-            except Refusal:
-                return "that cannot be read", {}
-    return "", {}
-
-
-def _python(folders: list[Path]) -> str:
-    found = re.search(r"python(3\.\d+)", str(folders[0])) if folders else None
-    return found[1] if found else ""
+    torch, toolkits = "", dict[str, str]()
+    if told := [folder / "torch/version.py" for folder in folders if (folder / "torch/version.py").is_file()]:
+        try:
+            torch, toolkits = read_flavour(told[0])
+        except Refusal:
+            torch = "that cannot be read"
+    named = re.search(r"python(3\.\d+)", str(folders[0])) if folders else None
+    return Installed(label, version or (named[1] if named else ""), packages, torch, toolkits)
 
 
 def _against_lock(stack: Stack, found: Installed) -> list[str]:

@@ -20,14 +20,6 @@ _TOOL_S = 1.5
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Who asks for access: user and groups, by number."""
-
-    user: int
-    groups: frozenset[int]
-
-
-@dataclass(frozen=True)
 class Machine:
     """A host; everything that `doctor` knows of one goes through here, and nothing is ever written."""
 
@@ -37,8 +29,8 @@ class Machine:
     """The Python environment that is looked at besides those of the stacks."""
     libc: str = field(default_factory=lambda: " ".join(platform.libc_ver()))
     processor: str = field(default_factory=platform.machine)
-    identity: Identity | None = None
-    """None: the kernel is asked whether a file may be opened, which knows of access lists too."""
+    identity: tuple[int, frozenset[int]] | None = None
+    """Who asks for access: user and groups, by number. None: the kernel is asked, which knows of access lists too."""
     answers: Mapping[str, str] | None = None
     """What each tool would print; None: the tools are run."""
     disk_free: Callable[[], int] = field(default_factory=lambda: _free_where_environments_are)
@@ -68,10 +60,7 @@ class Machine:
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file or folder."""
-        try:
-            return self.path(name).exists()
-        except OSError:
-            return False
+        return files.exists(self.path(name))
 
     def glob(self, pattern: str) -> list[str]:
         """Return the machine's names of what matches, in order."""
@@ -96,9 +85,9 @@ class Machine:
             found = path.stat()
         except OSError:
             return False
-        owner, member = found.st_uid == self.identity.user, found.st_gid in self.identity.groups
-        wanted = 0o600 if owner else 0o060 if member else 0o006
-        return self.identity.user == 0 or found.st_mode & wanted == wanted
+        user, groups = self.identity
+        wanted = 0o600 if found.st_uid == user else 0o060 if found.st_gid in groups else 0o006
+        return user == 0 or found.st_mode & wanted == wanted
 
     def ownership(self, name: str) -> tuple[str, str, int]:
         """Return a file's mode as `ls` writes it, its group's name (empty if it has none here) and the group's number."""
@@ -110,14 +99,11 @@ class Machine:
 
     def group_name(self, number: int) -> str:
         """Return a group's name, or nothing: in a container the host's groups have numbers only."""
-        for line in self.read("/etc/group").splitlines():
-            fields = line.split(":")
-            if len(fields) > 2 and fields[2] == str(number):
-                return fields[0]
-        if not self.real:
-            return ""
+        rows = (line.split(":") for line in self.read("/etc/group").splitlines())
+        if name := next((row[0] for row in rows if row[2:3] == [str(number)]), ""):
+            return name
         try:
-            return grp.getgrgid(number).gr_name
+            return grp.getgrgid(number).gr_name if self.real else ""
         except KeyError:
             return ""
 

@@ -27,12 +27,10 @@ class Sight:
     present: bool = False
     requirements: tuple[hosts.Requirement, ...] = ()
     hint: str = ""
-    """How to get it."""
     python: str = ""
     lock: str = ""
     environment: str = ""
     visibility: str = ""
-    """The variable that chooses its cards."""
     visible: str | None = None
     broken: str = ""
     """Why its definition could not be read; then nothing else is known."""
@@ -57,7 +55,12 @@ class Presence:
 def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os.environ) -> Presence:
     """Look for these stacks; one that is broken does not silence the others."""
     libc, cpus = " ".join(platform.libc_ver()), processes.cores()
-    loaded, refusals = _loaded(names)
+    loaded, refusals = dict[str, Stack](), dict[str, Refusal]()
+    for name in names:
+        try:
+            loaded[name] = stacks.load(name)
+        except Refusal as refusal:
+            refusals[name] = refusal
     seen, here, unready = [], [], {}
     with ThreadPoolExecutor() as pool:  # looking for an interpreter runs candidates, and every stack has its own
         python = {stack.pythons: pool.submit(_interpreter, stack) for stack in loaded.values()}
@@ -69,43 +72,26 @@ def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os
             here += [found.stack] if found.present else []
             ready = (python[found.stack.pythons].result(), _lock(found.stack))
             unready[name] = tuple(text.partition(" - ")[2] for text in ready if text.startswith(_NOT_READY))
-            seen.append(_about(found, *ready, environ))
+            seen.append(
+                Sight(
+                    name,
+                    found.stack.title,
+                    found.present,
+                    found.findings,
+                    "" if found.present else found.stack.install_hint,
+                    *ready,
+                    _environment(found.stack, found.present),
+                    found.stack.visibility,
+                    environ.get(found.stack.visibility) if found.stack.visibility else None,
+                )
+            )
     here.sort(key=lambda stack: (-stack.priority, stack.name))
     host = f"{platform.system()} {platform.release()}, {libc}, {platform.machine()}, {cpus} CPUs"
-    return Presence(host, _preferred(root), tuple(seen), here, unready, next(iter(refusals.values()), None))
-
-
-def _loaded(names: Collection[str]) -> tuple[dict[str, Stack], dict[str, Refusal]]:
-    loaded, refusals = {}, {}
-    for name in names:
-        try:
-            loaded[name] = stacks.load(name)
-        except Refusal as refusal:
-            refusals[name] = refusal
-    return loaded, refusals
-
-
-def _preferred(root: str) -> str:
     try:
-        return hosts.preferred(root).stack.name
+        preferred = hosts.preferred(root).stack.name
     except Refusal as refusal:
-        return f"{NOTHING} - {refusal}"
-
-
-def _about(found: hosts.Availability, python: str, lock: str, environ: Mapping[str, str]) -> Sight:
-    stack = found.stack
-    return Sight(
-        stack.name,
-        stack.title,
-        found.present,
-        found.findings,
-        "" if found.present else stack.install_hint,
-        python,
-        lock,
-        _environment(stack, found.present),
-        stack.visibility,
-        environ.get(stack.visibility) if stack.visibility else None,
-    )
+        preferred = f"{NOTHING} - {refusal}"
+    return Presence(host, preferred, tuple(seen), here, unready, next(iter(refusals.values()), None))
 
 
 def _interpreter(stack: Stack) -> str:
@@ -122,11 +108,8 @@ def _lock(stack: Stack) -> str:
         lock = lockfile.read(stack.lock)
     except Refusal as refusal:
         return f"unusable - {refusal}"
-    missing = (
-        f", unhashed: {len(lock.unhashed)} (run {advice.relock(stack.name, stack.folder)} where the vendor's wheels can be reached)"
-        if lock.unhashed
-        else ""
-    )
+    relock = f"run {advice.relock(stack.name, stack.folder)} where the vendor's wheels can be reached"
+    missing = f", unhashed: {len(lock.unhashed)} ({relock})" if lock.unhashed else ""
     return f"{len(lock.pins)} packages, {lock.digest[:12]}{missing}"
 
 

@@ -148,12 +148,9 @@ def _lines(finding: Finding, width: int, colour: bool) -> Iterator[str]:
 
 
 def _total(checkup: Checkup, colour: bool) -> str:
-    counts = {level: checkup.count(level) for level in reversed(Level)}
-    said = ", ".join(f"{count} {_plural(level, count)}" for level, count in counts.items() if count)
+    counts = {level: sum(row.level is level for row in checkup.findings) for level in reversed(Level)}
+    plural = {level: "" if count == 1 or level is Level.OK else "s" for level, count in counts.items()}
+    said = ", ".join(f"{count} {level.value}{plural[level]}" for level, count in counts.items() if count)
     worst = "PROBLEM" if checkup.exit_code else "NO PROBLEM"
     shown = f"\x1b[{_COLOURS[Level.PROBLEM if checkup.exit_code else Level.OK]}m{worst}\x1b[0m" if colour else worst
     return f"{shown}  {said}"
-
-
-def _plural(level: Level, count: int) -> str:
-    return level.value if count == 1 or level is Level.OK else f"{level.value}s"

@@ -41,13 +41,10 @@ def ok(area: str, sentence: str, toolkit: str = "") -> Finding:
 
 
 TABLE = DATA / "doctor.toml"
-
 Facts = Mapping[str, str]
 
 _PLACE = re.compile(r"\{([\w.+-]+)\}")
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
-
-
 _Toolkit = Annotated[str, OneOf(("", *TOOLKITS))]
 
 
@@ -87,7 +84,6 @@ class Model:
     pci: str
     name: str
     tiles: int = 1
-    """How many devices a process sees of it at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,10 +199,8 @@ class ReleasePair:
 
     def judge(self, facts: Facts) -> Iterator[Finding]:
         """Yield a finding if both are there and the table wants another release of the right one."""
-        if self.left not in facts or self.right not in facts:
-            return
-        wanted = self.releases.get(_release(facts[self.left]))
-        if wanted and _release(facts[self.right]) != wanted:
+        wanted = self.releases.get(_release(facts.get(self.left, "")))
+        if wanted and self.right in facts and _release(facts[self.right]) != wanted:
             sentence = f"{self.left} {facts[self.left]} goes with {self.right} {wanted}, not with {facts[self.right]}"
             remedy = f"python -m pip install '{self.right}=={wanted}.*'   # of the same index as {self.left}"
             yield Finding("environment", self.level, sentence, remedy, self.link)
@@ -230,14 +224,9 @@ class Rules:
     capabilities: Annotated[Mapping[str, Expression], Key("capability")] = field(default_factory=dict)
 
     @cached_property
-    def models(self) -> Mapping[str, str]:
-        """The names of cards by their PCI identity."""
-        return {card.pci: card.name for card in self.cards}
-
-    @cached_property
-    def tiles(self) -> Mapping[str, int]:
-        """How many devices a card is at most, by its PCI identity."""
-        return {card.pci: card.tiles for card in self.cards}
+    def models(self) -> Mapping[str, Model]:
+        """Cards by their PCI identity."""
+        return {card.pci: card for card in self.cards}
 
     def judge(self, area: str, facts: Facts) -> Iterator[Finding]:
         """Yield what the rows of one area find in the facts."""
@@ -267,9 +256,5 @@ def _release(version: str) -> str:
 
 def _less(value: str, bound: str) -> bool:
     """Whether a version or a number is below another; what has no number (unlimited) is not."""
-    found = _VERSION.search(value)
-    return bool(found and _VERSION.fullmatch(bound)) and _numbers(found[0]) < _numbers(bound) if found else False
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    found, limit = _VERSION.search(value), _VERSION.fullmatch(bound)
+    return bool(found and limit and [*map(int, found[0].split("."))] < [*map(int, limit[0].split("."))])

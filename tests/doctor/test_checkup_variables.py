@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.doctor import cards, host, rules, settings
+from stackproof.doctor import cards, checkup, host, rules
 from stackproof.doctor.rules import Finding
 from stackproof.stack import stacks
 from stackproof.stack.findings import Inventory
@@ -22,18 +22,18 @@ def seen(box: Box) -> Inventory:
     """Return what of the box values may name."""
     machine, table = box.machine(), rules.load()
     found = [card for maker in table.makers for card in cards.discover(machine, maker, table)]
-    return settings.host_of(machine, host.gather(machine), found)
+    return checkup.inventory_of(machine, host.gather(machine), found)
 
 
 def wrong(box: Box, concerned: list[Stack]) -> list[Finding]:
     """Return what is wrong with the variables of the box."""
-    found = settings.examine(box.environ, concerned, seen(box))
+    found = checkup.examine_variables(box.environ, concerned, seen(box))
     return [finding for finding in found if finding.level is not Level.OK]
 
 
 def said(box: Box, concerned: list[Stack]) -> str:
     """Return the sentence about what was checked."""
-    (finding,) = (row for row in settings.examine(box.environ, concerned) if row.level is Level.OK)
+    (finding,) = (row for row in checkup.examine_variables(box.environ, concerned) if row.level is Level.OK)
     return finding.sentence
 
 

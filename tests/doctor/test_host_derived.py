@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.doctor import cards, derived, host, rules
+from stackproof.doctor import cards, host, rules
 
 from .boxes import Box, bare
 
@@ -17,7 +17,7 @@ def said(box: Box) -> str:
     """Return what the rows say of a host."""
     machine, table = box.machine(), rules.load()
     facts = host.gather(machine) | cards.gather(machine, table, ())
-    facts |= derived.gather(machine, table, facts)
+    facts |= host.derive(machine, table, facts)
     return "\n".join(finding.sentence for area in ("host", "environment") for finding in table.judge(area, facts))
 
 
