@@ -136,6 +136,16 @@ def test_what_a_clock_adds_to_each_span_or_leaves_out_drops_out_and_shows(off: f
         assert slope.require_believable()["span of no runs, s"] == pytest.approx(2e-6 + off)
 
 
+def test_energy_is_of_the_same_span_as_the_seconds_where_that_is_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_COUNTED_S", 0.02)
+    began = time.monotonic()
+    sampler = Sampler(HOST, lambda: time.sleep(0.005), energy=lambda: 100 * (time.monotonic() - began))
+    sampler.spans([0, 1])
+    assert sampler.drawn == []
+    sampler.spans([0, 1, 2, 4])
+    assert 0.5 <= sampler.drawn[0] < 5.0
+
+
 def test_a_block_has_as_much_of_a_cycle_as_there_is_room_for() -> None:
     sampler = Sampler(HOST, lambda: None, most=16)
     assert sampler.lengths(1e-2) == [0, 1, 2, 4, 8]

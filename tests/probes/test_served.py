@@ -57,6 +57,14 @@ def test_forward_and_backward_are_traced_and_can_be_called_again() -> None:
         call()
 
 
+def test_the_largest_call_of_a_kind_is_kept() -> None:
+    found = served.Traced(torch.device("cpu"))
+    with found:
+        for size in (2, 9, 5):
+            torch.ones(size).exp()
+    assert found.calls["exp float32"]().shape == (9,)  # type: ignore[attr-defined]
+
+
 def test_what_must_tell_the_host_something_is_excused_by_name() -> None:
     excused = traced().excused
     assert excused["_local_scalar_dense"] == "tells the host a number"

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from stackproof.base.errors import Refusal, suggestion
@@ -21,7 +22,7 @@ from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_u
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import threads
 from stackproof.device.kinds import Device
-from stackproof.device.telemetry import Telemetry, require_alone
+from stackproof.device.telemetry import Telemetry, energy_counter, require_alone
 from stackproof.probes.clock import ClockWrongError
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.record.records import Figure
@@ -170,6 +171,7 @@ def timed(
     warmth = warm_up(sampler, budget.seconds)
     around()
     load, traces = HostLoad(), RunTraces(work, proof, agreed)
+    sampler.energy = energy_counter(sampler.device)
     slope = sample(sampler, budget, traces.after, warmth.took)
     share = load.share()
     around()
@@ -177,7 +179,7 @@ def timed(
     facts: dict[str, Figure] = {
         "others' share of the host's cores": share, "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds,
         "proof before, s": proof, "runs per sample": sampler.number, **work.conclude(), **traces.figures(budget.seconds),
-        **slope.require_believable(),
+        **slope.require_believable(), **({"joules of a run": median(sampler.drawn)} if sampler.drawn else {}),
     }  # fmt: skip
     return Timed(reason, warmth, slope.seconds, facts, peak, list(load.note(share)))
 

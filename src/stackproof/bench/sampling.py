@@ -68,6 +68,8 @@ _TELLING, _WHOLE = 2, 0.985
 """On a busy host the gaps between samples may be long in some blocks, and never in all."""
 _MOST_EMPTY_S = 1e-4
 """What a span of no runs may take: two marks in the device's order of work."""
+_COUNTED_S = 1.0
+"""Counters of energy move each tenth of a second or so."""
 SPAN_S = 5e-4
 """A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
 
@@ -98,6 +100,10 @@ class Sampler:
     """The most runs of a block."""
     shares: list[float] = field(default_factory=list)
     """The shares of longer blocks' time, by the host's raw counter, that their spans add up to."""
+    energy: Callable[[], float] | None = None
+    """Reads the joules that the device has drawn so far."""
+    drawn: list[float] = field(default_factory=list)
+    """The joules of a run by each block that is long enough for that counter."""
     _watches: list[HostStopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
@@ -116,6 +122,7 @@ class Sampler:
         watches = self._watches[: len(lengths)]
         self.begin(sum(lengths))
         self.device.synchronize()
+        before = self.energy() if self.energy else 0.0
         began = clock.raw()
         for watch, runs in zip(watches, lengths, strict=True):
             watch.start()
@@ -124,6 +131,8 @@ class Sampler:
             watch.stop()
         self.device.synchronize()
         whole = clock.raw() - began
+        if self.energy and whole >= _COUNTED_S:
+            self.drawn.append((self.energy() - before) / sum(lengths))
         spans = [watch.seconds() for watch in watches]
         if whole >= _TELLING_S:
             self.shares.append(sum(spans) / whole)

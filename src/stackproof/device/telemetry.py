@@ -6,6 +6,8 @@ A card is asked while it works: a reading after the work shows clocks that alrea
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import math
 import os
 import re
 import shutil
@@ -72,6 +74,8 @@ class TelemetryTool:
     state: Query
     counters: Query | None = None
     processes: Query | None = None
+    energy: str = ""
+    """The library whose counter tells how much a card has drawn."""
     throttle: Mapping[str, str] = field(default_factory=dict)
     """What slows a card, by the bit that says so, in hexadecimal."""
 
@@ -198,6 +202,26 @@ def family() -> set[int]:
     return own | descendants(os.getpid(), parents) | (set(processes.with_mark(mark)) if mark else set())
 
 
+def energy_counter(device: Device) -> Callable[[], float] | None:
+    """Return what reads the joules that a card has drawn so far; None where no library of the table counts them.
+
+    https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html, in millijoules.
+    """
+    tool, handle, drawn = tool_for(device.kind), ctypes.c_void_p(), ctypes.c_ulonglong()
+    try:
+        library = ctypes.CDLL(tool.energy if tool and tool.energy else "no library")
+    except OSError:
+        return None
+    card = f"GPU-{device.driver().get('properties.uuid', '')}".encode()
+
+    def read() -> float:
+        failed = library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(drawn))
+        return math.nan if failed else drawn.value / 1e3
+
+    known = not library.nvmlInit_v2() and not library.nvmlDeviceGetHandleByUUID(card, ctypes.byref(handle))
+    return read if known and read() > 0 else None
+
+
 _SLOWED_S = 1e-3
 """A counter that rose by less is the tool's own granularity."""
 
@@ -245,7 +269,10 @@ class Telemetry:
         if not any(self.readings):
             return {"telemetry": f"{self.tool.name} gave no figure"}
         pairs = zip(("at the start", "at the end"), (self.readings[0], self.readings[-1]), strict=True)
-        flat = {f"{name} {when}": value for when, reading in pairs for name, value in reading.items()}
+        # What a card draws for a moment, before a short row or after it, is not what the row drew: `energy_counter` tells that.
+        flat = {
+            f"{name} {when}": value for when, reading in pairs for name, value in reading.items() if name != "watts"
+        }
         return {"telemetry": self.tool.name, **flat, **{f"slowed_s {name}": s for name, s in self.slowed().items()}}
 
     def slowed(self) -> dict[str, float]:

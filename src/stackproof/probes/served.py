@@ -33,7 +33,7 @@ Call = Callable[[], object]
 
 
 class Traced(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps each operator that runs while it is active, forward and backward, with copies of its first arguments of a kind.
+    """Keeps each operator that runs while it is active, forward and backward, with copies of its largest arguments of a kind.
 
     A kind is the operator, the dtypes of its tensors, and whether one has gaps. `excused` has those that may wait, or do nothing:
     what only looks at a tensor, what must tell the host a number or a size, and what brings a tensor to or from it.
@@ -43,6 +43,7 @@ class Traced(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls: dict[str, Call] = {}
         self.excused: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
         self._device = device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -50,8 +51,8 @@ class Traced(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)]
         if reason := _excuse(func, tensors, kwargs, self._device):
             self.excused[_name(func)] = reason
-        elif (kind := _kind(func, tensors)) not in self.calls:
-            self.calls[kind] = _again(func, args, kwargs)
+        elif (size := sum(map(torch.Tensor.numel, tensors))) > self._sizes.get(kind := _kind(func, tensors), -1):
+            self._sizes[kind], self.calls[kind] = size, _again(func, args, kwargs)
         return func(*args, **kwargs)
 
 
