@@ -59,8 +59,7 @@ def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch
 
 @pytest.mark.slow
 def test_the_child_refuses_to_time_what_is_imported_already() -> None:
-    main = "from stackproof.bench.startup_child import main"
-    code = f'import torch; {main}; main(\'{{"imports": ["torch"], "kind": "cpu", "index": 0}}\')'
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-c", f"import torch\n{procedures._CHILD}", "cpu", "0", "torch"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert "torch was imported before its import could be timed" in done.stderr

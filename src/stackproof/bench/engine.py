@@ -9,10 +9,10 @@ import gc
 import importlib
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
-from typing import Any
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
@@ -67,12 +67,7 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
             procedure = getattr(importlib.import_module(f".{module}", __package__), function)
             found: Sampled = procedure(subject, device, preset, budget)
             return found
-        return _Measurement(subject, device, preset, budget, dict(facts), list(foreign)).take()
-
-
-def kinds_known() -> tuple[str, ...]:
-    """Return every kind of subject that can be measured."""
-    return (*sorted(kinds()), *sorted(_PROCEDURES))
+        return _measured(subject, device, preset, budget, facts, foreign)
 
 
 def require_possible(subject: Subject) -> None:
@@ -83,57 +78,38 @@ def require_possible(subject: Subject) -> None:
         raise CapabilityMissing(f"{subject.stack.definition}: precisions has no {subject.dtype}")
 
 
-@dataclass
-class _Measurement:
-    """One subject being measured; facts and notes gather as it goes."""
-
-    subject: Subject
-    device: Device
-    preset: str
-    budget: Budget
-    facts: dict[str, Figure]
-    notes: list[str] = field(default_factory=list)
-
-    def take(self) -> Sampled:
-        """Build, prove, time, and let go of everything."""
-        work = self._build()
-        try:
-            return self._timed(work)
-        except ClockWrongError:
-            raise
-        except CheckFailed as failure:
-            return self._result(work, (), verified=False, reason=str(failure))
-        finally:
-            work.close()
-            del work
-            gc.collect()
-            self.device.empty_cache()
-
-    def _build(self) -> Work:
-        if self.subject.kind not in kinds():
-            known = kinds_known()
-            raise Refusal(f"there is no kind of work '{self.subject.kind}'{suggestion(self.subject.kind, known)}")
-        return kinds()[self.subject.kind](Setting(self.device, self.preset, self.subject.table(self.preset)))
-
-    def _timed(self, work: Work) -> Sampled:
-        sampler = Sampler(self.device, work.run, begin=work.begin, most=work.most_runs)
-        telemetry = Telemetry(self.device, self.subject.stack)
-        done = timed(work, sampler, self.budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
-        self.facts |= done.facts
-        self.notes += [*remarks(done.warmth, done.seconds, self.budget), *done.load]
-        self.notes += [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
-        found = self._result(
-            work, tuple(done.seconds), verified=True, reason=done.reason, peak_memory_bytes=done.peak,
-            settled=done.warmth.settled, clocks=telemetry.facts(),
+def _measured(
+    subject: Subject, device: Device, preset: str, budget: Budget, facts: Mapping[str, Figure], notes: Sequence[str]
+) -> Sampled:
+    """Build, prove, time, and let go of everything."""
+    if subject.kind not in kinds():
+        known = *sorted(kinds()), *sorted(_PROCEDURES)
+        raise Refusal(f"there is no kind of work '{subject.kind}'{suggestion(subject.kind, known)}")
+    work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
+    made = partial(result, subject, preset, worth=work.worth, dtype=work.dtype, arithmetic=work.arithmetic)
+    try:
+        sampler, telemetry = (
+            Sampler(device, work.run, begin=work.begin, most=work.most_runs),
+            Telemetry(device, subject.stack),
+        )
+        done = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
+        slowed = [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
+        found = made(
+            tuple(done.seconds), verified=True, reason=done.reason, peak_memory_bytes=done.peak, settled=done.warmth.settled,
+            clocks=telemetry.facts(), facts={**facts, **done.facts},
+            notes=(*notes, *remarks(done.warmth, done.seconds, budget), *done.load, *slowed),
         )  # fmt: skip
-        figures(found, self.device.name())
+        figures(found, device.name())
         return found
-
-    def _result(self, work: Work, seconds: tuple[float, ...], **rest: Any) -> Sampled:
-        return result(
-            self.subject, self.preset, seconds, work.worth, dtype=work.dtype, arithmetic=work.arithmetic,
-            facts=dict(self.facts), notes=tuple(self.notes), **rest,
-        )  # fmt: skip
+    except ClockWrongError:
+        raise
+    except CheckFailed as failure:
+        return made((), verified=False, reason=str(failure), facts=facts, notes=tuple(notes))
+    finally:
+        work.close()
+        del work, made
+        gc.collect()
+        device.empty_cache()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +19,21 @@ from stackproof.record.checks import CheckCrashed, CheckFailed, CheckHung, requi
 
 _DEADLINE_S = 180.0
 _LEAST = 3
-_CHILD = "stackproof.bench.startup_child"  # a module of its own: this one has imported torch by the time it could begin
+_CHILD = """
+import importlib, json, sys, time
+kind, index, *names = sys.argv[1:]
+assert "torch" not in sys.modules, "torch was imported before its import could be timed"
+began = time.perf_counter()
+for name in names:
+    importlib.import_module(name)
+imported = time.perf_counter()
+import torch
+from stackproof.device import devices
+place = devices.parse(f"{kind}:{index}", kind)
+ready = time.perf_counter()
+found = float(torch.arange(8, dtype=torch.float32, device=place.torch).sum().item())
+print(json.dumps({"import": imported - began, "kernel": time.perf_counter() - ready, "sum": found}))
+"""
 
 
 @dataclass(frozen=True)
@@ -59,8 +72,8 @@ def _sampled(once: Callable[[], float], budget: Budget) -> tuple[float, ...]:
 
 def _starting(subject: Subject, device: Device, phase: str) -> float:
     """Start an interpreter and return the seconds of one phase in it."""
-    wanted = json.dumps({"imports": list(subject.stack.imports), "kind": device.kind, "index": device.index})
-    done = processes.run([sys.executable, "-m", _CHILD, wanted], seconds=_DEADLINE_S)
+    words = [device.kind, str(device.index), *subject.stack.imports]
+    done = processes.run([sys.executable, "-c", _CHILD, *words], seconds=_DEADLINE_S)
     if done.timed_out:
         raise CheckHung(f"a process that only starts up did not end within {_DEADLINE_S:.0f} s")
     if not done.ok:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -113,11 +113,11 @@ class Job(ABC):
 
     def recompute(self, mode: str | None) -> None:
         """Turn activation checkpointing off, or on as "reentrant" or "non-reentrant"; for those that take part in `recompute`."""
-        raise NotImplementedError(f"{type(self).__name__} has no method 'recompute'")
+        raise NotImplementedError
 
     def closed_form(self, index: int) -> tuple[Any, float]:
         """Return output and loss of a micro-batch in float64 by NumPy, from the model's weights; for the part `closed-form`."""
-        raise NotImplementedError(f"{type(self).__name__} has no method 'closed_form'")
+        raise NotImplementedError
 
     def differentiate(self, loss: torch.Tensor) -> None:
         """Run backward; a workload whose libraries misbehave in it overrides this."""
@@ -245,7 +245,8 @@ class Workload(ABC):
         if dtype is None and autocast is None:
             dtype, autocast = self.precision(preset)
         recipe = Recipe(torch.device(device), preset, seed, dtype or torch.float32, autocast, shard, scale)
-        with _seeded(seed):
+        with torch.random.fork_rng(devices=[]):  # no accelerator's generator is touched; torch.manual_seed would
+            torch.default_generator.manual_seed(seed)
             return self.assemble(recipe)
 
     def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> StepResult:
@@ -277,17 +278,6 @@ def _require_batches(batches: object) -> None:
         for name, one in batch.items():
             if not isinstance(one, torch.Tensor):
                 raise TypeError(f"'{name}' of a batch is of type {type(one).__name__}; it must be a tensor")
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator and restore its state after.
-
-    No accelerator's generator is touched; torch.manual_seed would.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
 
 
 def _installed(name: str) -> str | None:

@@ -87,8 +87,9 @@ class TimedCollective(Work):
         size = self._part if self._call == "reduce-scatter" else self._whole
         self.buffers = list(torch.empty(count, size, dtype=row.dtype, device=self.device.torch))
         self._sent = self._of(self._rank).to(self.device.torch)
-        mine = self._ring()[1:] if count == _RING else ()
-        self._contents = [one.to(self.device.torch) for one in mine]
+        self._contents = (
+            [self._sent, self._sent + 16] if count == _RING else []
+        )  # any rank's numbers are others in both
 
     def begin(self, runs: int) -> None:
         """Write what this rank sends, and what nobody sends where it receives."""
@@ -140,11 +141,6 @@ class TimedCollective(Work):
         some = ((places * (rank + 1) + rank) % _PERIOD - 3).to(self._dtype)
         return some.repeat(-(-self._whole // len(some)))[: self._whole]
 
-    def _ring(self) -> list[torch.Tensor]:
-        """Return what the buffers of the ring hold at the start on the CPU: of any rank's numbers, each has other ones in both contents."""
-        first = self._of(self._rank)
-        return [torch.full_like(first, _NOBODYS), first, first + 16]
-
     def _promised(self, runs: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return buffers, and what each must hold after so many runs."""
         everyone = [self._of(rank) for rank in range(self._world)]
@@ -152,23 +148,19 @@ class TimedCollective(Work):
         if self._call == "all-reduce":
             factor = self._scale(runs) * float(self._world) ** (runs - 1)
             return [(self.buffers[0], (sum(everyone[1:], everyone[0]).double() * factor).to(self._dtype))]
-        if self._call in _MOVED:
-            return self._moved(everyone, runs)
+        if (
+            self._call in _MOVED
+        ):  # play the ring for all ranks at once: which content each buffer has, and how it was moved
+            states: list[list[torch.Tensor] | None] = [None, everyone, [one + 16 for one in everyone]]
+            for turn in range(runs):
+                if (source := states[(turn + 1) % _RING]) is not None:
+                    states[turn % _RING] = _MOVED[self._call](source, self._part)
+            both = zip(self.buffers, states, strict=True)
+            return [(buffer, state[self._rank]) for buffer, state in both if state is not None]
         if self._call == "reduce" and self._rank:
             return []  # a backend may use what the other ranks sent as it likes
         total = everyone[0] if self._call == "broadcast" else sum(everyone[1:], everyone[0])
         return [(buffer, total[part] if self._call == "reduce-scatter" else total) for buffer in self.buffers[:runs]]
-
-    def _moved(self, everyone: list[torch.Tensor], runs: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Play the ring for all ranks at once: which content each buffer has, and how it was moved."""
-        states: list[list[torch.Tensor] | None] = [None, everyone, [one + 16 for one in everyone]]
-        for turn in range(runs):
-            source = states[(turn + 1) % _RING]
-            if source is not None:
-                states[turn % _RING] = _MOVED[self._call](source, self._part)
-        return [
-            (buffer, state[self._rank]) for buffer, state in zip(self.buffers, states, strict=True) if state is not None
-        ]
 
 
 def _gathered(whole: list[torch.Tensor], part: int) -> list[torch.Tensor]:

@@ -47,14 +47,10 @@ class Draws:
 
 
 MEAN = 155
-"""Tokens a sample in the users' runs, from the total FLOPs that their trainers printed (docs/users-reports.md B2, C2).
+"""Tokens a sample in the users' runs: their trainers printed 6 x tokens x non-embedding parameters (docs/users-reports.md B2, C2).
 
-Trainers count 6 x tokens x non-embedding parameters. With "GF" read as 1e9, 155 reproduces both totals within 0.4 %:
-
-    Qwen3-0.6B  1351978e9 / (6 x  445,513,728) = 505,775 tokens / (1090 x 3 samples) = 154.7
-    Llama-3-8B 22837125e9 / (6 x 7,525,896,192) = 505,745 tokens / (1091 x 3 samples) = 154.5
-
-transformers prints `int(total_flos) >> 30`, so its "GF" is 2**30; read that way the mean would be 166. It is a parameter.
+    Qwen3-0.6B  1351978e9 / (6 x  445,513,728) / (1090 x 3 samples) = 154.7
+    Llama-3-8B 22837125e9 / (6 x 7,525,896,192) / (1091 x 3 samples) = 154.5
 """
 
 BLOCK = 8

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 import torch
@@ -102,7 +102,7 @@ class _Job(Job):
         """Return logits and loss of a sequence as the papers write the model, by NumPy."""
         state = self.model.state_dict()
         weights = {name.removeprefix("base_model.model."): tensor.detach().numpy() for name, tensor in state.items()}
-        adapters, config = self.workload.adapters, self.workload.setting(self.recipe.preset).config
+        adapters, config = self.workload._file.lora, self.workload.setting(self.recipe.preset).config
         tokens = self.batches[index]["tokens"][0].numpy()
         logits = forms.decoder(tokens, weights, config, adapters.alpha / adapters.rank)
         return logits, forms.cross_entropy(logits[:-1], tokens[1:])[0]
@@ -128,20 +128,16 @@ class Lora(Workload):
 
     def setting(self, preset: Preset) -> ModelSize:
         """Return what the model's file says about a preset."""
-        found: ModelSize = getattr(self._file, preset)
-        return found
-
-    @property
-    def adapters(self) -> Adapters:
-        """What the model's file says about its adapters."""
-        return self._file.lora
+        return self._file.tiny if preset == "tiny" else self._file.full
 
     def assemble(self, recipe: Recipe) -> Job:
         """Build the skeleton, give it weights on the device, and take the rank's sequences."""
         setting = self.setting(recipe.preset)
         model = self.skeleton(recipe.preset)
         _restore_buffers(model, recipe)
-        materialise(model, recipe.device, recipe.dtype, recipe.seed, _bound(setting.config["initializer_range"]))
+        materialise(
+            model, recipe.device, recipe.dtype, recipe.seed, partial(_bound, setting.config["initializer_range"])
+        )
         model.train()
         logging.getLogger(type(model.get_base_model()).__module__).addFilter(_not_announcement)
         _checkpoint(model, recipe)
@@ -181,15 +177,11 @@ def non_embedding(model: nn.Module) -> int:
     return sum(map(torch.numel, model.parameters())) - sum(map(torch.numel, tokens))
 
 
-def _bound(deviation: float) -> Any:
-    """Return the bounds: weights uniform with the model's own standard deviation, adapters as above."""
-
-    def bound(name: str, parameter: torch.Tensor) -> float:
-        if "lora_A" in name:
-            return fan_in_bound(name, parameter)
-        return _B_BOUND if "lora_B" in name else deviation * 3**0.5
-
-    return bound
+def _bound(deviation: float, name: str, parameter: torch.Tensor) -> float:
+    """Return the bound of a parameter: weights uniform with the model's own standard deviation, adapters as above."""
+    if "lora_A" in name:
+        return fan_in_bound(name, parameter)
+    return _B_BOUND if "lora_B" in name else deviation * 3**0.5
 
 
 def _not_announcement(record: logging.LogRecord) -> bool:

@@ -108,14 +108,8 @@ def materialise(model: nn.Module, device: torch.device, dtype: torch.dtype, seed
             if id(parameter) not in made:
                 full = f"{prefix}.{name}"
                 own = torch.promote_types(dtype, torch.float32) if parameter.requires_grad else dtype
-                value = torch.empty(parameter.shape, device=device, dtype=own)
-                _start(value, full, seed, bound)
+                value = torch.empty(parameter.shape, device=device, dtype=own).fill_(float(full.endswith("weight")))
+                if value.dim() > 1:
+                    fill(value, full, seed, bound(full, value))
                 made[id(parameter)] = nn.Parameter(value, requires_grad=parameter.requires_grad)
             setattr(module, name, made[id(parameter)])
-
-
-def _start(value: torch.Tensor, name: str, seed: int, bound: Bound) -> None:
-    if value.dim() > 1:
-        fill(value, name, seed, bound(name, value))
-    else:
-        value.fill_(1.0 if name.endswith("weight") else 0.0)
