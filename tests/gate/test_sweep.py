@@ -10,7 +10,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.gate import gate, sweep
 from stackproof.gate.cells import Results
-from stackproof.gate.interleave import Conditions, OutOfTimeError, SideEndedError
+from stackproof.gate.interleave import Conditions, SideEndedError
 from stackproof.gate.sweep import CombinationResult, GridPoint
 from stackproof.record.records import CellWord, Record, Verdict
 
@@ -28,7 +28,7 @@ def test_what_there_was_no_time_for_is_inconclusive(monkeypatch: pytest.MonkeyPa
     def compare(asked: Any, place: Path, watcher: Any) -> Any:
         assert asked.request.go_on
         if asked.specs[1].environment["A"] == "2":
-            raise OutOfTimeError("'start-up' of the base")
+            raise SideEndedError("both", Verdict.INCONCLUSIVE, "the minutes were over")
         results = Results(asked.plan, "cpu", late="'open' of the head")
         return gate.GateRun(asked, results, Conditions(()), {"gemm": {"unit": "s"}}, {"base": {}})
 

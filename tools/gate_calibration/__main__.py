@@ -23,7 +23,7 @@ from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.commands.gate import add_common, common
 from stackproof.gate.gate import Comparison, GateProgress, chosen_stack, make_comparison
-from stackproof.gate.interleave import OutOfTimeError, SideEndedError
+from stackproof.gate.interleave import SideEndedError
 from stackproof.gate.variants import CompareRequest, Variant
 from stackproof.record.console import plain_console
 from tools.gate_calibration import calibrate, doses, others, page
@@ -100,7 +100,7 @@ def _run(
             progress.say(
                 f"{dose.name}, gate {number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
             )
-    except (SideEndedError, OutOfTimeError) as error:
+    except SideEndedError as error:
         raise Refusal(f"a gate could not be run: {error}") from error
     except KeyboardInterrupt:
         progress.say("stopped; --continue goes on from here")

@@ -28,7 +28,7 @@ from stackproof.gate.gate import (
     launch_until_decided,
     opened,
     times_judged,
-)  # fmt: skip
+)
 from stackproof.gate.interleave import Conditions, OutOfTimeError, SideEndedError, gravest, turns
 from stackproof.gate.plan import GatePlan
 from stackproof.gate.report import FLAG, UNVERIFIED

@@ -20,7 +20,7 @@ from stackproof.base.processes import HostLoad
 from stackproof.base.text import plain
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.bench.subjects import require_named
-from stackproof.gate import plan, report
+from stackproof.gate import interleave, plan, report
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counter_change, counters_of
 from stackproof.gate.changed import WORD
 from stackproof.gate.interleave import (
@@ -29,30 +29,18 @@ from stackproof.gate.interleave import (
     Conditions,
     LaunchTerms,
     Lost,
-    Observed,
-    OutOfTimeError,
     SideEndedError,
     SideSpec,
     handshake,
     launch,
-)  # fmt: skip
+)
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.report import FLAG
 from stackproof.gate.variants import CompareRequest, GateRequest, Variant, commit_of, prepared, unpinned
 from stackproof.project import projects
 from stackproof.record import store, writer
 from stackproof.record.console import plain_console
-from stackproof.record.records import (
-    NOT_EXECUTED,
-    CellWord,
-    Check,
-    Figure,
-    Kind,
-    Measurement,
-    Record,
-    Verdict,
-    overall,
-)  # fmt: skip
+from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Measurement, Record, Verdict, overall
 from stackproof.record.writer import Outputs
 from stackproof.runner.runs import vet
 from stackproof.stack import hosts, provenance, stacks
@@ -180,11 +168,15 @@ class GateRun:
 def compare(comparison: Comparison, folder: Path, progress: GateProgress) -> GateRun:
     """Let the sides say what they have, then launch until all is decided; after the minutes no side is asked any more.
 
-    An OutOfTimeError says that they were over before both sides were up.
+    A SideEndedError says that a side did not come up, or not within the minutes.
     """
     until = time.monotonic() + 60 * comparison.request.minutes
     terms = LaunchTerms(comparison.preset, comparison.plan, comparison.request.deadline_scale, until)
-    hello = handshake(comparison.specs, terms, folder / "handshake")
+    try:
+        hello = handshake(comparison.specs, terms, folder / "handshake")
+    except interleave.OutOfTimeError as late:
+        why = f"the minutes were over in {late}, before anything was compared; allow more --minutes"
+        raise SideEndedError("both", Verdict.INCONCLUSIVE, why) from late
     comparison = replace(comparison, plan=replace(comparison.plan, asked=hello[HEAD]["subjects"]))
     facts = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
     require_alike(comparison, facts)
@@ -313,28 +305,23 @@ def compared(
 
 def check_of(cell: Cell) -> Check:
     """Return the check of a cell with noise."""
-    verdict, word, reason = _verdict_of(cell)
-    return compared(cell.subject, cell.what, verdict, reason, word, cell.figures())
-
-
-def _verdict_of(cell: Cell) -> tuple[Verdict, CellWord, str]:
-    ruling = cell.ruling
+    ruling, verdict = cell.ruling, Verdict.SKIPPED
     if ruling is None:
-        return (
-            Verdict.SKIPPED,
-            CellWord.NOT_JUDGED,
-            f"does not gate: only {len(cell.ratios)} launches, which say nothing",
+        word, reason = CellWord.NOT_JUDGED, f"does not gate: only {len(cell.ratios)} launches, which say nothing"
+    elif (cell.aside and not ruling.decided) or ruling.blind:
+        why = (
+            "after the launches that other cells needed"
+            if cell.aside
+            else f"and the minimum effect is {cell.effect:.0%}"
         )
-    if cell.aside and not ruling.decided:
-        reason = f"does not gate: {ruling.reason}, after the launches that other cells needed"
-        return Verdict.SKIPPED, CellWord.BLIND, reason
-    if ruling.blind:
-        reason = f"does not gate: {ruling.reason}, and the minimum effect is {cell.effect:.0%}"
-        return Verdict.SKIPPED, CellWord.BLIND, reason
-    outcome, reason = ruling.outcome, ruling.reason
-    if outcome is CellWord.INCONCLUSIVE and ruling.estimate.centre < ruling.effect / 2:
-        return Verdict.SKIPPED, outcome, f"{outcome.value} {reason}; does not gate: it does not look worse by that"
-    return _VERDICTS[outcome], outcome, f"{outcome.value} {reason}"
+        word, reason = CellWord.BLIND, f"does not gate: {ruling.reason}, {why}"
+    else:
+        word, reason = ruling.outcome, f"{ruling.outcome.value} {ruling.reason}"
+        if word is CellWord.INCONCLUSIVE and ruling.estimate.centre < ruling.effect / 2:
+            reason += "; does not gate: it does not look worse by that"
+        else:
+            verdict = _VERDICTS[word]
+    return compared(cell.subject, cell.what, verdict, reason, word, cell.figures())
 
 
 def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool) -> Check:
@@ -422,7 +409,9 @@ def _measurements(outcome: GateRun) -> Iterator[Measurement]:
                 yield _measurement(name, side, seen, subject, outcome.comparison.preset)
 
 
-def _measurement(name: str, side: str, seen: list[Observed], subject: Mapping[str, str], preset: str) -> Measurement:
+def _measurement(
+    name: str, side: str, seen: list[interleave.Observed], subject: Mapping[str, str], preset: str
+) -> Measurement:
     unit = subject["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
     samples = [median(one.blocks) / amount for one in seen]
@@ -514,19 +503,13 @@ def make_comparison(
 def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress) -> None:
     began = time.monotonic()
     try:
-        outcome = compare(comparison, folder, progress)
+        conclude(compare(comparison, folder, progress), record)
     except SideEndedError as ended:
         record.checks.append(compared(PROCESS, "start-up", ended.verdict, str(ended)))
         record.verdict = ended.verdict
     except KeyboardInterrupt:
         record.checks.append(compared(PROCESS, "start-up", Verdict.INTERRUPTED, "interrupted from outside"))
         record.verdict = Verdict.INTERRUPTED
-    except OutOfTimeError as late:
-        why = f"the minutes were over in {late}, before anything was compared; allow more --minutes"
-        record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
-        record.verdict = Verdict.INCONCLUSIVE
-    else:
-        conclude(outcome, record)
     record.seconds = time.monotonic() - began
 
 

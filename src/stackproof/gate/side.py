@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,7 +85,10 @@ class InProcess:
         return self._run()
 
     def warm(self, seconds: float) -> Answer:
-        """Warm up and return what is known then; a drill begins here, after what it must be compared with was timed."""
+        """Warm up; return the seconds of one run and the most memory that was in use before, in bytes.
+
+        A drill begins here, after what it must be compared with was timed.
+        """
         freeze_collector()
         self._device.synchronize()
         opening = self._device.memory().peak
@@ -115,7 +118,7 @@ class InProcess:
         return {"seconds": whole.seconds() / runs, "each": [watch.seconds() for watch in each]}
 
     def done(self) -> Answer:
-        """Read the peak before anything else is run, and stop counting, which began with the first block."""
+        """After the blocks: the most memory that was in use while they ran, in bytes, and the units of work that they did."""
         return {"peak-memory": self._device.memory().peak, "units": self._units.end() if self._units else {}}
 
     def count(self) -> Answer:
@@ -144,7 +147,11 @@ class Side:
     ) -> None:
         found = stacks.load(stack)
         self.name, self.stack = name, found.rehearse() if rehearsed else found
-        _import(self.stack.imports)
+        for module in self.stack.imports:  # torch's extensions, before the device is asked for
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                raise StackUnavailableError(f"stack.toml, imports: '{module}' cannot be imported: {error}") from error
         threads.choose(profile_named(profile).preset)
         self.backend = backend
         self.drill = planted.read(drill)
@@ -157,13 +164,8 @@ class Side:
         with self.device.current():
             torch.ones(1, device=self.device.torch).sum().item()
         card = self.device.memory().peak if self.device != devices.HOST else 0
-        rows = {
-            name: {
-                "kind": each.kind, "unit": each.unit, "version": each.version,
-                "effect": each.effect, "spared": list(each.spared),
-            }
-            for name, each in self.subjects.items()
-        }  # fmt: skip
+        told = ("kind", "unit", "version", "effect", "spared")
+        rows = {name: {key: getattr(each, key) for key in told} for name, each in self.subjects.items()}
         facts = {"torch": torch.__version__, **torch_facts(self.stack)}
         return {"memory": devices.HOST.memory().peak + card, "facts": facts, "subjects": rows}
 
@@ -177,12 +179,10 @@ class Side:
             raise CapabilityMissing(f"this side has no subject '{subject}'")
         chosen = self.subjects[subject]
         require_possible(chosen)
-        ranked = chosen.kind in RANKED
-        self.subject = (
-            RankGroup(chosen, preset, self.device, self.backend)
-            if ranked
-            else InProcess(chosen, preset, self.device, self.drill, earlier)
-        )
+        if chosen.kind in RANKED:
+            self.subject = RankGroup(chosen, preset, self.device, self.backend)
+        else:
+            self.subject = InProcess(chosen, preset, self.device, self.drill, earlier)
         return {"proved": self.subject.proved, "worth": self.subject.worth}
 
     @contextmanager
@@ -195,13 +195,12 @@ class Side:
         faulthandler.cancel_dump_traceback_later()
         sys.stderr.write(f"{ask} {subject}: {time.monotonic() - began:.2f} s\n")
 
-    def compute(self) -> Answer:
-        """Say what the open subject computes from equal seeds, to be compared with the other side's."""
-        return self._open().compute()
-
-    def warm(self, seconds: float) -> Answer:
-        """Run until the time of a run settles; return the seconds of one run and the most memory that was in use before, in bytes."""
-        return self._open().warm(seconds)
+    def __getattr__(self, request: str) -> Callable[..., Answer]:
+        """Hand what only the open subject can answer to it."""
+        if request not in ("compute", "warm", "done", "count"):
+            raise AttributeError(request)
+        answer: Callable[..., Answer] = getattr(self._open(), request)
+        return answer
 
     def block(self, runs: int, core: int | None = None) -> Answer:
         """Run so many times and return the mean seconds of one run; of several ranks, the slowest rank's.
@@ -211,10 +210,6 @@ class Side:
         with threads.on_core(core):
             return self._open().block(runs)
 
-    def done(self) -> Answer:
-        """After the blocks: the most memory that was in use while they ran, in bytes, and the units of work that they did."""
-        return self._open().done()
-
     def conditions(self) -> Answer:
         """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
         telemetry = Telemetry(self.device, self.stack)
@@ -222,10 +217,6 @@ class Side:
         reading = telemetry.readings[0] if telemetry.readings else {}
         others = others_on_card(self.device, self.stack) or ()
         return {"reading": reading, "throttled": list(telemetry.throttled()), "others": list(others)}
-
-    def count(self) -> Answer:
-        """Count one run exactly."""
-        return self._open().count()
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved, and let go of it."""
@@ -248,15 +239,6 @@ class Side:
         if self.subject is None:
             raise Refusal("no subject is open")
         return self.subject
-
-
-def _import(names: tuple[str, ...]) -> None:
-    """Import what the stack's definition says, torch's extensions before the device is asked for."""
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            raise StackUnavailableError(f"stack.toml, imports: '{name}' cannot be imported: {error}") from error
 
 
 def failed(error: Exception) -> Answer:

@@ -16,18 +16,10 @@ from rich.text import Text
 from stackproof.base.errors import Refusal
 from stackproof.base.text import shown
 from stackproof.bench.subjects import kinds_of
+from stackproof.gate import gate
 from stackproof.gate.cells import TIME, Cell
-from stackproof.gate.gate import (
-    Comparison,
-    GateProgress,
-    GateRun,
-    chosen_stack,
-    compare,
-    compared,
-    make_comparison,
-    opened,
-)  # fmt: skip
-from stackproof.gate.interleave import Answer, LaunchTerms, LiveSide, OutOfTimeError, SideEndedError, SideSpec
+from stackproof.gate.gate import Comparison, GateProgress, GateRun, chosen_stack, compare, compared, make_comparison
+from stackproof.gate.interleave import Answer, LaunchTerms, LiveSide, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
 from stackproof.gate.report import STRIP, sees, strip, word
 from stackproof.gate.variants import SweepRequest, Variant
@@ -65,22 +57,21 @@ class CombinationResult:
 
 def grid(words: Sequence[str], backends: Sequence[str]) -> list[GridPoint]:
     """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
-    axes: list[list[tuple[str, str]]] = []
+    axes: dict[str, list[tuple[str, str]]] = {}
     for text in words:
-        name, equals, values = text.partition("=")
-        found = [value.strip() for value in values.split(",") if value.strip()]
-        if not equals or not name.strip() or not found:
+        name, _, values = (part.strip() for part in text.partition("="))
+        axis = [(name, value.strip()) for value in values.split(",") if value.strip()]
+        if not name or not axis:
             raise Refusal(
                 f"--env '{text}' is not of the form NAME=V1,V2; write for instance --env NCCL_PROTO=Simple,LL128"
             )
-        axes.append([(name.strip(), value) for value in found])
-    names = [axis[0][0] for axis in axes]
-    if len(set(names)) < len(names):
-        raise Refusal("--env names a variable twice; write all its values behind one: --env NAME=V1,V2")
+        if name in axes:
+            raise Refusal("--env names a variable twice; write all its values behind one: --env NAME=V1,V2")
+        axes[name] = axis
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
     chosen = [name for word in backends for name in word.split(",") if name] or [""]
-    return [GridPoint(dict(point), backend) for backend in chosen for point in itertools.product(*axes)]
+    return [GridPoint(dict(point), backend) for backend in chosen for point in itertools.product(*axes.values())]
 
 
 def sweep(
@@ -108,9 +99,6 @@ def sweep(
             result.outcome = compare(replace(comparison, request=request, specs=(base, spec)), place, progress)
         except SideEndedError as ended:
             result.ended = ended
-        except OutOfTimeError as late:
-            why = f"the minutes were over in {late}, before anything was compared; allow more --minutes"
-            result.ended = SideEndedError("both", Verdict.INCONCLUSIVE, why)
         if result.outcome is not None and result.outcome.interrupted:
             break
     return found, defaults
@@ -156,11 +144,12 @@ def conclude(results: Sequence[CombinationResult], defaults: Answer, record: Rec
                 record.checks.append(_whole(label, "runs", Verdict.INTERRUPTED, reason))
             record.provenance |= result.outcome.facts["base"]
     record.verdict = overall(check.verdict for check in record.checks)
+    record.provenance["settings"] = "; ".join(result.setting.label for result in results)
     record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}
 
 
 def _effect_check(label: str, result: CombinationResult, defaults: Answer) -> Check:
-    figures: dict[str, Figure] = dict(result.effect.get("facts", {}))
+    figures = dict[str, Figure](result.effect.get("facts", {}))
     if reason := ignored(result, defaults):
         found = _whole(label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
         return replace(found, outcome=CellWord.IGNORED)
@@ -219,13 +208,13 @@ def run_sweep(request: SweepRequest) -> int:
     """Measure the grid and return the exit code of the contracts."""
     stack = chosen_stack(request)
     settings = grid(request.variables, request.backends)
-    record, folder, progress = opened("sweep", stack, request.outputs, f"{len(settings)} settings against the defaults")
-    comparison = _ranked(make_comparison(request, stack, Variant("base"), Variant("head"), progress))
+    record, folder, progress = gate.opened(
+        "sweep", stack, request.outputs, f"{len(settings)} settings against the defaults"
+    )
+    comparison = make_comparison(request, stack, Variant("base"), Variant("head"), progress)
     began = time.monotonic()
-    results, defaults = sweep(comparison, settings, folder, progress)
-    conclude(results, defaults, record)
+    conclude(*sweep(_ranked(comparison), settings, folder, progress), record)
     record.seconds = time.monotonic() - began
-    record.provenance["settings"] = "; ".join(setting.label for setting in settings)
     path = writer.keep(record, folder / "record.json", request.outputs, markdown)
     show(record, progress.console)
     progress.console.print(Text(f"record: {path}", style="dim"), soft_wrap=True)
