@@ -45,7 +45,7 @@ def said(ended: subprocess.CompletedProcess[str]) -> str:
     return ended.stdout + ended.stderr
 
 
-CORE = ("smoke", "verify", "ddp", "bench", "explore", "rehearse", "asv", "gate", "sweep")
+CORE = ("smoke", "verify", "ddp", "bench", "explore", "upstream", "rehearse", "asv", "gate", "sweep")
 EXTRAS = {row["name"] for table in plugins.sessions() for kind in ("verb", "tool") for row in table.get(kind, ())}
 VERBS = (*CORE, *(row["name"] for table in plugins.sessions() for row in table.get("verb", ())))
 

@@ -81,7 +81,7 @@ def test_a_host_with_many_cores_runs_more_processes(tmp_path: Path, monkeypatch:
 
 
 def test_every_suite_belongs_to_exactly_one_verb() -> None:
-    verbs = ("verify", "ddp", "bench", "soak", "explore")
+    verbs = ("verify", "ddp", "bench", "soak", "explore", "upstream")
     assert sorted(name for verb in verbs for name in of_verb(verb)) == sorted(stacks.suites())
     assert "smoke" in of_verb("verify")
 
@@ -93,6 +93,6 @@ def test_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_every_suite_explains_each_of_its_files_and_checks() -> None:
-    for suite in (*of_verb("verify"), *of_verb("ddp"), *of_verb("bench"), *of_verb("explore")):
+    for suite in (*of_verb("verify"), *of_verb("ddp"), *of_verb("bench"), *of_verb("explore"), *of_verb("upstream")):
         said = list(explained(suite))
         assert said and all(one.split("\n  ")[-1].strip() and not one.endswith(": ") for one in said), suite

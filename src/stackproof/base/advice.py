@@ -17,7 +17,7 @@ _IN_SESSION = "NOX_CURRENT_SESSION"
 """What nox tells the processes of a session."""
 _EPHEMERAL, _TOOLS = "archive-v0", ("uv", "tools")
 """Where uv lays out what `uvx` runs once, and what `uv tool install` keeps."""
-_BUILD = frozenset({"smoke", "verify", "bench", "ddp", "rehearse", "explore"})
+_BUILD = frozenset({"smoke", "verify", "bench", "ddp", "rehearse", "explore", "upstream"})
 """Verbs that build the environment of a lock where `--locked` asks for it; a session of nox always does."""
 
 

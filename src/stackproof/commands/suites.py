@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
+import re
 import time
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +59,13 @@ def add(verbs: Verbs) -> None:
         "--case", default="", metavar="TEXT", help="ask only judges and operators with this in JUDGE-OPERATOR"
     )
     verb.set_defaults(otherwise=("explore",))
+    upstream = "do PyTorch's own tests pass on the device: those of a source tree of the version that is here"
+    verb = _add_run(verbs, "upstream", upstream, _upstream)
+    help_ = "the source tree of PyTorch, of the stack's version; nothing of it is kept"
+    verb.add_argument("--source", type=Path, metavar="FOLDER", help=help_)
+    help_ = "which of its files test_*.py, as patterns in one word (default: 'test_ops* test_foreach test_torch')"
+    verb.add_argument("--files", default="test_ops* test_foreach test_torch", metavar="NAMES", help=help_)
+    verb.set_defaults(otherwise=("upstream",))
     rehearse = "a run on the CPU with upstream builds of the stack's versions; says nothing of the card"
     verb = _add_run(verbs, "rehearse", rehearse, _run)
     _add_suites(verb, ("smoke",))
@@ -179,6 +188,33 @@ def _explore(options: argparse.Namespace) -> int:
         options.seed = time.time_ns() // 1_000_000_000 % 1_000_000_000
     options.more = {"minutes": str(options.minutes), "seed": str(options.seed), "case": options.case}
     return _run(options)
+
+
+def _upstream(options: argparse.Namespace) -> int:
+    """Refuse a source tree that is none, or of another version than the torch that is here, whose tests would say nothing."""
+    if not options.replay:
+        if options.source is None:
+            raise Refusal(
+                "whose tests? add --source with a source tree of PyTorch, such as an unpacked release of its sources"
+            )
+        version = options.source / "version.txt"
+        if not version.is_file() or not (options.source / "test").is_dir():
+            raise Refusal(
+                f"--source {options.source}: is no source tree of PyTorch; it has version.txt and a folder test"
+            )
+        theirs = version.read_text(encoding="utf-8", errors="replace").strip()
+        here = "" if options.locked or not importlib.util.find_spec("torch") else metadata.version("torch")
+        if here and _release(theirs) != _release(here):
+            raise Refusal(
+                f"--source {options.source}: has the tests of {theirs}, and torch here is {here}; name its own sources"
+            )
+        options.more = {"source": str(options.source.resolve()), "files": options.files}
+    return _run(options)
+
+
+def _release(version: str) -> str:
+    """Return the numbers of a version, without what says who built it, and when."""
+    return ".".join(re.findall(r"\d+", version)[:3])
 
 
 def _require_subjects(only: tuple[str, ...], stack: str) -> None:

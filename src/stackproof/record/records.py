@@ -63,7 +63,7 @@ _EXIT_CODES = {
 # A check that ended so says nothing about the stack.
 NOT_EXECUTED = (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
 
-SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "explore", "agree")
+SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "explore", "upstream", "agree")
 """Verbs that run suites, `agree` in records of before: besides the host and the environment, a check of one has to have run."""
 TYPED = "typed"
 """The fact of a record that says with which words it was asked for."""

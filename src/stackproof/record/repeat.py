@@ -13,7 +13,7 @@ from stackproof.record.records import SUITE_VERBS, TYPED, Check, Record
 
 _SESSIONS = (*SUITE_VERBS, "gate", "sweep", "bisect", "night")
 """Verbs that have a session of each stack (tools/sessions.toml)."""
-_OWN_SUITE = ("explore",)
+_OWN_SUITE = ("explore", "upstream")
 """Verbs that run one suite, of checks that their flags name."""
 _TOOLS = ("drill", "triage")
 """Verbs that have one session for all."""
@@ -130,7 +130,7 @@ def _flags(record: Record, suite: str) -> list[str]:
     facts = record.provenance
     usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
     usual |= {"dataset": "none"} if suite == "data" else {}
-    usual |= dict.fromkeys(("minutes", "seed", "case"), "") if record.verb in _OWN_SUITE else {}
+    usual |= dict.fromkeys(("minutes", "seed", "case", "source", "files"), "") if record.verb in _OWN_SUITE else {}
     given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
     flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]
