@@ -55,6 +55,8 @@ def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pyte
     records.write(Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", 1.0, Verdict.FAILED, checks=checks), path)
     assert cli.main(["drill", "--only", "metric-missing", "--continue", str(path), "--results", str(tmp_path)]) == 2
     assert "is a record of `smoke`; name one of `drill`" in capsys.readouterr().err
+    assert cli.main(["drill", "--only", "metric-missing", "--continue", "--results", str(tmp_path)]) == 2
+    assert "there is no earlier drill of cpu" in capsys.readouterr().err
 
 
 @pytest.mark.slow

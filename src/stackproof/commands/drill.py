@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stackproof.record.records import Record
     from stackproof.record.writer import Outputs
 
+_NEWEST = Path()
 _HELP = "(dev) inject every fault that is claimed to be caught, and see each caught by name"
 _WORKERS = (
     "runs side by side; they wait a seventh of their time, so there is one more than two cores keep busy (default: 3)"
@@ -28,8 +29,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
     arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
     verb.add_argument("--workers", type=arguments.count, default=3, metavar="N", help=_WORKERS)
-    help_ = "take what passed in this record of the drill as it was, and run the rest"
-    verb.add_argument("--continue", dest="earlier", type=Path, metavar="RECORD", help=help_)
+    help_ = "take what passed in the newest drill (or in this record of one) as it was, and run the rest"
+    verb.add_argument("--continue", dest="earlier", nargs="?", type=Path, const=_NEWEST, metavar="RECORD", help=help_)
     help_ = "build the environments that the drill needs, and run in the first"
     arguments.add_shared(verb, "--locked", help=help_)
 
@@ -46,13 +47,15 @@ def _run(options: argparse.Namespace) -> int:
         drilled = [stacks.load(name) for name in loaded.stacks]
         return locks.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
     from stackproof.drill.drill import DrillRequest  # needs what only the environment has
+    from stackproof.record import resume
 
     outputs = arguments.outputs(options)
     outputs.prepare()
     chosen = tuple(loaded.choose(tuple(options.only), options.fast))
     if not chosen:
         raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
-    earlier = _earlier(options.earlier)
+    path = options.earlier
+    earlier = _earlier(resume.newest(outputs.results, "drill", table.STACK) if path == _NEWEST else path)
     return _conduct(DrillRequest(loaded, chosen, options.workers, options.deadline_scale, earlier), outputs)
 
 

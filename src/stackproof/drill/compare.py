@@ -60,14 +60,14 @@ def judge_clean(name: str, wanted: tuple[str, ...], ended: DrilledRun) -> Check:
     """Return the check of a run without a fault: it ran what was wanted, and nothing is red."""
     alarms = [f"{one} {seen.verdict}: {seen.reason[:_MOST_SAID]}" for one, seen in ended.checks.items() if seen.red]
     absent = [one for one in wanted if not any(_green(name, seen, one) for name, seen in ended.checks.items())]
-    wrong = [f"a false alarm: {alarm}" for alarm in alarms]
-    wrong += [f"{one} did not pass" for one in absent if not any(one in alarm for alarm in alarms)]
+    absent = [one for one in absent if not any(one in alarm for alarm in alarms)]
+    wrong = [*(f"a false alarm: {alarm}" for alarm in alarms), *(f"{one} did not pass" for one in absent)]
     if ended.exit_code != 0:
         wrong.append(f"{_ending(ended)}; without a fault it must be exit code 0")
     verdict = Verdict.FAILED if wrong else Verdict.PASSED
     passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
     reason = "; ".join(wrong) or f"without a fault nothing is red, {passed} checks passed"
-    figures: dict[str, Figure] = {"command": _command(ended), "passed": passed}
+    figures: dict[str, Figure] = {"command": ended.words, "passed": passed}
     return Check(name, verdict, reason, ended.seconds, figures, kind=Kind.CLEAN)
 
 
@@ -82,7 +82,9 @@ def _complaints(fault: Fault, ended: DrilledRun) -> Iterator[str]:
             yield f"NOT NOTED: '{words}' is not in what is noted of {workload}: {ended.notes.get(workload, 'nothing')!r}"
     for pattern in expected.green:
         if not any(_green(name, seen, pattern) for name, seen in ended.checks.items()):
-            yield f"{pattern} should have stayed green and {_how(pattern, ended)}"
+            seen = next((seen for name, seen in ended.checks.items() if matches(name, [pattern])), None)
+            how = f"{seen.verdict}: {seen.reason[:_MOST_SAID]}" if seen else "did not run"
+            yield f"{pattern} should have stayed green and {how}"
     for name, seen in ended.checks.items():
         if seen.red and not any(matches(name, [pattern]) for pattern in (*expected.red, *expected.green)):
             yield f"{name} is red too, and should not be: {seen.reason[:_MOST_SAID]}"
@@ -103,11 +105,6 @@ def _not_caught(pattern: str, words: str, ended: DrilledRun) -> Iterator[str]:
 
 def _green(name: str, seen: Seen, pattern: str) -> bool:
     return matches(name, [pattern]) and seen.verdict == "passed"
-
-
-def _how(pattern: str, ended: DrilledRun) -> str:
-    found = [seen for name, seen in ended.checks.items() if matches(name, [pattern])]
-    return f"{found[0].verdict}: {found[0].reason[:_MOST_SAID]}" if found else "did not run"
 
 
 def _ending(ended: DrilledRun) -> str:
@@ -135,7 +132,6 @@ def _caught(fault: Fault, ended: DrilledRun) -> str:
 
 
 def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
-    """Return what the page shows of a fault."""
     red = caught_by(fault, ended)
     passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
     return {
@@ -148,16 +144,5 @@ def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
         "exit code": -1 if ended.exit_code is None else ended.exit_code,
         "green": passed,
         "processes in which it fired": ended.fired,
-        "command": _command(ended),
+        "command": ended.words,
     }
-
-
-def _command(ended: DrilledRun) -> str:
-    """Return the verb and its flags; the interpreter and the folders are of this run alone."""
-    words = ended.command[3:]
-    kept = [
-        word
-        for place, word in enumerate(words)
-        if not {word, words[place - 1]} & {"--json", "--results", "--deadline-scale"}
-    ]
-    return " ".join(kept)

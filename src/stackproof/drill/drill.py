@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +26,6 @@ from stackproof.record import writer
 from stackproof.record.records import Check, Record, Verdict, overall
 from stackproof.runner import suites
 from stackproof.stack import environments, hosts, provenance, stacks
-from stackproof.stack.stacks import Stack
 
 _CLEAN_DEADLINE_S = 900
 
@@ -46,14 +46,13 @@ class Clean:
 
     like: Fault
     checks: tuple[str, ...]
-    alone: bool
 
     @property
     def name(self) -> str:
         """How its check is called: by the verb, what it looks at and where."""
         call, ground = self.like.call, self.like.injection.ground
         words = [call.verb, call.stack or STACK, *call.suites, "whole" if call.whole else "", *call.arguments, ground]
-        return f"clean/{' '.join(filter(None, [*words, 'alone' if self.alone else '']))}"
+        return f"clean/{' '.join(filter(None, [*words, 'alone' if self.like.clean_alone else '']))}"
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,6 @@ def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
 
 
 def _core_seconds() -> float:
-    """Return the processor time of this process and of all that ended below it: what does not depend on who else is here."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
@@ -133,40 +131,38 @@ def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:
 
 
 def _clean(rows: list[Fault]) -> Clean:
-    first = rows[0]
     names = dict.fromkeys(name for row in rows for name in (*row.expected.red, *row.expected.green, *row.call.only))
     wanted = tuple(name for name in names if "::" in name or name in ("host", "environment"))
-    like = replace(first, call=replace(first.call, only=()))
-    return Clean(like, wanted, first.clean_alone)
+    return Clean(replace(rows[0], call=replace(rows[0].call, only=())), wanted)
 
 
 def _fault_job(fault: Fault, scale: float) -> Task:
-    def do(folder: Path, stop: threading.Event) -> Check:
-        site = _site(fault.call, folder)
-        fault.injection.inject(site)
-        names = (*fault.expected.red, *fault.expected.green)
-        call = _named(fault.call, scale)
-        ended = run.run(call, run.only_of(call, names), site, fault.deadline_s * scale, stop)
-        return compare.judge(fault, ended)
-
+    call = replace(fault.call, stack=fault.call.stack or STACK, scale=fault.call.scale * scale)
+    names = (*fault.expected.red, *fault.expected.green)
+    judge = partial(compare.judge, fault)
+    do = partial(_drill, call, fault.injection.inject, names, fault.deadline_s * scale, judge)
     return Task(fault.name, alone=False, waits=fault.waits, do=do)
 
 
 def _clean_job(clean: Clean, scale: float) -> Task:
-    def do(folder: Path, stop: threading.Event) -> Check:
-        site = _site(clean.like.call, folder)
-        clean.like.injection.spare(site)
-        call = replace(_named(clean.like.call, scale), scale=scale)
-        only = run.only_of(call, clean.checks)
-        ended = run.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
-        return compare.judge_clean(clean.name, clean.checks, ended)
-
-    return Task(clean.name, clean.alone, waits=False, do=do)
+    call = replace(clean.like.call, stack=clean.like.call.stack or STACK, scale=scale)
+    judge = partial(compare.judge_clean, clean.name, clean.checks)
+    do = partial(_drill, call, clean.like.injection.spare, clean.checks, _CLEAN_DEADLINE_S * scale, judge)
+    return Task(clean.name, clean.like.clean_alone, waits=False, do=do)
 
 
-def _named(call: Call, scale: float) -> Call:
-    """Return the call with its stack and with deadlines for this host."""
-    return replace(call, stack=call.stack or STACK, scale=call.scale * scale)
+def _drill(
+    call: Call,
+    prepare: Callable[[Site], None],
+    names: tuple[str, ...],
+    deadline_s: float,
+    judge: Callable[[run.DrilledRun], Check],
+    folder: Path,
+    stop: threading.Event,
+) -> Check:
+    site = _site(call, folder)
+    prepare(site)
+    return judge(run.run(call, run.only_of(call, names), site, deadline_s, stop))
 
 
 def _site(call: Call, folder: Path) -> Site:
@@ -177,17 +173,12 @@ def _site(call: Call, folder: Path) -> Site:
     """
     if call.verb in run.FLAGS:  # it only looks and reads
         return Site(folder, Path(run.THIS_PYTHON))
-    stack = stacks.load(call.stack or STACK)
+    stack = stacks.load(call.stack)
     found = hosts.inspect(stack)
     if not found.present:
         raise found.refusal()
-    return Site(folder, _python(stack))
-
-
-def _python(stack: Stack) -> Path:
-    """Return the interpreter of the stack's own environment if it is built, else this one."""
     own = environments.location(stack)
-    return environments.python_of(own) if environments.stamp(own) else Path(run.THIS_PYTHON)
+    return Site(folder, environments.python_of(own) if environments.stamp(own) else Path(run.THIS_PYTHON))
 
 
 def _run(jobs: Sequence[Task], scratch: Path, workers: int) -> Iterator[Check]:

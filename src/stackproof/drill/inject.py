@@ -10,17 +10,16 @@ import shutil
 import textwrap
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.base.toml import Key, OneOf, Wrong
 from stackproof.stack import environments
 
-_MOST_MATCHES = 1
-_COPIED = ("src", "suites", "fixtures", "stacks", "noxfile.py")
+_COPIED = ("src", "suites", "fixtures", "stacks")
 _PLACES = {
     "everywhere": "True",
     "checks": "in_checks()",
@@ -45,8 +44,7 @@ class Edit:
 
     def __post_init__(self) -> None:
         if sum(map(bool, (self.create, self.append, self.pattern, self.rename, self.keep_bytes))) != 1:
-            why = "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes"
-            raise Wrong("file", why)
+            raise Wrong("file", "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes")
 
     @property
     def description(self) -> str:
@@ -62,7 +60,11 @@ class Edit:
 
     def apply(self, root: Path) -> Path:
         """Do it to the copy at `root` and return the file that was touched."""
-        path = _new(root, self.file) if self.create else _only(root, self.file)
+        if self.create:  # a * may stand for a version in the folders above
+            fixed, star, rest = self.file.rpartition("*/")
+            path = _only(root, f"{fixed}{star}".rstrip("/")) / rest if star else root / self.file
+        else:
+            path = _only(root, self.file)
         materialise(root, path)
         before = path.read_bytes() if path.exists() else None
         if self.rename:
@@ -79,7 +81,7 @@ class Edit:
             return text[: self.keep_bytes]
         if self.append:
             return text + self.append.encode()
-        return re.sub(self.pattern.encode(), self.replacement.encode(), text, count=_MOST_MATCHES, flags=re.MULTILINE)
+        return re.sub(self.pattern.encode(), self.replacement.encode(), text, count=1, flags=re.MULTILINE)
 
 
 def materialise(root: Path, path: Path) -> None:
@@ -102,12 +104,6 @@ def link_tree(source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     for entry in source.iterdir():
         (target / entry.name).symlink_to(entry)
-
-
-def _new(root: Path, name: str) -> Path:
-    """Return where a file is to be made; a * may stand for a version in the folders above."""
-    fixed, star, rest = name.rpartition("*/")
-    return _only(root, f"{fixed}{star}".rstrip("/")) / rest if star else root / name
 
 
 def _only(root: Path, pattern: str) -> Path:
@@ -138,7 +134,6 @@ class Injection:
     """How a fault gets into a run."""
 
     kind: str
-    """Its kind, one word."""
 
     @property
     def description(self) -> str:
@@ -221,15 +216,13 @@ class Edited(Injection):
 
     edits: Annotated[tuple[Edit, ...], Key("edit")]
 
+    where: ClassVar[str] = "in a copy of the {kind}"
+
     @property
     def description(self) -> str:
         """Where, and the edits."""
-        return f"{self.where}, {'; '.join(edit.description for edit in self.edits)}"
-
-    @property
-    def where(self) -> str:
-        """What is copied, in words."""
-        return f"in a copy of the {self.kind}"
+        done = "; ".join(edit.description for edit in self.edits)
+        return f"{self.where.format(**vars(self))}, {done}"
 
     @property
     def ground(self) -> str:
@@ -292,11 +285,7 @@ class File(Edited):
     beside: tuple[str, ...] = ()
     """Files of the checkout that lie beside it, such as its logs; {folder} is where they all are."""
     kind: str = "file"
-
-    @property
-    def where(self) -> str:
-        """The file."""
-        return f"of {self.source}"
+    where: ClassVar[str] = "of {source}"
 
     @property
     def ground(self) -> str:
@@ -339,15 +328,12 @@ class HostFiles(Injection):
 
     def inject(self, site: Site) -> None:
         """Write the wrong files over the sound ones."""
-        self._write(site, {**self.sound, **self.wrong})
+        replace(self, sound={**self.sound, **self.wrong}).spare(site)
 
     def spare(self, site: Site) -> None:
         """Write the sound ones."""
-        self._write(site, self.sound)
-
-    def _write(self, site: Site, files: Mapping[str, str]) -> None:
         root = site.folder / "host"
-        for name, text in files.items():
+        for name, text in self.sound.items():
             path = root / name.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -371,10 +357,8 @@ def copy_checkout(target: Path) -> Path:
     """Copy what runs from this checkout and return the copy."""
     ignored = shutil.ignore_patterns("__pycache__", "wheels")
     for name in _COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, target / name, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, target / name)
+        shutil.copytree(ROOT / name, target / name, ignore=ignored)
+    shutil.copy(ROOT / "noxfile.py", target)
     return target
 
 

@@ -59,6 +59,13 @@ class DrilledRun:
     notes: dict[str, str] = field(default_factory=dict)
     """Of measurements, by workload."""
 
+    @property
+    def words(self) -> str:
+        """The verb and its flags; the interpreter and the folders are of this run alone."""
+        own = {"--json", "--results", "--deadline-scale"}
+        words = self.command[3:]
+        return " ".join(word for n, word in enumerate(words) if not {word, words[n - 1]} & own)
+
 
 def run(
     call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: threading.Event | None = None
@@ -67,22 +74,19 @@ def run(
 
     `stop`: somebody has interrupted the drill; the run is ended as at its deadline.
     """
-    _plant(site)
+    planted = site.folder / "planted"
+    planted.mkdir()
+    site.signs.mkdir()
+    (planted / "sitecustomize.py").write_text(f"{_PRELUDE}{site.code}", encoding="utf-8")
     out = site.folder / "record.json"
     command = [str(site.python), "-m", "stackproof", *_words(call, only, site, out)]
     log, began = site.folder / "output.log", time.monotonic()
     code = _supervise(command, site, log, deadline_s, stop or threading.Event())
     seconds = time.monotonic() - began
-    checks = {**_recorded(out), **_refused(log, code)}
+    checks, notes = _recorded(out)
+    checks |= _refused(log, code)
     count = sum(sign.stat().st_size > 0 for sign in site.signs.iterdir())
-    return DrilledRun(command, code, checks, count, seconds, log, processes.last_lines(log, 3), _noted(out))
-
-
-def _plant(site: Site) -> None:
-    planted = site.folder / "planted"
-    planted.mkdir()
-    site.signs.mkdir()
-    (planted / "sitecustomize.py").write_text(f"{_PRELUDE}{site.code}", encoding="utf-8")
+    return DrilledRun(command, code, checks, count, seconds, log, processes.last_lines(log, 3), notes)
 
 
 def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str]:
@@ -120,34 +124,22 @@ def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, sto
         processes.end_tree(mark, child)
 
 
-def _recorded(path: Path) -> dict[str, Seen]:
-    """Return what a record, or a doctor's report, says; nothing if there is none."""
+def _recorded(path: Path) -> tuple[dict[str, Seen], dict[str, str]]:
+    """Return what a record, or a doctor's report, says of each check, and what limits its measurements; nothing if there is none."""
     if not path.exists():
-        return {}
+        return {}, {}
     found: dict[str, Any] = files.read_json(path)
-    if "findings" in found:
-        return _diagnosed(found)
-    checks = reading.read(path).checks
-    return {check.id: Seen(check.verdict.value, check.reason, bool(check.verdict.exit_code)) for check in checks}
-
-
-def _diagnosed(report: dict[str, Any]) -> dict[str, Seen]:
-    """Return one check for each area that the doctor looks at; its problems are what is red."""
-    areas = dict.fromkeys(row["area"] for row in report["findings"])
+    if "findings" not in found:
+        record = reading.read(path)
+        checks = {row.id: Seen(row.verdict.value, row.reason, bool(row.verdict.exit_code)) for row in record.checks}
+        return checks, {row.workload: row.note for row in record.measurements}
     seen = {}
-    for area in areas:
-        rows = [row for row in report["findings"] if row["area"] == area]
+    for area in dict.fromkeys(row["area"] for row in found["findings"]):  # one check for each; problems are what is red
+        rows = [row for row in found["findings"] if row["area"] == area]
         bad = [row["sentence"] for row in rows if row["level"] == "problem"]
         reason = " | ".join(bad or (row["sentence"] for row in rows))
         seen[f"doctor/{area}"] = Seen("problem" if bad else "passed", reason, bool(bad))
-    return seen
-
-
-def _noted(path: Path) -> dict[str, str]:
-    """Return what limits the measurements of a record."""
-    if not path.exists() or "findings" in files.read_json(path):
-        return {}
-    return {row.workload: row.note for row in reading.read(path).measurements}
+    return seen, {}
 
 
 def _refused(log: Path, code: int | None) -> dict[str, Seen]:
