@@ -68,7 +68,7 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
 
     monkeypatch.setattr(dist, collective, wrong)
     with pytest.raises(RuntimeError, match=f"{name} of known whole numbers is wrong"):
-        joined._exact(alone, name)
+        joined.prove(alone)
 
 
 def test_ranks_of_other_torches_form_no_group() -> None:

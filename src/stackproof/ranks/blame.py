@@ -161,22 +161,18 @@ def who_hung(traces: Traces, after_s: float) -> str:
     named = " and ".join(f"rank {rank}" for rank in behind)
     stack, last = traces.stack(behind[0]), traces.last_lines(behind[0])
     frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
+    slow = ""
+    if traces.place(behind[0]) in _STARTING:
+        remedy = f"where a slow disk or {processes.load()} is why, --deadline-scale 4 (or --deadline) allows it more"
+        slow = f" while it was importing torch; {remedy}"
     others = ", ".join(
         f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size) if rank not in behind
     )
     return (
         f"{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{_slow(traces, behind)}{frame}{counts_sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
+        f"{after_s:.0f} s{slow}{frame}{counts_sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
-
-
-def _slow(traces: Traces, behind: Sequence[int]) -> str:
-    """Say that imports were all that a rank came to, and what allows more."""
-    if traces.place(behind[0]) not in _STARTING:
-        return ""
-    remedy = f"where a slow disk or {processes.load()} is why, --deadline-scale 4 (or --deadline) allows it more"
-    return f" while it was importing torch; {remedy}"
 
 
 def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, Counts]) -> list[int]:

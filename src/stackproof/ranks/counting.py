@@ -31,7 +31,11 @@ _COUNTED = (
 @contextlib.contextmanager
 def counted(folder: Path, rank: int) -> Iterator[None]:
     """Keep the count of this rank in its file, from a thread, because the main thread may hang in a collective."""
-    ended, count = threading.Event(), _counter()
+    ended, count = threading.Event(), _sequences
+    try:
+        count()
+    except (RuntimeError, AttributeError):  # the backend keeps none
+        count = _wrapped()
     thread = threading.Thread(target=_follow, args=(folder, rank, count, ended), daemon=True)
     thread.start()
     try:
@@ -51,14 +55,6 @@ def _follow(folder: Path, rank: int, count: Callable[[], Counts], ended: threadi
                 last = now
         if over:
             return
-
-
-def _counter() -> Callable[[], Counts]:
-    try:
-        _sequences()
-    except (RuntimeError, AttributeError):
-        return _wrapped()
-    return _sequences
 
 
 def _sequences() -> Counts:

@@ -41,10 +41,8 @@ def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
         f"rank {said['rank']} on {said['device']} {said['bus id']}".rstrip() + f" of {said['host']}" for said in ranks
     )
     formed, split = (max(said[name] for said in ranks) for name in ("formed_s", "split_s"))
-    figures: dict[str, Figure] = {f"rank {said['rank']}.formed_s": said["formed_s"] for said in ranks}
-    figures |= {
-        f"rank {said['rank']}.{name}": said[name] for said in ranks for name in ("host", "device", "name", "bus id")
-    }
+    facts = ("formed_s", "host", "device", "name", "bus id")
+    figures: dict[str, Figure] = {f"rank {said['rank']}.{name}": said[name] for said in ranks for name in facts}
     came_up = f"{ranks[0]['backend']}: {who}; formed in {formed:.2f} s, split in {split:.2f} s"
     slowest = straggler({said["rank"]: said["own_s"] for said in ranks})
     lag = f"; rank {slowest[0]} is the straggler, {slowest[1]:.1f} times slower than the others" if slowest else ""
@@ -246,16 +244,13 @@ def _gone(folder: Path, world_size: int) -> list[int]:
     for rank in range(1, world_size):
         living = files.try_read_json(folder / f"rank{rank}.alive") or {}
         silent = not any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
-        if silent and living.get("host") == socket.gethostname() and not _lives(living["processes"][0]):
+        state = "X"
+        with contextlib.suppress(OSError, LookupError):
+            status = Path(f"/proc/{living['processes'][0]}/stat").read_text(encoding="utf-8")
+            state = status.rpartition(")")[2].split()[0]
+        if silent and living.get("host") == socket.gethostname() and state in "ZX":  # a zombie has ended too
             found.append(rank)
     return found
-
-
-def _lives(process: int) -> bool:
-    """Whether a process runs; one that has ended and was not waited for yet does not."""
-    with contextlib.suppress(OSError, IndexError):
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
-    return False
 
 
 def _forget(folder: Path, rank: int) -> None:

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -67,7 +67,6 @@ def report(rank: Rank) -> dict[str, Any]:
         "device of the group": str(getattr(dist.group.WORLD, "bound_device_id", None) or "none was given"),
         "name": rank.device.name(),
         "bus id": rank.device.bus_id(),
-        "driver": rank.device.driver(),
         "formed_s": rank.formed_s,
         "split_s": split_s,
     }
@@ -84,7 +83,7 @@ def prove(rank: Rank) -> dict[str, Any]:
         RuntimeError: a collective of known whole numbers is wrong.
     """
     evidence = report(rank)
-    evidence["collectives"] = [_exact(rank, name) for name in ("all-gather", "broadcast", "barrier")]
+    evidence["collectives"] = _collectives(rank)
     evidence["own_s"] = _own_seconds(rank)
     return {**evidence, "training": _train(rank)}
 
@@ -104,24 +103,23 @@ def _train(rank: Rank) -> dict[str, Any]:
     return {"losses": losses, "digest": digest(dict(job.model.named_parameters()))}
 
 
-def _exact(rank: Rank, name: str) -> str:
-    """Compare the result of one collective with the ranks' known data; a barrier only has to return."""
-    rank.phase(name)
-    mine = known(rank.rank).to(rank.device.torch)
-    if name == "barrier":
-        dist.barrier()
-        return name
-    if name == "broadcast":
-        last = rank.world_size - 1
-        dist.broadcast(mine, src=last)
-        right = torch.equal(mine.cpu(), known(last))
-    else:
-        gathered = [torch.empty_like(mine) for _ in range(rank.world_size)]
-        dist.all_gather(gathered, mine)
-        right = all(torch.equal(part.cpu(), known(other)) for other, part in enumerate(gathered))
-    if not right:
+def _collectives(rank: Rank) -> list[str]:
+    """Call some collectives, compare their results with the ranks' known data, and return their names; a barrier only has to return."""
+    last, mine = rank.world_size - 1, known(rank.rank).to(rank.device.torch)
+    gathered = [torch.empty_like(mine) for _ in range(rank.world_size)]
+    calls: dict[str, Callable[[], object]] = {
+        "all-gather": lambda: dist.all_gather(gathered, mine),
+        "broadcast": lambda: dist.broadcast(mine, src=last),
+        "barrier": dist.barrier,
+    }
+    for name, call in calls.items():
+        rank.phase(name)
+        call()
+    right = {"all-gather": all(torch.equal(part.cpu(), known(other)) for other, part in enumerate(gathered))}
+    right["broadcast"] = torch.equal(mine.cpu(), known(last))
+    for name in (name for name, holds in right.items() if not holds):
         raise RuntimeError(f"{name} of known whole numbers is wrong")
-    return name
+    return list(calls)
 
 
 def _own_seconds(rank: Rank) -> list[float]:
@@ -260,13 +258,14 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
         PreflightRefusal: the group would hang, crash, or be another one than was asked for.
     """
     environ = unexplained(place, os.environ)
-    here = (
-        preflight.seat_of(place.rank, _card(place, cards), cards, stack, environ),
-        preflight.this_host(cards, environ),
-    )
+    seat = preflight.seat_of(place.rank, _card(place, cards), cards, stack, environ)
     if store.add(f"here/{place.rank}", 1) > 1:
         raise PreflightRefusal(f"two processes take themselves for rank {place.rank} of {place.world_size}")
-    told = {**preflight.to_json(*here), "world_size": place.world_size, "torch": torch.__version__}
+    told = {
+        **preflight.to_json(seat, preflight.this_host(cards, environ)),
+        "world_size": place.world_size,
+        "torch": torch.__version__,
+    }
     store.set(f"site/{place.rank}", json.dumps(told))
     if place.rank == 0:
         decided = replace(_decide(store, spec, place, stack), world_size=place.world_size)

@@ -6,6 +6,7 @@ hang a process group for ever, whatever its own time-out says.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch._C._distributed_c10d import TCPStore
+
 from stackproof.base import files, processes
 from stackproof.device.kinds import Device
 from stackproof.ranks import preflight
 from stackproof.ranks.blame import Traces, who_failed, who_hung
-from stackproof.ranks.launchers import Spec
+from stackproof.ranks.launchers import Spec, note_failure
 from stackproof.record.checks import CheckHung
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
@@ -26,6 +29,8 @@ from stackproof.triage import explain
 
 _GRACE_S = 3.0
 _TELL_S = 5.0
+_OTHERS_S = 1.0
+"""How long the others have, once a rank has failed, to fail of themselves and say why."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +133,12 @@ def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> t
     early = {name: value for name, value in spec.environment.items() if "{file}" not in value}
     (traces.folder / "mark").write_text(mark, encoding="ascii")
     with (traces.folder / "agent.log").open("wb") as output:
-        command = [sys.executable, "-m", "stackproof.ranks.agent", str(path)]
-        agent = processes.start(command, output, {**threads, **early}, mark)
+        command = [sys.executable, "-m", "stackproof.ranks.launch", str(path)]
+        child = processes.start(command, output, {**threads, **early}, mark)
         try:
-            return _wait(agent, spec, traces, progress), bool(traces.raised())
+            return _wait(child, spec, traces, progress), bool(traces.raised())
         finally:
-            processes.end_tree(mark, agent)
+            processes.end_tree(mark, child)
 
 
 def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None]) -> int | None:
@@ -152,3 +157,34 @@ def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callab
             break
         time.sleep(0.03)
     return agent.poll()
+
+
+def agent(path: Path) -> int:
+    """Hold the ranks' store and start them, as torchrun does; return 1 where one did not end well, which `rankN.failure` tells.
+
+    The store's port is one that the kernel chose as it was bound.
+    """
+    processes.die_with_parent()
+    spec, mark, until = Spec.load(path), processes.new_mark(), math.inf
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    size = {"WORLD_SIZE": str(len(spec.cards)), "LOCAL_WORLD_SIZE": str(len(spec.cards)), "GROUP_RANK": "0"}
+    meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port), "TORCHELASTIC_RUN_ID": "ranks"}
+    command = [sys.executable, "-m", "stackproof.ranks.rank", str(path), str(store.port)]
+    living = {}
+    for rank in range(len(spec.cards)):
+        own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        with (path.parent / f"rank{rank}.log").open("wb") as output:
+            living[rank] = processes.start(command, output, {**size, **meeting, **own}, mark)
+    while living and time.monotonic() < until:
+        for rank, child in list(living.items()):
+            if child.poll() is not None:
+                del living[rank]
+                if child.returncode:
+                    note_failure(path.parent, rank, child.returncode)
+                    until = min(until, time.monotonic() + _OTHERS_S)
+        time.sleep(0.03)
+    return int(until < math.inf)
+
+
+if __name__ == "__main__":
+    sys.exit(agent(Path(sys.argv[1])))

@@ -131,20 +131,14 @@ def placement(environ: Mapping[str, str]) -> Placement:
 
 def around(place: Placement, environ: Mapping[str, str]) -> str:
     """Return the mpirun that started several torchruns, each of a group of its own; one a host, of one group, is usual."""
-    for row in _rows():
-        if (
-            place.launcher == "torchrun"
-            and row.name.startswith("mpirun")
-            and all(name in environ for name in row.marks)
-        ):
-            everywhere, here = (_first(names, environ) == "1" for names in (row.world_size, row.local_world_size))
-            if not everywhere and not (here and place.world_size > place.local_world_size):
-                return row.name
-    return ""
-
-
-def _first(names: Sequence[str], environ: Mapping[str, str]) -> str:
-    return next((environ[name] for name in names if name in environ), "")
+    outer = next((row for row in _rows() if row.name.startswith("mpirun") and all(map(environ.get, row.marks))), None)
+    if place.launcher != "torchrun" or outer is None:
+        return ""
+    everywhere, here = (
+        next((environ[name] for name in names if name in environ), "") == "1"
+        for names in (outer.world_size, outer.local_world_size)
+    )
+    return "" if everywhere or (here and place.world_size > place.local_world_size) else outer.name
 
 
 def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", run: str = "") -> str:
@@ -157,7 +151,12 @@ def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", ru
         Refusal: no address is known.
     """
     if asked.startswith("file://"):
-        return _file(asked.rstrip("/"), place, run)
+        if not (name := run or place.run):
+            raise Refusal(
+                f"{place.launcher} gives its runs no name, and a store that an earlier run left in {asked} would answer: "
+                "add --run NAME, another one each time"
+            )
+        return f"{asked.rstrip('/')}/stackproof-{re.sub('[^A-Za-z0-9_.-]', '-', name)}.store"
     if asked:
         if not re.fullmatch(r"tcp://[^:/\s]+:\d{1,5}", asked):
             raise Refusal(f"--rendezvous {asked}: write file:///FOLDER or tcp://HOST:PORT")
@@ -185,17 +184,6 @@ def first_host(hosts: str) -> str:
     if not found:
         raise Refusal(f"SLURM_STEP_NODELIST={hosts} names no host; add --rendezvous")
     return "".join(part or "" for part in found.group("name", "first", "rest"))
-
-
-def _file(asked: str, place: Placement, run: str) -> str:
-    """A file of its own for each run: what an earlier one left would answer for ranks that are gone."""
-    name = run or place.run
-    if not name:
-        raise Refusal(
-            f"{place.launcher} gives its runs no name, and a store that an earlier run left in {asked} would answer: "
-            "add --run NAME, another one each time"
-        )
-    return f"{asked}/stackproof-{re.sub('[^A-Za-z0-9_.-]', '-', name)}.store"
 
 
 def _local_size(row: _Row, environ: Mapping[str, str]) -> int:

@@ -104,11 +104,6 @@ def libraries() -> tuple[Library, ...]:
         return table.rows("library", Library)
 
 
-def backends() -> tuple[str, ...]:
-    """Return every c10d backend that a row is about."""
-    return tuple(backend for library in libraries() for backend in library.backends)
-
-
 def serving(backend: str) -> Library:
     """Return the library behind a c10d backend.
 
@@ -117,7 +112,7 @@ def serving(backend: str) -> Library:
     """
     found = next((library for library in libraries() if backend in library.backends), None)
     if found is None:
-        known = backends()
+        known = tuple(backend for library in libraries() for backend in library.backends)
         raise Refusal(f"{LIBRARIES}: no library has the backend '{backend}'{suggestion(backend, known)}; add a row")
     return found
 

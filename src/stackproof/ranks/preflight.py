@@ -158,22 +158,18 @@ def _backend(group: PlannedGroup) -> Iterator[str]:
 def _duplicates(group: PlannedGroup) -> Iterator[str]:
     if group.on_host or not all(serving(group.stack.backend).separates(node.environ) for node in group.nodes):
         return
+    remedy = "start as many ranks on each host as it has cards, or ask for shared cards with --oversubscribe"
+    if len({node.cards for node in group.nodes}) > 1:
+        each = ", ".join(f"{node.host} {node.cards}" for node in group.nodes)
+        remedy = f"the hosts have different numbers of cards ({each}), so start on each as many ranks as it has"
     taken: dict[tuple[str, str, str], RankPlace] = {}
     for seat in (seat for seat in group.seats if seat.identity):
         first = taken.setdefault(seat.place, seat)
         if first is not seat:
             yield (
                 f"Duplicate GPU: rank {first.rank} and rank {seat.rank} are both on {seat.card} ({seat.identity}) of {seat.host}, "
-                f"and {serving(group.stack.backend).name} refuses two ranks on one card: {_spread(group)}"
+                f"and {serving(group.stack.backend).name} refuses two ranks on one card: {remedy}"
             )
-
-
-def _spread(group: PlannedGroup) -> str:
-    counts = {node.cards for node in group.nodes}
-    if len(counts) > 1:
-        each = ", ".join(f"{node.host} {node.cards}" for node in group.nodes)
-        return f"the hosts have different numbers of cards ({each}), so start on each as many ranks as it has"
-    return "start as many ranks on each host as it has cards, or ask for shared cards with --oversubscribe"
 
 
 def _too_many(group: PlannedGroup) -> Iterator[str]:
@@ -303,9 +299,14 @@ def group_of(
 
 def seat_of(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ: Mapping[str, str]) -> RankPlace:
     """Describe where a rank sits; a card that is not shown leaves its identity empty."""
-    name = f"{stack.device}:{card}"
-    identity = _identity(shown[card], environ.get(stack.visibility, "")) if card < len(shown) else ""
-    return RankPlace(rank, socket.gethostname(), str(shown[card]) if identity else name, identity, kernel_value(_BOOT))
+    name, identity = f"{stack.device}:{card}", ""
+    if card < len(
+        shown
+    ):  # where it has no bus id, its place among all cards of the host: the visibility variable renumbers them
+        places = [part.strip() for part in environ.get(stack.visibility, "").split(",") if part.strip()]
+        name, kind, index = str(shown[card]), shown[card].kind, shown[card].index
+        identity = shown[card].bus_id() or f"{kind} {places[index] if index < len(places) else index}"
+    return RankPlace(rank, socket.gethostname(), name, identity, kernel_value(_BOOT))
 
 
 def this_host(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
@@ -326,14 +327,6 @@ def from_json(told: Mapping[str, Any]) -> tuple[RankPlace, Node]:
     interfaces = tuple(Interface(**row) for row in told["node"]["interfaces"])
     values = {**told["node"], "interfaces": interfaces, "providers": tuple(told["node"]["providers"])}
     return RankPlace(**told["seat"]), Node(**values)
-
-
-def _identity(card: Device, mask: str) -> str:
-    """Return the card's bus id, else its place among all cards of the host: the visibility variable renumbers them."""
-    if found := card.bus_id():
-        return found
-    places = [part.strip() for part in mask.split(",") if part.strip()]
-    return f"{card.kind} {places[card.index] if card.index < len(places) else card.index}"
 
 
 def _public(environ: Mapping[str, str]) -> dict[str, str]:

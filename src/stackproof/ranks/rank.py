@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
@@ -36,8 +36,6 @@ from stackproof.stack import stacks
 _AFTER_DEADLINE_S = 60.0
 _PARTING_S = 5.0
 _FAREWELL_S = 20.0
-
-Program = Callable[["Rank"], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -77,21 +75,19 @@ def main(path: Path, port: int) -> int:
     return 0
 
 
-def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -> None:
     """Run the rank with its stacks dumped at the deadline; leave its result, or what it raised, in the folder."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(spec.remaining_s)
-    folder = spec.folder
     for name, value in spec.environment.items():
-        os.environ[name] = value.replace("{file}", str(folder / f"library.rank{place.rank}.log"))
+        os.environ[name] = value.replace("{file}", str(spec.folder / f"library.rank{place.rank}.log"))
     try:
         result = run()
     except Exception as error:
         said = str(error).strip() or "no message"
-        (folder / f"rank{place.rank}.error").write_text(f"{type(error).__name__}: {said}"[:8000], encoding="utf-8")
+        (spec.folder / f"rank{place.rank}.error").write_text(f"{type(error).__name__}: {said}"[:8000], encoding="utf-8")
         raise
-    write_atomically(folder / f"rank{place.rank}.json", json.dumps(result))
-    return result
+    write_atomically(spec.folder / f"rank{place.rank}.json", json.dumps(result))
 
 
 def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str, Any]:
@@ -116,9 +112,9 @@ def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str
     context.phase(FORMED)
     module, _, function = spec.program.partition(":")
     mount_suites()
-    program: Program = getattr(importlib.import_module(module), function)
+    program = getattr(importlib.import_module(module), function)
     with counted(folder, place.rank):
-        result = program(context)
+        result: dict[str, Any] = program(context)
     context.phase(LEAVING)
     # A rank that ends while another still receives breaks its connection: wait a moment for the others to come as far. The group
     # is not destroyed: the process ends at once after this, and torch 2.4.1 was seen to hang for ever in the destructor of gloo's groups.
@@ -161,17 +157,13 @@ def end(run: Callable[[], int]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     if status == 0 and dist.is_initialized() and libraries.finalises(str(dist.get_backend())):
-        _leave_in_order()
+        # The group is destroyed and Python shuts down, so that the library takes its leave; one that hangs there is ended all the same.
+        last = threading.Timer(_FAREWELL_S, os._exit, [0])
+        last.daemon = True
+        last.start()
+        dist.destroy_process_group()
+        sys.exit(0)
     os._exit(status)
-
-
-def _leave_in_order() -> NoReturn:
-    """Destroy the group and let Python shut down, so that the library takes its leave; one that hangs there is ended all the same."""
-    last = threading.Timer(_FAREWELL_S, os._exit, [0])
-    last.daemon = True
-    last.start()
-    dist.destroy_process_group()
-    sys.exit(0)
 
 
 if __name__ == "__main__":

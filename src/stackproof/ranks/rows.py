@@ -20,7 +20,6 @@ MOST_LAUNCHES = 6
 _KINDS = {kind.__name__: kind for kind in (CheckFailed, CheckCrashed, CheckHung)}
 
 Outcome = dict[str, Any]
-Start = Callable[[dict[str, Any]], object]
 
 
 @dataclass
@@ -31,7 +30,7 @@ class RowRunner:
     and names the `rows` where nobody chose them.
     """
 
-    start: Start
+    start: Callable[[dict[str, Any]], object]
     rows: list[str]
     """In their order; none: those that the ranks announce."""
     size: int
@@ -75,7 +74,11 @@ class RowRunner:
     def _attempt(self, names: list[str], folder: Path) -> tuple[str, list[str]]:
         """Launch once, or take over the launch of an earlier process; return the row in which it ended, and those still to do."""
         known = folder.is_dir()
-        asked, failure = _kept(folder) if known else (names, self._launch(names, folder))
+        if known:  # nothing is kept of a launch that was ended from outside, or that nobody saw fail
+            asked, kind, reason = files.try_read_json(folder / "ended.json") or ([], "", "")
+            failure: CheckEnded | None = _KINDS[kind](reason) if kind else None
+        else:
+            asked, failure = names, self._launch(names, folder)
         ranks = [left_by(folder, rank) for rank in range(self.size)]
         self.ranks = self.ranks or [found[""] for found in ranks if found and "" in found]
         self.rows = self.rows or (self.ranks or [{}])[0].get("rows", [])
@@ -130,12 +133,6 @@ class RowRunner:
         who = " and ".join(f"rank {rank}" for rank in hung)
         within = f" within {self._limit_s:.0f} s" if self._limit_s else " in time"  # an earlier process knew the limit
         return CheckHung("; ".join([f"{who} did not come back from {name}{within}", *said]))
-
-
-def _kept(folder: Path) -> tuple[list[str], CheckEnded | None]:
-    """Return which rows an earlier process asked for in a launch, and its failure; none where it saw none, or was ended before."""
-    names, kind, reason = files.try_read_json(folder / "ended.json") or ([], "", "")
-    return names, _KINDS[kind](reason) if kind else None
 
 
 def left_by(folder: Path, rank: int) -> dict[str, Outcome] | None:

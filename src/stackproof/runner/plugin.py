@@ -100,10 +100,7 @@ class Reporter:
                 importlib.import_module(name)
             except Exception as error:
                 self.conclude(
-                    f"import {name}",
-                    Verdict.FAILED,
-                    f"`import {name}` failed: {error_line(error, _MOST)}",
-                    0.0,
+                    f"import {name}", Verdict.FAILED, f"`import {name}` failed: {error_line(error, _MOST)}", 0.0
                 )
                 pytest.exit(f"import {name} failed", returncode=1)
 
