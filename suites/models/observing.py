@@ -15,7 +15,7 @@ from stackproof.device.numerics import Judgement, relative_error, rule
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get
-from stackproof.workloads.gradients import lifted
+from stackproof.workloads.gradients import on_top
 from suites.common import SEED
 
 # What is compared with float64, whatever the session's preset: `full` would take tens of GiB and minutes on a host.
@@ -140,5 +140,5 @@ def compared(actual: Tensors, reference: Tensors, anchor: Tensors) -> dict[str, 
 
 def _raised(seen: Tensors, reference: Tensors) -> Tensors:
     """Return what was seen with what vanishes in exact arithmetic on top of a gradient of usual size."""
-    raised = lifted(outcome_of(seen), outcome_of(reference)).gradients
+    raised = on_top(outcome_of(seen).gradients, outcome_of(reference))
     return {**seen, **{f"gradient of {name}": one for name, one in raised.items()}}

@@ -14,7 +14,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, Preset, StepResult
 from stackproof.workloads.catalogue import get, taking_part
-from stackproof.workloads.gradients import conditioned, joined, kept, lifted, living
+from stackproof.workloads.gradients import conditioned, joined, kept, living, on_top
 from suites.common import SEED, anchor, possible, reference, require_counted, supported, watch_forward
 
 # What is compared with float64; `full` is for rates: its float64 reference would take tens of GiB and minutes on a host.
@@ -86,7 +86,7 @@ def _judgements(actual: StepResult, exact: StepResult, expected: StepResult) -> 
         actual.gradients.keys() == exact.gradients.keys(),
         f"gradients differ in kind: {sorted(actual.gradients.keys() ^ exact.gradients.keys())[:3]}",
     )
-    found, wanted, anchored = (lifted(one, exact).gradients for one in (actual, exact, expected))
+    found, wanted, anchored = (on_top(one.gradients, exact) for one in (actual, exact, expected))
     pairs = {f"gradient of {name}": (found[name], wanted[name], anchored[name]) for name in exact.gradients}
     pairs |= {
         "output": (actual.output, exact.output, expected.output),

@@ -10,7 +10,7 @@ from torch.nn import functional
 from stackproof.device.numerics import Judgement, relative_error
 from stackproof.workloads import gradients
 from stackproof.workloads.base import Batch, Evaluation, Job, Recipe, StepResult, Units, Workload
-from stackproof.workloads.gradients import conditioned, kept, lifted, living, lost, spread, vanishing
+from stackproof.workloads.gradients import conditioned, kept, living, lost, on_top, spread, vanishing
 
 OUT = Judgement(False, 4e-3, 1e-4, 4e-3)
 
@@ -92,7 +92,7 @@ def test_a_bias_before_a_normalisation_vanishes() -> None:
 def test_its_rounding_is_no_error_and_a_real_gradient_in_its_place_is() -> None:
     exact, narrow = observed(torch.float64), observed(torch.float32)
     assert relative_error(narrow.gradients["0.bias"], exact.gradients["0.bias"]) > 1
-    whole, seen = (lifted(one, exact).gradients["0.bias"] for one in (exact, narrow))
+    whole, seen = (on_top(one.gradients, exact)["0.bias"] for one in (exact, narrow))
     assert relative_error(seen, whole) < 1e-6
     narrow.gradients["0.bias"].add_(1e-3)
-    assert relative_error(lifted(narrow, exact).gradients["0.bias"], whole) > 1e-4
+    assert relative_error(on_top(narrow.gradients, exact)["0.bias"], whole) > 1e-4

@@ -32,21 +32,18 @@ def calibrate(device: Device) -> dict[str, Figure]:
         CheckFailed: the clock, or synchronising, does not do what it says; no figure of this device can be believed.
         CheckInconclusive: others use the host so much that nobody can say.
     """
-    for _ in range(_ATTEMPTS - 1):
+    for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _compared(device)
+            spans = clock.measure(device, clock.products(device))
+            return {
+                "calibration.share": clock.agrees(spans),
+                "calibration.factor": clock.scales(spans, lambda turn: turn.device, f"{device}: its own clock"),
+                "calibration.left": clock.waits(spans),
+            }
         except (CheckFailed, CheckInconclusive):
-            continue
-    return _compared(device)
-
-
-def _compared(device: Device) -> dict[str, Figure]:
-    spans = clock.measure(device, clock.products(device))
-    return {
-        "calibration.share": clock.agrees(spans),
-        "calibration.factor": clock.scales(spans, lambda turn: turn.device, f"{device}: its own clock"),
-        "calibration.left": clock.waits(spans),
-    }
+            if attempt == _ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 _CYCLE = (1, 2, 4, 8)

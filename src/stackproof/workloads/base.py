@@ -231,12 +231,10 @@ class Workload(ABC):
         shard: tuple[int, int] = (0, 1),
         scale: int = 1,
     ) -> Job:
-        """Build on `device`; without `dtype` and `autocast` in the preset's own precision.
+        """Build on `device`; without `dtype` and `autocast` in the preset's own precision. Random state stays as it was.
 
-        Random state stays as it was.
-
-        Raises Refusal if a needed package is missing, if the preset is unknown, or if the batch cannot be
-        split into equal shards.
+        Raises:
+            Refusal: a needed package is missing, the preset is unknown, or the batch cannot be split into equal shards.
         """
         if reason := self.missing():
             raise Refusal(reason)

@@ -9,7 +9,6 @@ from typing import Annotated
 import torch
 
 from stackproof.base.toml import OneOf
-from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.workloads.work import Setting, Work
@@ -102,13 +101,9 @@ class Copy(Work):
         require(right, f"a copy of {self._size} bytes {what}")
 
 
-def _zeros(size: int, place: torch.device) -> torch.Tensor:
-    return torch.zeros(size, dtype=torch.uint8, device=place)
-
-
 _PLACES: Mapping[str, Callable[[int, Device], torch.Tensor]] = {
-    "host": lambda size, _: _zeros(size, HOST.torch),
-    "pinned": lambda size, _: _zeros(size, HOST.torch).pin_memory(),
-    "device": lambda size, device: _zeros(size, device.torch),
+    "host": lambda size, _: torch.zeros(size, dtype=torch.uint8),
+    "pinned": lambda size, _: torch.zeros(size, dtype=torch.uint8).pin_memory(),
+    "device": lambda size, device: torch.zeros(size, dtype=torch.uint8, device=device.torch),
 }
 KINDS = {"copy": Copy}

@@ -53,11 +53,6 @@ def on_top(gradients: Gradients, exact: StepResult) -> dict[str, torch.Tensor]:
     return {name: one.double() + usual if name in gone else one for name, one in gradients.items()}
 
 
-def lifted(outcome: StepResult, exact: StepResult) -> StepResult:
-    """Return an outcome with its gradients on top of the usual size where they vanish."""
-    return StepResult(outcome.output, outcome.loss, on_top(outcome.gradients, exact), outcome.buffers)
-
-
 _ULPS = 64.0
 """By so many units in the last place weights are moved: several times what rounding inside a network amounts to, so that the steps show
 which one device takes and another does not. Where nothing steps, what this moves stays below what the rule allows in any case."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,13 +16,7 @@ from torch.overrides import TorchFunctionMode
 class _Widen(TorchFunctionMode):
     """Replace float32 by float64 in the arguments of every torch function."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         called = torch.Tensor.double if func is torch.Tensor.float else func
         return called(*map(_wide, args), **{key: _wide(value) for key, value in (kwargs or {}).items()})
 

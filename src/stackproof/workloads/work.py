@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -84,12 +85,9 @@ class Work(ABC):
 Maker = Callable[[Setting], Work]
 
 
-def _dtype_named(name: str) -> torch.dtype:
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
-
-
-FloatingDtype = Annotated[torch.dtype, OneOf(("float64", "float32", "bfloat16", "float16")), Parsed(_dtype_named)]
+FloatingDtype = Annotated[
+    torch.dtype, OneOf(("float64", "float32", "bfloat16", "float16")), Parsed(partial(getattr, torch))
+]
 """A floating dtype, by its name in a table."""
 
 
