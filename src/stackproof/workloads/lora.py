@@ -85,16 +85,19 @@ class _Job(Job):
             super().differentiate(loss)
 
     def recompute(self, mode: str | None) -> None:
-        """Turn checkpointing off, or on in a mode, as users of transformers do.
+        """Turn checkpointing of each layer off, or on in a mode, as users of transformers do.
 
-        transformers renamed the methods in 5.x and warns about the old names. The reentrant kind sees no parameters: without an input
-        that requires a gradient, frozen embeddings would leave the first layer's adapters without one.
+        The reentrant kind sees no parameters: without an input that requires a gradient, frozen embeddings would leave the first layer's
+        adapters without one. Backward does not run under the function mode that widens a float64 reference, so the recomputation enters it.
         """
         base: Any = self.model.get_base_model()  # type: ignore[operator]
         _renamed(base, "disable")()
         if mode is None:
             return
-        _renamed(base, "enable")({"use_reentrant": mode == "reentrant"})
+        options: dict[str, Any] = {"use_reentrant": mode == "reentrant"}
+        if self.recipe.dtype is torch.float64 and mode != "reentrant":
+            options["context_fn"] = lambda: (nullcontext(), widened())
+        _renamed(base, "enable")(options)
         if mode == "reentrant":
             base.enable_input_require_grads()
 
@@ -140,11 +143,11 @@ class Lora(Workload):
         )
         model.train()
         logging.getLogger(type(model.get_base_model()).__module__).addFilter(_not_announcement)
-        _checkpoint(model, recipe)
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trainable, lr=setting.learning_rate)
         job = _Job(recipe, model, optimiser, batches(setting, recipe))
         job.workload = self
+        job.recompute("non-reentrant")
         return job
 
     def skeleton(self, preset: Preset) -> Any:
@@ -189,19 +192,8 @@ def _not_announcement(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith("Starting from v4.46")
 
 
-def _checkpoint(model: Any, recipe: Recipe) -> None:
-    """Recompute each layer's activations in backward.
-
-    transformers renamed the method in 5.x and warns about the old name. Backward does not run under the
-    function mode that widens a float64 reference, so the recomputation enters it itself.
-    """
-    options: dict[str, Any] = {"use_reentrant": False}
-    if recipe.dtype is torch.float64:
-        options["context_fn"] = lambda: (nullcontext(), widened())
-    _renamed(model.get_base_model(), "enable")(options)
-
-
 def _renamed(base: Any, verb: str) -> Callable[..., None]:
+    """Return a method that transformers renamed in 5.x; it warns about the old name."""
     return getattr(base, f"activation_checkpointing_{verb}", None) or getattr(base, f"gradient_checkpointing_{verb}")  # type: ignore[no-any-return]
 
 

@@ -113,7 +113,7 @@ class ReplayedSteps(Work):
     @cached_property
     def _start(self) -> Tensors:
         self.to_first_step()
-        return _copies(self._changing())
+        return {name: one.detach().clone() for name, one in self._changing().items()}
 
     @cached_property
     def _replays(self) -> dict[int, list[dict[str, Tensors]]]:
@@ -165,10 +165,6 @@ class ReplayedSteps(Work):
         for _ in range(runs):
             self.updated(few)
         return self._ends()
-
-
-def _copies(tensors: Mapping[str, Any]) -> Tensors:
-    return {name: one.detach().clone() for name, one in tensors.items()}
 
 
 class TrainingSteps(ReplayedSteps):

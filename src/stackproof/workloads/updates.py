@@ -88,7 +88,13 @@ class Update:
             for one in given:
                 yield forms.STEPS[self.name](self._before[id(one)], in_float64(one.grad), self._options[id(one)])
             return
-        starts = {id(one): _tensors(self._before[id(one)]) for one in given}
+        starts = {
+            id(one): {
+                name: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else copy.copy(value)
+                for name, value in self._before[id(one)].items()
+            }
+            for one in given
+        }
         wide = {key: start.pop("parameter").requires_grad_() for key, start in starts.items()}
         twin = copy.copy(self.optimiser)
         twin.param_groups = [
@@ -109,14 +115,6 @@ class Update:
             moved = {name: np.abs(value - self._before[id(one)].get(name, 0.0)) for name, value in exact.items()}
             # Terms may cancel in one number; how large they are shows in the others.
             yield exact, {name: 2 * np.abs(value) + 2 * moved[name].max(initial=0.0) for name, value in exact.items()}
-
-
-def _tensors(state: State) -> State:
-    """Return a copy of what an optimiser keeps, as tensors where it was."""
-    return {
-        name: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else copy.copy(value)
-        for name, value in state.items()
-    }
 
 
 def in_float64(tensor: Any) -> Any:
