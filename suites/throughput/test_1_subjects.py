@@ -1,7 +1,7 @@
 """Figures that can be believed: each subject is verified in this process, and only then timed, to a noise target.
 
-Runs are timed in blocks, and what a block leaves tells whether each of its runs was done, and all of it. Blocks beside the first and the
-last are held while that takes 2 % of the time. Not seen: what docs/figures.md names. A rate above the published peak fails.
+Runs are timed in blocks, and what a block leaves tells whether each of its runs was done, and all of it. Blocks beside the first two
+and the last are compared as chance picks them. Not seen: what docs/figures.md names. A rate above the published peak fails.
 """
 
 from __future__ import annotations

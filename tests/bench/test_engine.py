@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -135,16 +136,16 @@ def test_what_blocks_leave_is_held(spin: type[Spin], cpu: Stack, monkeypatch: py
     assert len({runs for runs, _ in held}) == 1
 
 
-@pytest.mark.parametrize(("cost", "blocks"), [(0.0, 9), (100.0, 1)])
-def test_dear_traces_are_held_of_the_last_block(
+@pytest.mark.parametrize(("cost", "blocks"), [(0.0, 9), (0.02, 3)])
+def test_dear_traces_are_held_of_the_first_two_blocks_and_the_last(
     spin: type[Spin], monkeypatch: pytest.MonkeyPatch, cost: float, blocks: int
 ) -> None:
     monkeypatch.setattr(random, "random", lambda: 0.5)
-    traces = engine.RunTraces(spin.__new__(spin), cost, bool)
-    monkeypatch.setattr(spin, "verify", lambda *_: None)
-    traces._began -= 100.0
+    traces = engine.RunTraces(spin.__new__(spin), bool)
+    monkeypatch.setattr(spin, "verify", lambda *_: time.sleep(cost) if cost else None)
     for number in range(9):
         traces.after(4, number == 8)
+        traces._before -= 0.001 + 10.0 * (not cost)
     assert (traces.blocks, traces.held) == (9, blocks)
 
 

@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import median
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
 from stackproof.bench.rows import Sampled, figures, result
-from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
+from stackproof.bench.sampling import Sampler, Warmth, calibrate, joules_of_a_run, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import threads
 from stackproof.device.kinds import Device
@@ -35,8 +34,8 @@ _DRIFTED = 0.03
 _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
 
-_SHARE = 0.02
-"""So much of the sampling time may be spent on traces, beside the last block's."""
+_SHARE = 0.01
+"""So much of the sampling time is spent on traces, beside those of the first two blocks and the last."""
 
 # Kinds that are no work to be repeated in this process: what measures each.
 _PROCEDURES = {
@@ -146,7 +145,7 @@ def timed(
     sampler.device.reset_peak()
     warmth = warm_up(sampler, budget.seconds)
     around()
-    load, traces = HostLoad(), RunTraces(work, proof, agreed)
+    load, traces = HostLoad(), RunTraces(work, agreed)
     sampler.energy = energy_counter(sampler.device)
     slope = sample(sampler, budget, traces.after, warmth.took)
     share = load.share()
@@ -155,33 +154,31 @@ def timed(
     facts: dict[str, Figure] = {
         "others' share of the host's cores": share, "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds,
         "proof before, s": proof, "runs per sample": sampler.number, **work.conclude(), **traces.figures(budget.seconds),
-        **slope.require_believable(), **({"joules of a run": median(sampler.drawn)} if sampler.drawn else {}),
+        **slope.require_believable(), **joules_of_a_run(sampler),
     }  # fmt: skip
     return Timed(reason, warmth, slope.seconds, facts, peak, list(load.note(share)))
 
 
 class RunTraces:
-    """Holds what blocks of timed runs left: of the last, and of all others whose turn the time allows.
+    """Holds what blocks of timed runs left: of the first two, which tell what it costs, of the last, and of those that chance picks."""
 
-    `dear`: how many seconds one takes, as far as is known: no more than the proof, at first.
-    """
-
-    def __init__(self, work: Work, dear: float, agreed: Callable[[bool], bool]) -> None:
-        self.work, self._dear, self._agreed = work, dear, agreed
+    def __init__(self, work: Work, agreed: Callable[[bool], bool]) -> None:
+        self.work, self._agreed = work, agreed
         self.blocks = self.held = 0
-        self.spent, self._began = 0.0, time.perf_counter()
+        self.spent = self._dear = 0.0
+        self._before = time.perf_counter()
 
     def after(self, runs: int, last: bool) -> None:
-        """Hold a block of so many runs, unless that has taken its share of the time and it is not the last."""
+        """Hold a block of so many runs, or not: of all together it takes its share of the time, beside the first two and the last."""
         self.blocks += 1
-        # One more of the last one's length stays within the share; of those that do not, chance takes a few.
-        affordable = self.spent + self._dear <= _SHARE * (time.perf_counter() - self._began) / random.random()
-        if self._agreed(last or affordable):
+        chance = random.random() * self._dear <= _SHARE * (time.perf_counter() - self._before)
+        if self._agreed(last or self.held < 2 or chance):
             began = time.perf_counter()
             self.work.verify(runs)
             self._dear = time.perf_counter() - began
             self.spent += self._dear
             self.held += 1
+        self._before = time.perf_counter()
 
     def figures(self, budget_s: float) -> dict[str, Figure]:
         """Return how many blocks were held, and what that cost of the time budget."""

@@ -49,8 +49,6 @@ def calibrate(device: Device) -> dict[str, Figure]:
 _CYCLE = (1, 2, 4, 8)
 """Spans of so many runs follow one on the other, and one of none: by all together a run is known without what each span costs or lacks."""
 _BLOCK_S = 0.25
-_MOST_BLOCK_S = 3.0
-"""For as much of a cycle as runs that take long have in a block."""
 _MOST_IN_BLOCK = 64
 _LONG_S = 1.0
 """A run that takes so long hides what filling an empty queue costs."""
@@ -65,8 +63,8 @@ _TELLING, _WHOLE = 2, 0.985
 """On a busy host the gaps between samples may be long in some blocks, and never in all."""
 _MOST_EMPTY_S = 1e-4
 """What a span of no runs may take: two marks in the device's order of work."""
-_COUNTED_S = 1.0
-"""Counters of energy move each tenth of a second or so."""
+_COUNTED_S, _COUNTED_IN_ALL_S = 0.2, 2.0
+"""Counters of energy move each tenth of a second or less, so that ten blocks or more are known to some per cent."""
 SPAN_S = 5e-4
 """A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
 
@@ -99,8 +97,8 @@ class Sampler:
     """The shares of longer blocks' time, by the host's raw counter, that their spans add up to."""
     energy: Callable[[], float] | None = None
     """Reads the joules that the device has drawn so far."""
-    drawn: list[float] = field(default_factory=list)
-    """The joules of a run by each block that is long enough for that counter."""
+    drawn: tuple[float, float, int] = 0.0, 0.0, 0
+    """Joules, seconds and runs of the blocks that are long enough for that counter."""
     _watches: list[HostStopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
@@ -129,7 +127,8 @@ class Sampler:
         self.device.synchronize()
         whole = clock.raw() - began
         if self.energy and whole >= _COUNTED_S:
-            self.drawn.append((self.energy() - before) / sum(lengths))
+            joules, seconds, runs = self.drawn
+            self.drawn = joules + self.energy() - before, seconds + whole, runs + sum(lengths)
         spans = [watch.seconds() for watch in watches]
         if whole >= _TELLING_S:
             self.shares.append(sum(spans) / whole)
@@ -145,8 +144,7 @@ class Sampler:
 
     def lengths(self, seconds: float) -> list[int]:
         """Return the runs of each span of a block, for runs of this length: cycles as long and as many as there is time and room for."""
-        each, limit = max(seconds, 1e-9), max(_BLOCK_S, min(_MOST_BLOCK_S, sum(_CYCLE[:2]) * seconds))
-        room = min(self.most, max(1, round(limit / each)))
+        room = min(self.most, max(1, round(_BLOCK_S / max(seconds, 1e-9))))
         cycle = [0, self.number]
         for runs in _CYCLE[1:]:
             if sum(cycle) + runs * self.number <= room:
@@ -226,6 +224,12 @@ class Slope:
             f"{_MOST_EMPTY_S * 1e6:.0f} are believable: it leaves something out of each span, or adds it",
         )
         return {"span of no runs, s": self.empty}
+
+
+def joules_of_a_run(sampler: Sampler) -> dict[str, Figure]:
+    """Return what a run draws, where the device has a counter and its blocks were long enough for it."""
+    joules, seconds, runs = sampler.drawn
+    return {"joules of a run": joules / runs} if seconds >= _COUNTED_IN_ALL_S else {}
 
 
 def require_clock(right: bool, sentence: str) -> None:
