@@ -94,6 +94,36 @@ def branches(source: str) -> list[str]:
     return [ast.unparse(node) for node, word in words if word in {*stacks.names(), *stacks.TOOLKITS, "cpu"}]
 
 
+def imports(path: Path, modules: dict[str, Path]) -> set[str]:
+    """Return the modules of ours that a module imports, anywhere in it."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner & modules.keys() if inner & modules.keys() else {str(node.module)}
+    return found & modules.keys()
+
+
+def in_circles(links: dict[str, set[str]]) -> set[str]:
+    """Return who remains when those are taken away, again and again, that import nobody who remains or are imported by none."""
+    while True:
+        imported = {other for others in links.values() for other in others}
+        left = {
+            name: others & links.keys() for name, others in links.items() if others & links.keys() and name in imported
+        }
+        if left.keys() == links.keys():
+            return set(links)
+        links = left
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    paths = {".".join(path.relative_to(SOURCE.parent).with_suffix("").parts): path for path in SOURCE.rglob("*.py")}
+    modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    links = {name: imports(path, modules) - {name, SOURCE.name} for name, path in modules.items()}
+    assert in_circles(links) == set()
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
+
+
 def test_nothing_branches_on_a_device_or_a_stack() -> None:
     files = [path for top in ("src", "suites", "tools") for path in (ROOT / top).rglob("*.py")] + [ROOT / "noxfile.py"]
     found = {str(path.relative_to(ROOT)): branches(path.read_text(encoding="utf-8")) for path in files}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from stackproof.base import text
-from stackproof.base.text import MOST, as_typed, in_shell, indented, is_visible, plain
+from stackproof.base.text import MOST, as_typed, indented, is_visible, plain
 
 
 @pytest.mark.parametrize(
@@ -59,25 +57,6 @@ def test_endless_text_is_cut_and_says_so() -> None:
 )
 def test_a_pattern_is_shown_as_it_was_typed(pattern: str, typed: str) -> None:
     assert as_typed(pattern) == typed
-
-
-def test_words_for_a_shell_are_one_line_that_shows_what_it_is() -> None:
-    words = [
-        "plain",
-        "",
-        "it's",
-        "a b;touch x",
-        "$HOME",
-        "two\nlines",
-        "\x1b[31mred\\'",
-        "\u202eltr",
-        "caf\u00e9",
-        "\udcff",
-    ]
-    line = in_shell(words)
-    assert plain(line, lines=False) == line
-    read = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout
-    assert read.decode("utf-8", errors="surrogateescape").split("\0")[:-1] == words
 
 
 def test_no_further_line_passes_for_one_of_ours() -> None:

@@ -322,18 +322,16 @@ def drawn(rows: list[Measurement], width: int = 200, encoding: str = "utf-8") ->
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
     terminal = Console(file=out, width=width, color_system=None, highlight=False)
     record = Record("bench", "cuda", STARTED, 1.0, Verdict.PASSED, measurements=rows)
-    assert console.applies(record)
-    outline.show(console.figures(record, terminal), terminal)
+    outline.show([console.figures(record, terminal)], terminal)
     out.flush()
     return out.buffer.getvalue().decode(encoding)
 
 
-def test_shares_of_peak_and_of_ceiling() -> None:
+def test_shares_of_peak() -> None:
     said = drawn(product(791.52) + product(395.76, "attention", "attention"))
     assert "791.52 TFLOP/s" in said
     assert "80% " in said
     assert "40% " in said
-    assert "50% " in said
 
 
 def test_faster_is_a_higher_figure() -> None:
@@ -357,7 +355,7 @@ def test_what_the_first_users_measured_stands_beside() -> None:
 
 def test_notes_stand_below() -> None:
     said = drawn(product(500.0, notes=("throttled: software power cap",)))
-    assert "gemm-bfloat16: throttled: software power cap" in said
+    assert "throttled: software power cap" in said
 
 
 def test_names_cannot_steer_the_terminal() -> None:
@@ -433,4 +431,4 @@ def test_no_width_breaks_a_name(width: int) -> None:
     terminal = Console(width=width, record=True, file=io.StringIO())
     console.show(record, Path("record.json"), terminal)
     said = terminal.export_text()
-    assert record.checks[1].id in said and "training-qwen3-0.6b-lora-2-ranks training" in said
+    assert record.checks[1].id in said and said.count("training-qwen3-0.6b-lora-2-ranks  ") == 1

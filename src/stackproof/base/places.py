@@ -91,14 +91,9 @@ def page(name: str) -> str:
 def require_checkout(what: str) -> None:
     """Refuse what only makes sense beside the sources and their history."""
     if INSTALLED:
-        here = any((folder / "src" / PACKAGE.name / "cli.py").is_file() for folder in (Path.cwd(), *Path.cwd().parents))
         raise Refusal(
-            f"{what} needs a checkout of stackproof, and this is an installed package; "
-            + (
-                "you are in one: type `PYTHONPATH=src python -m stackproof ...` at its root, or a session of `nox -l`"
-                if here
-                else "clone it and run there"
-            )
+            f"{what} needs a checkout of stackproof, and this is an installed package; clone it and type there "
+            "`PYTHONPATH=src python -m stackproof ...`, or a session of `nox -l`"
         )
 
 

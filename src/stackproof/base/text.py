@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import shlex
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -45,28 +44,6 @@ def is_visible(text: str) -> bool:
 def indented(text: str) -> str:
     """Return plain text of which each further line is set in: none of them can pass for a line of ours, such as a verdict."""
     return re.sub(r"\n(?=\S)", "\n    ", plain(text))
-
-
-def in_shell(words: Iterable[str]) -> str:
-    r"""Return words as a line that a shell reads as these words, and that shows as what it is.
-
-    What cannot be shown is written as `$'\x1b'` is (bash, zsh, ksh; POSIX since 2024).
-    """
-    return " ".join(_in_shell(word) for word in words)
-
-
-def _in_shell(word: str) -> str:
-    if plain(word, len(word), lines=False) == word:
-        return shlex.quote(word)
-    return "$'" + "".join(_in_quotes(one) for one in word) + "'"
-
-
-def _in_quotes(character: str) -> str:
-    if character in "\\'":
-        return f"\\{character}"
-    if plain(character, lines=False) == character:
-        return character
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", errors="surrogateescape"))
 
 
 def in_html(text: str) -> str:

@@ -9,13 +9,10 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments, locks
-
-if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
 
 _STDOUT = Path("-")
 _EXIT_OF_JOB = (
@@ -24,7 +21,7 @@ _EXIT_OF_JOB = (
 )
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add them to the parser of the command line."""
     help_ = "is this box what it claims to be: stacks, host, cards, environments, variables; changes nothing"
     verb = arguments.add(verbs, "doctor", help_, _doctor)
@@ -49,7 +46,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- WORDS", help="what pytest gets besides")
 
 
-def _add_triage(verbs: Verbs) -> None:
+def _add_triage(verbs: arguments.Verbs) -> None:
     help_ = "what is wrong with a run, from its logs: root cause first; proves or refutes claims about it"
     verb = arguments.add(verbs, "triage", help_, _triage, "--json")
     verb.add_argument("logs", nargs="+", metavar="LOG", help="files (also gzip), folders, or - for standard input")

@@ -16,7 +16,6 @@ from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
     from stackproof.gate.variants import CommandGateRequest, GateRequest, Variant
     from stackproof.jobs.metrics import Metric
 
@@ -37,13 +36,13 @@ _OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile",
 """Flags that belong to a gate of a command alone, and to one of stacks."""
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add them to the parser of the command line."""
     _add_gate(verbs)
     _add_sweep(verbs)
 
 
-def _add_gate(verbs: Verbs) -> None:
+def _add_gate(verbs: arguments.Verbs) -> None:
     help_ = (
         "is the head worse than the base: two variants side by side, interleaved, with a verdict that can block a merge"
     )
@@ -233,7 +232,7 @@ def variant(options: argparse.Namespace, side: str) -> Variant:
     return Variant(side, getattr(options, side) or "", lock, packages, environment)
 
 
-def _add_sweep(verbs: Verbs) -> None:
+def _add_sweep(verbs: arguments.Verbs) -> None:
     help_ = "which setting is faster than the defaults: a grid of variables and backends, each interleaved with the defaults"
     verb = arguments.add(verbs, "sweep", help_, _sweep)
     add_common(verb)

@@ -7,7 +7,6 @@ import importlib.util
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
@@ -16,11 +15,8 @@ from stackproof.commands import arguments
 from stackproof.history import leaf
 from stackproof.stack import stacks
 
-if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
 
-
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add them to the parser of the command line."""
     help_ = "asv over the benchmarks, in the environment of a stack: run, continuous, compare, publish, check"
     verb = arguments.add(verbs, "asv", help_, _asv, "--device", "--rehearsed")

@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import EXAMPLE, ROOT, STACKS, require_checkout
 from stackproof.commands import arguments
 from stackproof.project import projects
 from stackproof.stack import stacks
-
-if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
 
 FILES = ("stackproof.toml", "README.md", "workloads/vit.py", "tests/test_workloads.py")
 
@@ -24,7 +20,7 @@ _IGNORED = "results/local/\n__pycache__/\n.pytest_cache/\n"
 _HELP = "make a project of your own: a folder whose models are verified, timed and gated beside ours"
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add it to the parser of the command line."""
     verb = arguments.add(verbs, "init", _HELP, _run)
     help_ = "write a stack of this name in the project DIR, or in this checkout: the CPU's, to be changed"

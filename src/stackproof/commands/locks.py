@@ -15,13 +15,12 @@ from stackproof.project import projects
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
     from stackproof.stack.stacks import Stack
 
 FLAG = "--locked"
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add them to the parser of the command line."""
     verb = arguments.add(verbs, "lock", "(dev) re-pin stacks from their requirements.in with uv", _lock)
     arguments.add_named_stacks(verb, several=True)
@@ -32,27 +31,27 @@ def add(verbs: Verbs) -> None:
 
 
 def _lock(options: argparse.Namespace) -> int:
-    from stackproof.stack import environments, relock
+    from stackproof.stack import environments, lockfile
 
     chosen = [stacks.load(name) for name in options.names]
     if any(stack.folder.is_relative_to(STACKS) for stack in chosen):  # a project's own are its own to write
         require_checkout("lock of a stack of ours")
     uv = environments.find_uv()
     for stack in chosen:
-        for path in relock.lock(stack, uv, upgrade=options.upgrade):
+        for path in lockfile.lock(stack, uv, upgrade=options.upgrade):
             print(f"locked {path}")  # noqa: T201
     return 0
 
 
 def _constraints(options: argparse.Namespace) -> int:
-    from stackproof.stack import companions, lockfile
+    from stackproof.stack import environment_proof, lockfile
 
     stack = stacks.load(options.names)
-    lock, there = lockfile.read(stack.lock), companions.installed()
-    for note in companions.weaknesses(lock, there):
+    lock, there = lockfile.read(stack.lock), environment_proof.installed()
+    for note in environment_proof.weaknesses(lock, there):
         _say(note)
     print(f"# {stack.name}: `pip install -c` of this leaves the vendor's builds alone; all else is as in the lock.")  # noqa: T201
-    for line in companions.constraints(lock, there):
+    for line in environment_proof.constraints(lock, there):
         print(line)  # noqa: T201
     return 0
 

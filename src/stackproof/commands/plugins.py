@@ -13,16 +13,13 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import PACKAGE
 from stackproof.base.text import plain
 from stackproof.base.toml import read_toml
 from stackproof.commands import arguments
-
-if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
 
 TABLE = "plugin.toml"
 _VERBS, _SESSIONS = "stackproof.verbs", "stackproof.sessions"
@@ -45,7 +42,7 @@ def _of_others(group: str) -> list[EntryPoint]:
     return [one for one in importlib.metadata.entry_points(group=group) if not one.value.startswith(_OURS)]
 
 
-def add(known: Verbs) -> None:
+def add(known: arguments.Verbs) -> None:
     """Add the verbs of plug-ins to the command line; one that cannot be loaded is there, and says so when it is called."""
     for entry in verbs():
         if entry.name in known.choices:
@@ -68,7 +65,7 @@ def _require_only(name: str, function: Any) -> None:
         raise ValueError(f"it adds {', '.join(alone.choices) or 'nothing'}, not '{name}'")
 
 
-def _add_broken(known: Verbs, entry: EntryPoint, error: BaseException) -> None:
+def _add_broken(known: arguments.Verbs, entry: EntryPoint, error: BaseException) -> None:
     why = plain(f"{_owner(entry)} cannot be loaded ({type(error).__name__}: {error})", lines=False)
 
     def refuse(*_: Any) -> NoReturn:

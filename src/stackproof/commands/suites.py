@@ -1,4 +1,4 @@
-"""The verbs that run suites: `smoke`, `verify`, `ddp`, `bench` and `rehearse`. What is refused at once, the run, and its record."""
+"""The verbs that run suites, and `ranks`, one rank of a group that somebody else started: what is refused at once, the run, its record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import fnmatch
 import importlib.util
 import re
+import sys
 import time
 from collections.abc import Sequence
 from importlib import metadata
@@ -14,13 +15,12 @@ from typing import TYPE_CHECKING
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
+from stackproof.base.text import indented, plain
 from stackproof.commands import arguments, locks
 from stackproof.runner import suites
 from stackproof.stack import hosts, stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verb, Verbs
     from stackproof.record.writer import Outputs
     from stackproof.runner.request import Request
 
@@ -33,7 +33,7 @@ _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add them to the parser of the command line."""
     smoke = "is the stack alive: devices, operators, real workloads, two-rank DDP, indicative rates"
     _add_run(verbs, "smoke", smoke, _run)
@@ -51,7 +51,7 @@ def add(verbs: Verbs) -> None:
     ddp = "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end"
     _add_suites(_add_run(verbs, "ddp", ddp, _run), suites.of_verb("ddp"))
     explore = "do relations of operators hold at points that no run has had; a failure comes as code and as a row of known issues"
-    verb = _add_run(verbs, "explore", explore, _explore)
+    verb = _add_run(verbs, "explore", explore, _run)
     arguments.add_shared(verb, "--minutes", default=30.0)
     help_ = "begin with this seed, and count up by the minute (default: another every time)"
     verb.add_argument("--seed", type=arguments.seed, metavar="SEED", help=help_)
@@ -70,9 +70,10 @@ def add(verbs: Verbs) -> None:
     verb = _add_run(verbs, "rehearse", rehearse, _run)
     _add_suites(verb, ("smoke",))
     verb.set_defaults(rehearsed=True)
+    _add_ranks(verbs)
 
 
-def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.ArgumentParser:
+def _add_run(verbs: arguments.Verbs, name: str, help_: str, called: arguments.Verb) -> argparse.ArgumentParser:
     flags = ("--stack", "--locked", "--device", *arguments.REPORTS, "--deadline-scale")
     verb = arguments.add(verbs, name, help_, called, *flags)
     arguments.add_list(verb, "--only", "CHECK", "run only this check (a name or a pattern with *); may be repeated")
@@ -94,7 +95,6 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
         "explain": None,
         "rehearsed": False,
         "profile": "",
-        "more": {},
     }
     verb.set_defaults(verb=name, **usual)
     return verb
@@ -182,14 +182,6 @@ def _bench(options: argparse.Namespace) -> int:
     return _run(options)
 
 
-def _explore(options: argparse.Namespace) -> int:
-    """Draw a seed where none is given; the record has it."""
-    if options.seed is None:
-        options.seed = time.time_ns() // 1_000_000_000 % 1_000_000_000
-    options.more = {"minutes": str(options.minutes), "seed": str(options.seed), "case": options.case}
-    return _run(options)
-
-
 def _upstream(options: argparse.Namespace) -> int:
     """Refuse a source tree that is none, or of another version than the torch that is here, whose tests would say nothing."""
     if not options.replay:
@@ -208,7 +200,6 @@ def _upstream(options: argparse.Namespace) -> int:
             raise Refusal(
                 f"--source {options.source}: has the tests of {theirs}, and torch here is {here}; name its own sources"
             )
-        options.more = {"source": str(options.source.resolve()), "files": options.files}
     return _run(options)
 
 
@@ -246,7 +237,6 @@ def _replay(path: Path, verb: str, stack: str | None, outputs: Outputs) -> int:
         raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{verb}`; `{READER} --replay` shows any")
     if stack not in (None, record.stack):
         raise Refusal(f"{path}: is of stack '{record.stack}', not of '{stack}'; leave out --stack to read it anywhere")
-    reading.require_sealed(record, path)
     console.show(record, path)
     writer.write_asked(record, outputs, console.markdown)
     return record.verdict.exit_code
@@ -258,16 +248,25 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
     from stackproof.runner.request import Request
 
     _require_device(options.device, stack)
-    chosen = _chosen(options)
-    only, preset, more = tuple(options.only), options.preset, dict[str, str](options.more)
+    chosen, only, preset = _chosen(options), tuple(options.only), options.preset
     if options.profile:
-        only = tuple(one if "::" in one or "/" in one else f"*[[]{one}]" for one in only)
+        only = tuple(text if "::" in text or "/" in text else f"*[[]{text}]" for text in only)
         preset = preset or profile(options.profile).preset
-        more = {"profile": options.profile, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
     return Request(
         options.verb, stack, chosen, options.device, preset, only, options.deadline_scale,
-        _dataset(options.dataset, chosen), options.preflight, more, options.deep,
+        _dataset(options.dataset, chosen), options.preflight, _more(options), options.deep,
     )  # fmt: skip
+
+
+def _more(options: argparse.Namespace) -> dict[str, str]:
+    """Return what one verb alone asks; the seed of an exploration is drawn where none is given, and the record has it."""
+    if options.verb == "explore":
+        seed = time.time_ns() // 1_000_000_000 % 1_000_000_000 if options.seed is None else options.seed
+        return {"minutes": str(options.minutes), "seed": str(seed), "case": options.case}
+    if options.verb == "upstream":
+        return {"source": str(options.source.resolve()), "files": options.files}
+    foreign = {"allow_foreign": "yes"} if options.profile and options.allow_foreign else {}
+    return {"profile": options.profile, **foreign} if options.profile else {}
 
 
 def _conduct(request: Request, outputs: Outputs, resume: bool) -> int:
@@ -303,3 +302,50 @@ def _require_device(text: str, stack: stacks.Stack) -> None:
     except (ImportError, OSError):
         return
     parse(text, stack.device)
+
+
+def _add_ranks(verbs: arguments.Verbs) -> None:
+    help_ = (
+        "be one rank of a group that torchrun, srun or mpirun started, on any number of hosts; rank 0 writes the record"
+    )
+    verb = arguments.add(verbs, "ranks", help_, _ranks)
+    arguments.add_shared(verb, "--stack", required=True)
+    help_ = "on the CPU, with upstream builds of the stack's versions"
+    verb.add_argument("--rehearse", action="store_true", help=help_)
+    help_ = "logs and the record; best on a disk that all hosts share"
+    verb.add_argument("--folder", type=arguments.folder, required=True, metavar="DIR", help=help_)
+    help_ = "what every rank runs (default: bring-up, collectives, DDP)"
+    verb.add_argument("--program", metavar="MODULE:FUNCTION", help=help_)
+    help_ = "where the ranks meet: file:///FOLDER or tcp://HOST:PORT (default: MASTER_ADDR and MASTER_PORT)"
+    verb.add_argument("--rendezvous", default="", metavar="URL", help=help_)
+    help_ = "names this run in a folder of rendezvous"
+    verb.add_argument("--run", dest="run_name", default="", metavar="NAME", help=help_)
+    help_ = "when all ranks are ended (default: 300)"
+    verb.add_argument("--deadline", type=arguments.seconds, default=300.0, metavar="S", help=help_)
+    help_ = "let ranks share cards over the stack's other backend, and say so"
+    verb.add_argument("--oversubscribe", action="store_true", help=help_)
+    help_ = "form the group also where it cannot work"
+    verb.add_argument("--no-preflight", dest="preflight", action="store_false", help=help_)
+
+
+def _ranks(options: argparse.Namespace) -> int:
+    from stackproof.ranks import join
+    from stackproof.ranks.launchers import Spec
+    from stackproof.record import console
+
+    stack = stacks.load(options.stack)
+    stack = stack.rehearse() if options.rehearse else stack
+    if options.program and not re.fullmatch(r"[\w.]+:\w+", options.program):
+        raise Refusal(f"--program '{options.program}': is no MODULE:FUNCTION, such as 'mine.training:main'")
+    spec = Spec(
+        options.program or join.PROVE, stack.name, stack.rehearsed, stack.backend, (), {}, options.folder.absolute(),
+        options.deadline, checked=options.preflight, oversubscribe=options.oversubscribe,
+    )  # fmt: skip
+    outcome = join.take_part(stack, spec, options.rendezvous, options.run_name)
+    if outcome.record and outcome.path:
+        console.show(outcome.record, outcome.path)
+    if outcome.refused:
+        raise Refusal(outcome.reason)
+    if outcome.reason and not outcome.record:
+        print(f"stackproof: {indented(outcome.reason)}", file=sys.stderr)  # noqa: T201
+    return outcome.verdict.exit_code

@@ -5,6 +5,7 @@ Which there are, and which one a word means. With `kinds` this is all that asks 
 
 from __future__ import annotations
 
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -117,3 +118,17 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.seen.append(func.overloadpacket.__name__)
         return func(*args, **(kwargs or {}))
+
+
+def _main(words: list[str]) -> int:
+    """`python -m stackproof.device.devices STACK DEVICE`: whether this environment has it."""
+    try:
+        parse(words[1], stacks.load(words[0]).device)
+    except Refusal as refusal:
+        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,13 +1,12 @@
 """What a device is called: a type and an index; and whether a stack's environment has it, asked of that environment without torch here.
 
-`python -m stackproof.device.names STACK DEVICE` answers in the stack's own environment, which alone has its torch.
+`python -m stackproof.device.devices STACK DEVICE` answers in the stack's own environment, which alone has its torch.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
 from stackproof.base import processes
@@ -50,7 +49,7 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
         Refusal: the device is none of this stack's.
         StackUnavailableError: its torch cannot be asked.
     """
-    command = [str(python), "-m", "stackproof.device.names", stack.name, device]
+    command = [str(python), "-m", "stackproof.device.devices", stack.name, device]
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     ended = processes.run(command, seconds=_ASKED_S, environment={"PYTHONPATH": stack.path(path)})
     said = tail(ended.errors).removeprefix("stackproof: ")
@@ -61,18 +60,3 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
     if not ended.ok:
         remedy = f"name an interpreter that has the torch of '{stack.name}'"
         raise StackUnavailableError(f"{python}: cannot be asked which devices it sees: {said}; {remedy}")
-
-
-def _main(words: list[str]) -> int:
-    from stackproof.device import devices  # imports torch, which only the stack's interpreter has
-
-    try:
-        devices.parse(words[1], stacks.load(words[0]).device)
-    except Refusal as refusal:
-        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))

@@ -16,7 +16,7 @@ from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Finding, ok
-from stackproof.stack import companions, environments, hosts, lockfile
+from stackproof.stack import environment_proof, environments, hosts, lockfile
 from stackproof.stack.environment_proof import flavour_differences, lock_differences, normal_version, read_flavour
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
@@ -114,7 +114,9 @@ def examine_companions(found: Installed, wanted: Stack | None, present: list[Sta
     """
     fitting = [stack for stack in ([wanted] if wanted else present) if not found.lacks(stack)]
     try:
-        others = {stack.name: list(companions.other(stack, found.facts, found.facts["python"])) for stack in fitting}
+        others = {
+            stack.name: list(environment_proof.other(stack, found.facts, found.facts["python"])) for stack in fitting
+        }
     except Refusal as refusal:
         yield Finding("environment", Level.WARNING, f"{found.label}: {refusal}")
         return
@@ -126,18 +128,18 @@ def examine_companions(found: Installed, wanted: Stack | None, present: list[Sta
     yield from _unlike(found, stack, others[stack.name], level, hosts.proof(stack, stack in present))
 
 
-def _has_torch(others: list[companions.Companion]) -> bool:
+def _has_torch(others: list[environment_proof.Companion]) -> bool:
     return all(one.fits for one in others if one.name == "torch")
 
 
-def _outside(found: Installed, stack: Stack, others: list[companions.Companion]) -> list[str]:
+def _outside(found: Installed, stack: Stack, others: list[environment_proof.Companion]) -> list[str]:
     python = found.facts["python"]
     wrong = [] if python in stack.pythons else [f"Python {python} (the stack is for {' or '.join(stack.pythons)})"]
     return wrong + [str(one) for one in others if one.here and not one.fits]
 
 
 def _unlike(
-    found: Installed, stack: Stack, others: list[companions.Companion], level: Level, proof: str
+    found: Installed, stack: Stack, others: list[environment_proof.Companion], level: Level, proof: str
 ) -> Iterator[Finding]:
     """Yield what is out of range, what is absent, and what is another version than the lock's; else that all is as locked."""
     outside = _outside(found, stack, others)
@@ -160,7 +162,7 @@ def _unlike(
         yield ok("environment", f"{found.label}: the companions that stack {stack.name} asks for are its lock's")
 
 
-def _by_constraints(stack: Stack, wrong: list[companions.Companion]) -> str:
+def _by_constraints(stack: Stack, wrong: list[environment_proof.Companion]) -> str:
     """Return the commands that bring the lock's versions, and leave what the vendor built as it is."""
     names = " ".join(one.name for one in wrong if not one.vendors)
     install = advice.pip("install", "-c", "constraints.txt")

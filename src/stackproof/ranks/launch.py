@@ -25,7 +25,7 @@ from stackproof.ranks.launchers import Spec, note_failure
 from stackproof.record.checks import CheckHung
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
-from stackproof.triage import explain
+from stackproof.triage import explain, rules
 
 _GRACE_S = 3.0
 _TELL_S = 5.0
@@ -117,7 +117,7 @@ def launch(
 
 def _explained(ended: Exception, traces: Traces) -> Exception:
     found = explain.explain([traces.log(rank) for rank in range(traces.world_size)])
-    return type(ended)(f"{ended}; triage: {found}") if found and explain.UNKNOWN not in found else ended
+    return type(ended)(f"{ended}; triage: {found}") if found and rules.UNKNOWN not in found else ended
 
 
 def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> tuple[int | None, bool]:

@@ -115,70 +115,45 @@ _PLAIN_BARS = " .:-=+*#@"
 _BINS = 10
 _TAIL = 0.02
 """The slowest samples are in the last bin together: one hiccup must not flatten all others into the first."""
-_WIDTH = 6
 
 
-def applies(record: Record) -> bool:
-    """Whether the record holds figures of the engine, which say how well they are known."""
-    return any("noise" in row.figures for row in record.measurements)
-
-
-def figures(record: Record, console: Console) -> list[Part]:
-    """Return the table of all measurements, and below it what limits them."""
+def figures(record: Record, console: Console) -> TextTable:
+    """Return the measurements as rates, those of one piece of work in one row; a column that says nothing is left out."""
     bars = _BARS if console.encoding.lower().startswith("utf") else _PLAIN_BARS
-    ceilings, rows = _ceilings(record), _by_subject(record)
-    heads = ("what", "ranks", "rate", "±", "fast .. slow", "of peak", "of ceiling", "memory", "reference")
-    cells = [_cells(rows_of_one, ceilings, bars) for rows_of_one in rows]
-    notes = [TextLine(f"{first.workload}: {first.note}", 1) for first, *_ in rows if first.note]
-    table = TextTable(heads, cells, "figures", right=(1, 2, 3, 7), wide=(5, 6, 8))
-    return [table, *notes, *([TextLine("")] if notes else [])]
+    heads = ("figures", "of", "rate", "±", "fast .. slow", "of peak", "memory", "reference", "note")
+    rows = [heads, *(_cells(list(group), bars) for _, group in groupby(record.measurements, key=_subject))]
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    heads, *rows = zip(*columns, strict=True)
+    right, wide = ("rate", "±", "memory"), ("of peak", "reference", "note")
+    at = {head: number for number, head in enumerate(heads)}
+    return TextTable(
+        heads,
+        rows,
+        right=[at[head] for head in right if head in at],
+        wide=[at[head] for head in wide if head in at],
+        most=_MOST_FIGURES,
+    )
 
 
-def _by_subject(record: Record) -> list[list[Measurement]]:
-    """Group the rows that are one measurement in several units; the first of each holds the figures."""
-    return [list(group) for _, group in groupby(record.measurements, key=lambda row: (row.workload, row.world_size))]
+def _subject(row: Measurement) -> tuple[str, str, int]:
+    """Rows of one subject are one measurement in several units; the first of them holds the figures."""
+    return row.workload, row.metric, row.world_size
 
 
-def _ceilings(record: Record) -> dict[tuple[str, str], float]:
-    """Return the best matrix product in TFLOP/s of each arithmetic and preset: what this device really reaches."""
-    found: dict[tuple[str, str], float] = {}
-    for row in record.measurements:
-        if row.metric == "gemm" and row.unit == "s/TFLOP" and row.value > 0:
-            key = (str(row.figures.get("arithmetic", row.dtype)), row.preset)
-            found[key] = max(found.get(key, 0.0), 1 / row.value)
-    return found
-
-
-def _cells(rows: list[Measurement], ceilings: dict[tuple[str, str], float], bars: str) -> list[str]:
+def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
     first = rows[0]
-    noise, memory = _number(first, "noise"), _number(first, "peak_memory_bytes")
-    return [
-        first.workload,
-        str(first.world_size),
-        "\n".join(shown(row.value, row.unit) for row in rows),
+    noise, peak, memory = (_number(first, name) for name in ("noise", "of_peak", "peak_memory_bytes"))
+    return (
+        first.workload if first.metric in first.workload else f"{first.workload} {first.metric}",
+        f"{counted(first.world_size, 'rank')}, {first.preset}, {first.dtype}",
+        ("\n" if noise is not None else ", ").join(shown(row.value, row.unit) for row in rows),
         "" if noise is None else f"{noise:.1%}",
         sparkline(first.samples, bars),
-        _share(_number(first, "of_peak"), bars),
-        _share(_of_ceiling(rows, ceilings), bars),
+        "" if peak is None else f"{peak:.0%}" if peak >= 0.01 else f"{peak:.2g}",
         "" if not memory else f"{memory / 1e9:.2f} GB",
         _references(rows),
-    ]
-
-
-def _of_ceiling(rows: list[Measurement], ceilings: dict[tuple[str, str], float]) -> float | None:
-    """Return the share of the measured ceiling of the same arithmetic; products are the ceiling themselves."""
-    first = rows[0]
-    ceiling = ceilings.get((str(first.figures.get("arithmetic", "")), first.preset))
-    rate = next((1 / row.value for row in rows if row.unit == "s/TFLOP" and row.value > 0), None)
-    return rate / ceiling if ceiling and rate and first.metric != "gemm" else None
-
-
-def _share(share: float | None, bars: str) -> str:
-    if share is None:
-        return ""
-    full, rest = divmod(min(max(share, 0.0), 1.0) * _WIDTH, 1)
-    bar = (bars[-1] * int(full) + (bars[int(rest * (len(bars) - 1))] if rest else "")).strip()
-    return f"{share:.0%} {bar}" if share >= 0.01 else f"{share:.2g}"
+        first.note,
+    )
 
 
 def _references(rows: list[Measurement]) -> str:
@@ -236,7 +211,7 @@ def show(record: Record, where: Path, console: Console | None = None) -> None:
         console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
     parts: list[Part] = [_well_table(record)] if any(not check.verdict.exit_code for check in record.checks) else []
     if record.measurements:
-        parts += figures(record, console) if applies(record) else [_rates_table(record)]
+        parts.append(figures(record, console))
     outline.show(parts, console)
     console.print(Text(plain(verdict_line(record), lines=False), style=_style(record.verdict)), soft_wrap=True)
     console.print(Text(plain(f"record: {os.path.relpath(where)}", lines=False), style="dim"), soft_wrap=True)
@@ -296,25 +271,6 @@ def _seen(checks: Sequence[Check]) -> str:
         return f"{first} (and {len(others)} more reasons, in the record)" if others else first
     names = list(dict.fromkeys(check.id.split("::")[-1].split("[")[0] for check in checks))
     return ", ".join(names) if len(names) <= _MOST_NAMES else ""
-
-
-def _rates_table(record: Record) -> TextTable:
-    """Return the measurements as rates, those of one piece of work in one row."""
-    rows = [
-        (
-            f"{first.workload} {first.metric}",
-            ", ".join(shown(row.value, row.unit) for row in (first, *others)),
-            f"{counted(first.world_size, 'rank')}, {first.preset}, {first.dtype}",
-            first.note,
-        )
-        for first, *others in _by_subject(record)
-    ]
-    more = (
-        [(f"... and {len(rows) - _MOST_FIGURES} more", "", "", "all are in the record")]
-        if len(rows) > _MOST_FIGURES
-        else []
-    )
-    return TextTable(("figures", "rate", "of", "note"), rows[:_MOST_FIGURES] + more, wide=(1, 3))
 
 
 def measurements_table(record: Record) -> TextTable:

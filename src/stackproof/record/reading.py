@@ -78,12 +78,6 @@ def read_verified(path: Path) -> Record:
     return record
 
 
-def require_sealed(record: Record, path: Path) -> None:
-    """Refuse a record without the digest of itself that every run writes: somebody took it out."""
-    if record.schema != FIRST_SCHEMA and RECORD not in record.digests:
-        raise Refusal(f"{path}: has no digest of itself, so that nothing says that it is what a run wrote; run again")
-
-
 def _within(home: Path, name: str) -> Path | None:
     """Return where a log lies; nothing where that is outside of the record's folder, by its name or by a link.
 

@@ -263,7 +263,8 @@ def validate(found: Any, path: Path) -> None:
     try:
         _validator(name)(found)
     except fastjsonschema.JsonSchemaValueException as error:
-        raise Refusal(f"{path}: is not a record of schema {name}: {error.message}") from error
+        remedy = "name a record that a run has written, or run again"
+        raise Refusal(f"{path}: is not a record of schema {name}: {error.message}; {remedy}") from error
 
 
 @cache

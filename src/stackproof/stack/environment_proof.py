@@ -1,5 +1,7 @@
 """Proves an environment: what is installed equals the lock, torch has the right flavour, nothing replaced it.
 
+Of an environment that is not ours, which companions of torch are out of the stack's ranges, and the lock's pins as constraints for pip: in
+a vendor's container pip takes the newest transformers beside an older torch, and what the vendor built must stay as it is installed.
 Nothing here imports torch: importing the wrong one may crash. The interpreter that runs this is the one that is proved.
 """
 
@@ -10,17 +12,18 @@ import csv
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from stackproof.base import advice
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import companions, environments, installed_files, lockfile, startup
+from stackproof.stack import environments, installed_files, lockfile, startup
 from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
 
@@ -30,7 +33,7 @@ _REBUILD = "delete that folder and run the session again, it is rebuilt from the
 _REPLACE = "install the stack's own torch there, or run the verb where it is installed"
 # Ours, when somebody installs the checkout; the lock is about everything else.
 _IGNORED = {"stackproof"}
-_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
-    off = "" if left else companions.sentence(stack, [*companions.other(stack, there, _PYTHON)])
+    off = "" if left else out_of_range(stack, [*other(stack, there, PYTHON)])
     return Proof(bool(left), lock.digest if left else "", unhashed, len(there), version, toolkits, files, off)
 
 
@@ -222,6 +225,96 @@ def _refuse(stack: Stack, differences: list[str], remedy: str) -> None:
     more = f"\n  ... and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
     what = f"the environment {sys.prefix} is not stack '{stack.name}' as {stack.lock.name} pins it"
     raise EnvironmentMismatchError(f"{what}; {remedy}:\n  {shown}{more}")
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A package that the stack asks for, and that is here in another version than in the lock, or not at all."""
+
+    name: str
+    here: str
+    """Empty where it is not installed."""
+    locked: str
+    asked: str
+    """The range in the stack's inputs."""
+    fits: bool
+    """Whether what is here is in that range."""
+    vendors: bool
+    """Whether the vendor builds it, so that no index serves it."""
+
+    def __str__(self) -> str:
+        asked = "" if self.vendors else f", asked for {self.asked}"
+        return f"{self.name} {self.here} (locked {self.locked}{asked})" if self.here else self.name
+
+
+def other(stack: Stack, there: Mapping[str, str], python: str) -> Iterator[Companion]:
+    """Yield what is not the lock's of the packages that the stack asks for by name; all else follows from these.
+
+    `there`: versions by canonical name. `python`: such as "3.10". A vendor's own build may carry any local version.
+    """
+    environment = lockfile.environment_of(python)
+    locked = lockfile.read(stack.lock).expected(environment)
+    for wanted in lockfile.asked(stack, environment):
+        name = canonicalize_name(wanted.name)
+        here, pinned, vendors = there.get(name, ""), locked.get(name, ""), lockfile.is_vendor_build(wanted)
+        if here != pinned and pinned:
+            yield Companion(name, here, pinned, str(wanted.specifier), _fits(wanted, here, vendors), vendors)
+
+
+def _fits(wanted: Requirement, here: str, vendors: bool) -> bool:
+    try:
+        version = Version(here)
+    except InvalidVersion:
+        return False
+    if not vendors:
+        return wanted.specifier.contains(version, prereleases=True)
+    return any(Version(part.version).public == version.public for part in wanted.specifier)
+
+
+def out_of_range(stack: Stack, companions: list[Companion]) -> str:
+    """Say which are out of range, in few words for a check's reason; empty where none is."""
+    outside = [str(one) for one in companions if one.here and not one.fits]
+    return f"not what {stack.name} asks for: {', '.join(outside)}" if outside else ""
+
+
+def constraints(lock: lockfile.Lock, there: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line of pip's constraints for each package: the lock's version, or what is there already if a vendor built it.
+
+    Source: https://pip.pypa.io/en/stable/user_guide/#constraints-files
+    """
+    pins = {canonicalize_name(pin.name): pin for pin in lock.pins if pin.applies()}
+    for name, pin in pins.items():
+        if name in there and (pin.unhashed or _is_local(pin.version) or _is_local(there[name])):
+            yield _pin(name, there[name], f"the lock has {pin.version}" if there[name] != pin.version else "")
+        else:
+            yield pin.requirement
+    for other in sorted(there.keys() - pins.keys()):
+        if _is_local(there[other]):
+            yield _pin(other, there[other], "not in the lock")
+
+
+def weaknesses(lock: lockfile.Lock, there: Mapping[str, str]) -> Iterator[str]:
+    """Yield what makes these constraints weaker than they look."""
+    if PYTHON not in lock.header["python"].split(", "):
+        yield f"the lock is for Python {lock.header['python']} and this is {PYTHON}; not every version may exist for it"
+    if "torch" not in there:
+        yield "this Python has no torch; run it with the Python of the container, so that the vendor's builds are held as they are"
+
+
+def _is_local(version: str) -> bool:
+    """Whether a version has the `+...` of a build that is not upstream's; one that is no version at all is such a build too."""
+    try:
+        return Version(version).local is not None
+    except InvalidVersion:
+        return True
+
+
+def _pin(name: str, version: str, why: str) -> str:
+    comment = "  # installed here" + (f"; {why}" if why else "")
+    try:
+        return f"{name}=={Version(version)}{comment}"
+    except InvalidVersion:
+        return f"{name}==={version}{comment}"  # compared as text
 
 
 def main(arguments: list[str]) -> int:

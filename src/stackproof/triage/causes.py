@@ -12,8 +12,7 @@ from itertools import pairwise
 
 from stackproof.triage import rules
 from stackproof.triage.deaths import ABORTED, CUT, Death, People, Weight, deaths, of_role
-from stackproof.triage.explain import UNKNOWN
-from stackproof.triage.rules import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
+from stackproof.triage.rules import CERTAIN, CONSEQUENCE, FAULT, NOISE, UNKNOWN, Signature
 from stackproof.triage.scan import LATE, Evidence
 from stackproof.triage.search import Hit, Position, Who
 

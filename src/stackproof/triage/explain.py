@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-UNKNOWN = "no known signature"
 _MOST_BYTES = 64 << 20
 
 

@@ -13,11 +13,10 @@ from stackproof.record import writer
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.triage import facts, figures, rules
 from stackproof.triage.causes import Diagnosis, Incident, judge
-from stackproof.triage.explain import UNKNOWN
 from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Shown
 from stackproof.triage.figures import Oddity, Training
 from stackproof.triage.logs import Run
-from stackproof.triage.rules import CONSEQUENCE
+from stackproof.triage.rules import CONSEQUENCE, UNKNOWN
 from stackproof.triage.scan import Evidence, scan
 from stackproof.triage.search import Hit, Probe, Who
 

@@ -17,6 +17,7 @@ from stackproof.triage.search import COUNTED, KEPT, SHORTEST, Probe, compiled
 
 SIGNATURES = DATA / "signatures"
 FAULT, CONSEQUENCE, NOISE = KINDS = ("fault", "consequence", "noise")
+UNKNOWN = "no known signature"
 CERTAIN = "certain"
 CERTAINTIES = (CERTAIN, "likely")
 FOLDER = DATA / "triage"

@@ -15,9 +15,9 @@ from stackproof.record.console import plain_console
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
 from stackproof.triage.causes import Incident
-from stackproof.triage.explain import UNKNOWN
 from stackproof.triage.facts import NO, YES
 from stackproof.triage.reports import Answered, Report
+from stackproof.triage.rules import UNKNOWN
 from stackproof.triage.search import Hit
 
 _WORST_FIRST = (Answered.FAULTY, Answered.CANNOT_SAY)

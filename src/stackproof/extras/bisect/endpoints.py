@@ -6,6 +6,7 @@ cannot be moved without which: one that names an exact version of another, as to
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -341,7 +342,7 @@ class Checkouts:
             return ""
         tree = str(self.laid[commit])
         words = ["git", "-C", str(self.repository.top), "worktree", "add", "--force", "--detach", tree, commit]
-        return f"{{ {text.in_shell(['test', '-d', tree])} || {text.in_shell(words)}; }} && "
+        return f"{{ {shlex.join(['test', '-d', tree])} || {shlex.join(words)}; }} && "
 
     @contextmanager
     def swept(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -46,7 +47,7 @@ def _of(change: OneChange) -> str:
     if change.kind is ChangeKind.VARIABLE:
         if change.before == ABSENT:
             return f"unset {change.name}"
-        return f"export {text.in_shell([f'{change.name}={change.before}'])}"
+        return f"export {shlex.join([f'{change.name}={change.before}'])}"
     if change.kind is ChangeKind.SOURCE:
         return f"take {change.name} from {change.before}"
     return f"look at {change.label}"
@@ -73,7 +74,7 @@ def command(
     words = list(begin)
     for side, mixture in ends.items():
         words += _side(side, mixture, good, folder if locks else None)
-    return text.in_shell([*words, *(["--only", subject] if subject else [])])
+    return shlex.join([*words, *(["--only", subject] if subject else [])])
 
 
 def _side(side: str, mixture: Mixture, good: Endpoint, folder: Path | None) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -163,9 +164,9 @@ def typed(words: Sequence[str], side: SideSpec) -> str:
     """Return what runs the same on a side again when it is pasted to a shell: its folder, its variables and its programs."""
     unset = [word for name in side.unset for word in ("-u", name)]
     variables = {**side.environment, "PYTHONPATH": _pythonpath(side)}
-    start = text.in_shell(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
-    path = f'PATH={text.in_shell([str(side.python.parent)])}:"$PATH"'
-    return f"{text.in_shell(['cd', str(side.folder or Path.cwd())])} && {start} {path} {text.in_shell(words)}"
+    start = shlex.join(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
+    path = f'PATH={shlex.join([str(side.python.parent)])}:"$PATH"'
+    return f"{shlex.join(['cd', str(side.folder or Path.cwd())])} && {start} {path} {shlex.join(words)}"
 
 
 @dataclass

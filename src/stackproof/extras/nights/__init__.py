@@ -2,3 +2,6 @@
 
 May import: `api`.
 """
+
+STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
+"""Of a night, in their order."""

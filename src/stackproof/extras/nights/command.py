@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from stackproof.api.base import Refusal, advice, files, text
 from stackproof.api.command import arguments
 from stackproof.api.stack import hosts, stacks
+from stackproof.extras.nights import STAGES
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
     from stackproof.api.record import writer
     from stackproof.extras.nights.night.request import Ledger, NightRequest
 
-STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
 _MOST_DAYS = 3650
 
 

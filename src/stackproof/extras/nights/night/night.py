@@ -17,7 +17,7 @@ from stackproof.api.record import Check, Figure, Record, Verdict, reading, recor
 from stackproof.api.runs import suites
 from stackproof.api.stack import Level
 from stackproof.extras import verbs
-from stackproof.extras.nights.command import STAGES
+from stackproof.extras.nights import STAGES
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
 from stackproof.extras.nights.drift.scan import table

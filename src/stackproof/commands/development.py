@@ -1,4 +1,4 @@
-"""The verb `expect`: writes how many checks each file of the suites has for a stack, or says in what the manifest is not so."""
+"""The verbs of stackproof's own development: `drill`, and `expect`, which counts what a stack's runs must execute."""
 
 from __future__ import annotations
 
@@ -14,16 +14,32 @@ from stackproof.project import projects
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.drill.drill import DrillRequest
     from stackproof.project.projects import Project
-    from stackproof.stack.stacks import Stack
+    from stackproof.record.records import Record
+    from stackproof.record.writer import Outputs
 
-_HELP = "(dev) write what a stack's runs must execute, file by file (stacks/NAME/expected.toml), for review as a diff"
+_NEWEST = Path()
+_WORKERS = (
+    "runs side by side; they wait a seventh of their time, so there is one more than two cores keep busy (default: 3)"
+)
 
 
-def add(verbs: Verbs) -> None:
-    """Add it to the parser of the command line."""
-    verb = arguments.add(verbs, "expect", _HELP, _run, "--locked", "--rehearsed")
+def add(verbs: arguments.Verbs) -> None:
+    """Add them to the parser of the command line."""
+    help_ = "(dev) inject every fault that is claimed to be caught, and see each caught by name"
+    verb = arguments.add(verbs, "drill", help_, _drill, *arguments.RECORD, "--deadline-scale")
+    verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
+    arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
+    verb.add_argument("--workers", type=arguments.count, default=3, metavar="N", help=_WORKERS)
+    help_ = "take what passed in the newest drill (or in this record of one) as it was, and run the rest"
+    verb.add_argument("--continue", dest="earlier", nargs="?", type=Path, const=_NEWEST, metavar="RECORD", help=help_)
+    help_ = "build the environments that the drill needs, and run in the first"
+    arguments.add_shared(verb, "--locked", help=help_)
+    help_ = (
+        "(dev) write what a stack's runs must execute, file by file (stacks/NAME/expected.toml), for review as a diff"
+    )
+    verb = arguments.add(verbs, "expect", help_, _expect, "--locked", "--rehearsed")
     arguments.add_shared(verb, "--stack", required=True)
     help_ = (
         "no card is at hand: leave out what this record of another stack left out on every device, and bound the rest"
@@ -35,7 +51,53 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("records", nargs="*", type=Path, metavar="RECORD", help=help_)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _drill(options: argparse.Namespace) -> int:
+    from stackproof.drill import table
+
+    require_checkout("drill")
+    loaded = table.load()
+    if options.locked:
+        from stackproof.stack import hosts
+
+        drilled = [stacks.load(name) for name in loaded.stacks]
+        return locks.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
+    from stackproof.drill.drill import DrillRequest  # needs what only the environment has
+    from stackproof.record import resume
+
+    outputs = arguments.outputs(options)
+    outputs.prepare()
+    chosen = tuple(loaded.choose(tuple(options.only), options.fast))
+    if not chosen:
+        raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
+    path = options.earlier
+    earlier = _earlier(resume.newest(outputs.results, "drill", table.STACK) if path == _NEWEST else path)
+    return _conduct(DrillRequest(loaded, chosen, options.workers, options.deadline_scale, earlier), outputs)
+
+
+def _conduct(request: DrillRequest, outputs: Outputs) -> int:
+    from stackproof.drill import drill
+    from stackproof.record import writer
+    from stackproof.record.console import plain_console
+
+    console = plain_console()
+    board = drill.LiveTable(console, request.left + 1)
+    record = drill.conduct(request, board.show)
+    where = writer.keep(record, outputs.folder(record) / "record.json", outputs)
+    drill.close(console, record, where)
+    return record.verdict.exit_code
+
+
+def _earlier(path: Path | None) -> Record | None:
+    """Read the record to go on from; another verb's is refused."""
+    from stackproof.record import reading
+
+    found = reading.read_verified(path) if path else None
+    if found is not None and found.verb != "drill":
+        raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
+    return found
+
+
+def _expect(options: argparse.Namespace) -> int:
     project = projects.current()
     if project is None:
         require_checkout("expect")
@@ -55,7 +117,7 @@ def _run(options: argparse.Namespace) -> int:
     return _check(stack) if options.check else _write(stack, options.records, options.like)
 
 
-def _write_theirs(project: Project, stack: Stack) -> int:
+def _write_theirs(project: Project, stack: stacks.Stack) -> int:
     """Write how many checks there are of the project's workloads and suites: its own manifest, beside its own file."""
     from stackproof.runner import expect
     from stackproof.stack import manifest
@@ -67,7 +129,7 @@ def _write_theirs(project: Project, stack: Stack) -> int:
     return 0
 
 
-def _write(stack: Stack, shown_by: Sequence[Path], another: Path | None) -> int:
+def _write(stack: stacks.Stack, shown_by: Sequence[Path], another: Path | None) -> int:
     from stackproof.record import reading
     from stackproof.runner import expect
     from stackproof.stack import manifest
@@ -85,7 +147,7 @@ def _write(stack: Stack, shown_by: Sequence[Path], another: Path | None) -> int:
     return 0
 
 
-def _check(stack: Stack) -> int:
+def _check(stack: stacks.Stack) -> int:
     from stackproof.runner import expect
     from stackproof.stack import manifest
 

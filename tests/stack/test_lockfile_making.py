@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.stack import lockfile, relock, stacks
+from stackproof.stack import lockfile, stacks
 from stackproof.stack.stacks import Vendor
 
 DEFINITION = """\
@@ -140,7 +140,7 @@ def nothing(_: str) -> None: ...
 
 
 def made(stack: stacks.Stack, uv: Path, *, upgrade: bool = False) -> lockfile.Lock:
-    written = relock.lock(stack, uv, upgrade=upgrade, say=nothing)
+    written = lockfile.lock(stack, uv, upgrade=upgrade, say=nothing)
     assert written[0] == stack.folder / "requirements.lock"
     return lockfile.read(written[0])
 
@@ -185,7 +185,7 @@ def test_index_without_the_wheel_is_out_of_reach(tmp_path: Path, indexes: Indexe
 def test_index_that_hangs_costs_little(
     tmp_path: Path, indexes: Indexes, uv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relock, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(lockfile, "PROBE_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         source = f'index = "http://127.0.0.1:{mute.getsockname()[1]}/"'
         assert len(made(stack_of(tmp_path, source), uv).unhashed) == 1
@@ -255,7 +255,7 @@ def test_stray_wheel_is_said_and_not_used(tmp_path: Path, indexes: Indexes, uv: 
     (stack.folder / "wheels").mkdir()
     stray = wheel(stack.folder / "wheels", "thing", "1.1+xpu")
     said: list[str] = []
-    relock.lock(stack, uv, say=said.append)
+    lockfile.lock(stack, uv, say=said.append)
     assert f"{stray} is not what stack.toml names; not used" in said
     assert "thing==1.0+xpu cannot be had here; pinned without a hash" in said
 
@@ -266,17 +266,17 @@ def test_two_wheels_of_one_package_and_a_nameless_one_are_refused(tmp_path: Path
     made_by_hand = wheel(stack.folder / "wheels", "thing", "1.0+xpu")
     shutil.copy(made_by_hand, made_by_hand.with_name("thing-1.0+xpu-cp310-cp310-linux_x86_64.whl"))
     with pytest.raises(Refusal, match="keep the one for this stack's Python"):
-        relock.lock(stack, uv, say=nothing)
+        lockfile.lock(stack, uv, say=nothing)
     made_by_hand.rename(made_by_hand.with_name("thing(1).whl"))
     with pytest.raises(Refusal, match="does not have a wheel's name"):
-        relock.lock(stack, uv, say=nothing)
+        lockfile.lock(stack, uv, say=nothing)
 
 
 def test_rehearsal_takes_substitutes_and_the_same_companions(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
     indexes.add("public", "thing", "1.0", "dep")
     stack = stack_of(tmp_path, DEAD, substitutes='"thing==1.0"')
     stack = replace(stack, vendor=(replace(stack.vendor[0], requires=("dep==1.0",)),))
-    paths = relock.lock(stack, uv, say=nothing)
+    paths = lockfile.lock(stack, uv, say=nothing)
     assert paths == [stack.folder / "requirements.lock", stack.folder / "rehearsal.lock"]
     rehearsed = lockfile.read(stack.rehearse().lock)
     assert rehearsed.expected() == {"dep": "1.0", "thing": "1.0", "tool": "1.1"}
@@ -319,7 +319,7 @@ def test_failure_is_one_sentence_and_the_old_lock_survives(
     before = {path: path.read_bytes() for path in stack.folder.iterdir()}
     stack.inputs.write_text(inputs, encoding="utf-8")
     with pytest.raises(Refusal) as caught:
-        relock.lock(stack, uv, say=nothing)
+        lockfile.lock(stack, uv, say=nothing)
     assert why in str(caught.value) and "\n" not in str(caught.value)
     assert {**before, stack.inputs: inputs.encode()} == {path: path.read_bytes() for path in stack.folder.iterdir()}
 
@@ -327,10 +327,10 @@ def test_failure_is_one_sentence_and_the_old_lock_survives(
 def test_missing_uv_and_unwritable_lock_are_sentences(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
     stack = stack_of(tmp_path, BY_HAND)
     with pytest.raises(Refusal, match=r"cannot be started .*; install uv"):
-        relock.lock(stack, tmp_path / "no-uv", say=nothing)
+        lockfile.lock(stack, tmp_path / "no-uv", say=nothing)
     stack.lock.mkdir()
     with pytest.raises(Refusal, match=r"cannot be written .*; the old lock is unchanged"):
-        relock.lock(stack, uv, say=nothing)
+        lockfile.lock(stack, uv, say=nothing)
 
 
 def test_damaged_lock_is_made_anew(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
@@ -355,7 +355,7 @@ torch==2.4.1 \\
 
 
 def test_wheel_declares_what_the_definition_says(tmp_path: Path) -> None:
-    folder = relock.make([ROW], tmp_path / "standins")
+    folder = lockfile.make([ROW], tmp_path / "standins")
     with zipfile.ZipFile(folder / "Some_Thing-1.0+das.opt2-py3-none-any.whl") as wheel:
         text = wheel.read("Some_Thing-1.0+das.opt2.dist-info/METADATA").decode()
     declared = Parser().parsestr(text)
@@ -364,12 +364,12 @@ def test_wheel_declares_what_the_definition_says(tmp_path: Path) -> None:
 
 
 def test_equal_rows_make_equal_bytes(tmp_path: Path) -> None:
-    first, second = (next(relock.make([ROW], tmp_path / name).iterdir()) for name in "ab")
+    first, second = (next(lockfile.make([ROW], tmp_path / name).iterdir()) for name in "ab")
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_hash_of_a_stand_in_is_replaced_by_the_source() -> None:
-    text = relock.without_hashes(BODY, [ROW])
+    text = lockfile.without_hashes(BODY, [ROW])
     assert text.splitlines()[3:6] == [
         "some-thing==1.0+das.opt2 ; python_version < '3.12'",
         "    # no hash yet, from https://vendor.example/thing.whl",
@@ -379,5 +379,5 @@ def test_hash_of_a_stand_in_is_replaced_by_the_source() -> None:
 
 
 def test_without_stand_ins_nothing_changes() -> None:
-    assert relock.without_hashes(BODY, []) == BODY
-    assert len(list(relock.entries(BODY))) == 3
+    assert lockfile.without_hashes(BODY, []) == BODY
+    assert len(list(lockfile.entries(BODY))) == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from stackproof.stack import companions, lockfile, stacks
+from stackproof.stack import environment_proof, lockfile, stacks
 
 from .. import fakes
 
@@ -37,22 +37,22 @@ def tiny(tmp_path: Path) -> stacks.Stack:
     ],
 )
 def test_what_is_not_the_locks(tiny: stacks.Stack, here: dict[str, str], told: list[str], fits: list[bool]) -> None:
-    found = list(companions.other(tiny, here, fakes.THIS_PYTHON))
+    found = list(environment_proof.other(tiny, here, fakes.THIS_PYTHON))
     assert ([str(one) for one in found], [one.fits for one in found]) == (told, fits)
     severe = [text for text, fit in zip(told, fits, strict=True) if " " in text and not fit]
-    assert companions.sentence(tiny, found) == (f"not what tiny asks for: {severe[0]}" if severe else "")
+    assert environment_proof.out_of_range(tiny, found) == (f"not what tiny asks for: {severe[0]}" if severe else "")
 
 
 def _lines(name: str, **there: str) -> dict[str, str]:
     lock = lockfile.read(stacks.load(name).lock)
-    found = [line.split("  #")[0] for line in companions.constraints(lock, there)]
+    found = [line.split("  #")[0] for line in environment_proof.constraints(lock, there)]
     return {line.split("=")[0]: line for line in found}
 
 
 def test_every_line_is_a_requirement_and_no_package_stands_twice() -> None:
     for name in ("dcu", "xpu", "cuda"):
         lock = lockfile.read(stacks.load(name).lock)
-        found = [Requirement(line.split("  #")[0]).name for line in companions.constraints(lock, {})]
+        found = [Requirement(line.split("  #")[0]).name for line in environment_proof.constraints(lock, {})]
         assert len(found) == len(set(found)) == len([pin for pin in lock.pins if pin.applies()])
 
 
@@ -75,16 +75,16 @@ def test_a_version_that_is_none_is_held_as_text() -> None:
 
 def test_what_weakens_them_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = lockfile.read(stacks.load("dcu").lock)
-    monkeypatch.setattr(companions.platform, "python_version_tuple", lambda: ("3", "12", "1"))
-    python, torch = companions.weaknesses(lock, {})
+    monkeypatch.setattr(environment_proof, "PYTHON", "3.12")
+    python, torch = environment_proof.weaknesses(lock, {})
     assert "is for Python 3.10 and this is 3.12" in python
     assert "has no torch" in torch
-    monkeypatch.setattr(companions.platform, "python_version_tuple", lambda: ("3", "10", "4"))
-    assert list(companions.weaknesses(lock, {"torch": "2.4.1+das"})) == []
+    monkeypatch.setattr(environment_proof, "PYTHON", "3.10")
+    assert list(environment_proof.weaknesses(lock, {"torch": "2.4.1+das"})) == []
 
 
 def test_every_python_of_a_lock_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = lockfile.read(stacks.load("cpu").lock)
     for python, said in (("3.11", 0), ("3.12", 0), ("3.13", 0), ("3.1", 1), ("3.14", 1)):
-        monkeypatch.setattr(companions.platform, "python_version_tuple", lambda given=python: (*given.split("."), "1"))
-        assert len(list(companions.weaknesses(lock, {"torch": "2.9.0"}))) == said, python
+        monkeypatch.setattr(environment_proof, "PYTHON", python)
+        assert len(list(environment_proof.weaknesses(lock, {"torch": "2.9.0"}))) == said, python
