@@ -32,10 +32,10 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback our bug."""
     _print_anything()
     _listen()
-    given = sys.argv[1:] if words is None else words
+    names = sys.argv[1:] if words is None else words
     with outlets() as out:
         try:
-            code = ended(_call(given), out)
+            code = ended(_call(names), out)
         except SystemExit as left:  # argparse, after help or a bad word
             left.code = ended(int(left.code or 0), out)
             raise
@@ -45,12 +45,12 @@ def main(words: Sequence[str] | None = None) -> int:
     return code
 
 
-def _call(given: Sequence[str]) -> int:
+def _call(words: Sequence[str]) -> int:
     try:
         _require_folder()
-        projects.choose(_project(given))  # what verbs offer depends on it
-        options = _parser().parse_args(given, argparse.Namespace(given=given))
-        with advice.typing(given):
+        projects.choose(_project(words))  # what verbs offer depends on it
+        options = _parser().parse_args(words, argparse.Namespace(given=words))
+        with advice.typing(words):
             code: int = options.run(options)
     except Refusal as refusal:
         print(f"stackproof: {indented(str(refusal))}", file=sys.stderr)  # noqa: T201
@@ -79,13 +79,13 @@ def _require_folder() -> None:
         raise Refusal("the current folder is gone; change to one that exists") from None
 
 
-def _project(given: Sequence[str]) -> str | None:
+def _project(words: Sequence[str]) -> str | None:
     """Return what `--project` names, wherever it stands; `init` makes a project and asks for none."""
-    if given and given[0] == "init":
+    if words and words[0] == "init":
         return ""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--project")
-    own = given[: given.index("--")] if "--" in given else given  # what stands behind it is somebody else's command
+    own = words[: words.index("--")] if "--" in words else words  # what stands behind it is somebody else's command
     named: str | None = parser.parse_known_args(own)[0].project
     return named
 
@@ -95,15 +95,15 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, *given: Any, **options: Any) -> tuple[Any, list[str]]:
         """Let the verb itself refuse what it does not know, with what may have been meant; argparse lets the program do it."""
-        found, left = super().parse_known_args(*given, **options)
+        value, left = super().parse_known_args(*given, **options)
         if left:
             self.error(f"unrecognized arguments: {' '.join(left)}{self._meant(left[0])}")
-        return found, left
+        return value, left
 
     def _meant(self, word: str) -> str:
         if word.startswith("-"):
             flag = word.partition("=")[0]
-            near = [one for one in self._option_string_actions if distance(flag, one, _SLIPS) <= _SLIPS]
+            near = [action for action in self._option_string_actions if distance(flag, action, _SLIPS) <= _SLIPS]
             return suggestion(flag, near)
         named = "--stack" in self._option_string_actions and word in stacks.names()
         return f" (did you mean '--stack {word}'?)" if named else ""

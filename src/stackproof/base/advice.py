@@ -60,7 +60,7 @@ def relock(stack: str, definition: Path | None = None) -> str:
 
 def install(*packages: str) -> str:
     """Return what installs packages beside this Python; what uv runs as a tool is told of them where it is called."""
-    beside, where = shlex.join(word for one in packages for word in ("--with", one)), Path(sys.prefix).parts
+    beside, where = shlex.join(word for package in packages for word in ("--with", package)), Path(sys.prefix).parts
     if _EPHEMERAL in where:
         return f"uvx {beside} ..."
     return f"uv tool install {beside} ..." if where[-3:-1] == _TOOLS else pip("install", *packages)
@@ -107,9 +107,9 @@ def typed() -> str:
     return shlex.join(_words)
 
 
-def _without_places(given: Sequence[str]) -> Iterator[str]:
+def _without_places(names: Sequence[str]) -> Iterator[str]:
     value = False
-    for word in given:
+    for word in names:
         if word == _THEIRS:
             return
         name, joined, _ = word.partition("=")

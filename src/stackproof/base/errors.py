@@ -60,16 +60,16 @@ def nearest(name: str, known: Iterable[str], most: int) -> str | None:
     return best[1] if best else None
 
 
-def distance(one: str, other: str, limit: int) -> int:
+def distance(word: str, other: str, limit: int) -> int:
     """Return the number of slips between two words (optimal string alignment), or `limit` + 1 if there are more."""
-    if abs(len(one) - len(other)) > limit:
+    if abs(len(word) - len(other)) > limit:
         return limit + 1
     before, row = list[int](), list(range(len(other) + 1))
-    for down, left in enumerate(one, 1):
+    for down, left in enumerate(word, 1):
         earlier, before, row = before, row, [down]
         for across, top in enumerate(other, 1):
             best = min(before[across] + 1, row[-1] + 1, before[across - 1] + (left != top))
-            if down > 1 and across > 1 and left == other[across - 2] and one[down - 2] == top:
+            if down > 1 and across > 1 and left == other[across - 2] and word[down - 2] == top:
                 best = min(best, earlier[across - 2] + 1)  # a swap of neighbours
             row.append(best)
         if min(row) > limit:
@@ -83,11 +83,11 @@ def _letters(word: str) -> int:
     return reduce(operator.or_, (1 << ord(char) % 128 for char in word), 0)
 
 
-def _siblings(one: str, other: str) -> bool:
+def _siblings(word: str, other: str) -> bool:
     """Whether the names differ in digits alone, or in a word so short that it is another word (NCCL_IB_SL, NCCL_IB_TC)."""
-    if re.sub(r"\d", "", one) == re.sub(r"\d", "", other):
-        return one != other
-    pairs = list(zip(one.split("_"), other.split("_"), strict=False))
+    if re.sub(r"\d", "", word) == re.sub(r"\d", "", other):
+        return word != other
+    pairs = list(zip(word.split("_"), other.split("_"), strict=False))
     return any(
         left != right and sorted(left) != sorted(right) and len(left) == len(right) <= _SHORT_WORD
         for left, right in pairs

@@ -40,12 +40,12 @@ _OPENED = ("/dev/fd/", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/proc/self/f
 def why_unreadable(path: Path, most: int = MOST_BYTES) -> str:
     """Return why a file cannot be read whole, such as "is a folder, not a file"; an empty string where it can."""
     try:
-        found, kind = path.stat(), _kind(path)
+        row, kind = path.stat(), _kind(path)
         if kind or str(path).startswith(_OPENED):
             return kind
-        if stat.S_ISFIFO(found.st_mode):
+        if stat.S_ISFIFO(row.st_mode):
             return "is a pipe, and is read more than once; write what comes out of it to a file"
-        if found.st_size > most:
+        if row.st_size > most:
             return f"is larger than {most >> 20} MiB, and nothing that is read here is"
         path.open("rb").close()
     except OSError as error:
@@ -58,7 +58,7 @@ def _kind(path: Path) -> str:
     mode = path.stat().st_mode
     if stat.S_ISCHR(mode) and not str(path).startswith((*_OPENED, os.devnull)):
         return "is a device, not a file"
-    return next((said for holds, said in _KINDS if holds(mode)), "")
+    return next((text for holds, text in _KINDS if holds(mode)), "")
 
 
 def disk_refusal(error: OSError) -> Refusal | None:
@@ -174,11 +174,11 @@ def _whole(word: str) -> int:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' is in it twice")
-    return found
+    return fields
 
 
 _STRICT: dict[str, Any] = {
@@ -280,7 +280,7 @@ def why_unwritable(path: Path) -> str:
         return why_no_folder(path.parent)
     except OSError as error:
         return f"cannot be written ({error.strerror})"
-    if kind := next((said for holds, said in _KINDS[:2] if holds(mode)), ""):
+    if kind := next((text for holds, text in _KINDS[:2] if holds(mode)), ""):
         return kind
     if stat.S_ISFIFO(mode) and not str(path).startswith(_OPENED):
         return "is a named pipe, which may have no reader; name a file, or let the shell open it: >(command)"

@@ -49,8 +49,8 @@ def output(folder: Path, *words: str, stdin: bytes = b"", seconds: float = math.
             f"{folder} is in no git repository, so nothing is known of its commits; clone it with its history"
         )
     if not ended.ok:
-        said = next((line for line in ended.errors.splitlines() if line.startswith("fatal: ")), tail(ended.errors))
-        raise Refusal(f"git {words[0]} failed in {folder}: {said.removeprefix('fatal: ')}")
+        text = next((line for line in ended.errors.splitlines() if line.startswith("fatal: ")), tail(ended.errors))
+        raise Refusal(f"git {words[0]} failed in {folder}: {text.removeprefix('fatal: ')}")
     return ended.output
 
 
@@ -76,8 +76,8 @@ def blobs_of_commit(folder: Path, places: Iterable[str]) -> dict[str, str]:
 
     The commit's own tree is asked, so that no index, ignored name or setting hides a change.
     """
-    told = try_output(folder, "--no-replace-objects", "ls-tree", "-r", "-z", "HEAD", "--", *places) or ""
-    rows = (row.partition("\t") for row in told.split("\0") if row)
+    text = try_output(folder, "--no-replace-objects", "ls-tree", "-r", "-z", "HEAD", "--", *places) or ""
+    rows = (row.partition("\t") for row in text.split("\0") if row)
     return {path: facts.split()[2] for facts, _, path in rows}
 
 
@@ -86,15 +86,15 @@ def blobs_on_disk(folder: Path, places: Iterable[str]) -> dict[str, str]:
 
     Source: https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
     """
-    found = {}
+    values = {}
     for place in places:
         for home, inner, names in os.walk(folder / place):
             inner[:] = [name for name in inner if name not in _NOT_CODE and not name.endswith(".egg-info")]
             for path in (Path(home, name) for name in names):
                 data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
                 name = hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()
-                found[path.relative_to(folder).as_posix()] = name
-    return found
+                values[path.relative_to(folder).as_posix()] = name
+    return values
 
 
 _LOCAL_CHANGES = " (with local changes)"
@@ -112,11 +112,11 @@ def package_version(version: str) -> str:
     return f"{_VERSION}{version}"
 
 
-def is_package(said: str) -> bool:
+def is_package(text: str) -> bool:
     """Whether an installed package ran, which has no sessions of nox."""
-    return said.startswith(_VERSION)
+    return text.startswith(_VERSION)
 
 
-def is_reachable(said: str) -> bool:
+def is_reachable(text: str) -> bool:
     """Whether somebody else can go to what a record says: no commit is known, or files differed from it, and nobody can."""
-    return said != UNKNOWN and not said.endswith(_LOCAL_CHANGES)
+    return text != UNKNOWN and not text.endswith(_LOCAL_CHANGES)

@@ -65,6 +65,6 @@ def ended(code: int, out: Outlet) -> int:
         return code
     if out.error.errno == errno.EPIPE:
         return PIPE_CLOSED
-    said = f"stdout cannot be written ({out.error.strerror}); a record has all of a run, the rest is lost: make room, or write elsewhere"
-    print(f"stackproof: {said}", file=sys.stderr)  # noqa: T201
+    text = f"stdout cannot be written ({out.error.strerror}); a record has all of a run, the rest is lost: make room, or write elsewhere"
+    print(f"stackproof: {text}", file=sys.stderr)  # noqa: T201
     return code or 2

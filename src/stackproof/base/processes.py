@@ -159,12 +159,12 @@ def die_with_parent() -> None:
 
 def with_mark(mark: str, table: Path = Path("/proc")) -> list[int]:
     """Return the ids of living processes that carry the mark, this one excepted; `table`: the kernel's, proc(5)."""
-    found = []
+    numbers = []
     for folder in table.glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if int(folder.name) != os.getpid() and _carries(folder, mark):
-                found.append(int(folder.name))
-    return found
+                numbers.append(int(folder.name))
+    return numbers
 
 
 def _carries(process: Path, mark: str) -> bool:
@@ -174,14 +174,7 @@ def _carries(process: Path, mark: str) -> bool:
 
 
 def _environ(process: Path) -> bytes:
-    """Return the environment that a process was started with.
-
-    While the kernel puts a new program into it (execve) there is none to read, for as long as a busy host lets it wait: the
-    parent has gone on by then. It is waited for; who ends meanwhile has no program (`exe`) any more.
-
-    Raises:
-        OSError: it has ended, or is somebody else's.
-    """
+    """Return the environment that a process was started with; while execve is under way there is none to read, and it is waited for."""
     until, environ = time.monotonic() + _EXEC_S, process / "environ"
     while not (read := environ.read_bytes()) and _execs(process) and time.monotonic() < until:
         time.sleep(0.001)
@@ -260,8 +253,8 @@ def last_words(path: Path, count: int = 3) -> str:
     if (trace := crash_trace(lines)) is None:
         return " / ".join(lines[-count:]) or "nothing"
     at, frames = trace
-    said = lines[at][lines[at].index(_FATAL) :]  # behind what stood in its line, such as pytest's dots
-    return " / ".join(dict.fromkeys([*lines[max(0, at - 1) : at], said, *frames[:1], *own_frame(frames)]))
+    text = lines[at][lines[at].index(_FATAL) :]  # behind what stood in its line, such as pytest's dots
+    return " / ".join(dict.fromkeys([*lines[max(0, at - 1) : at], text, *frames[:1], *own_frame(frames)]))
 
 
 def crash_trace(lines: Sequence[str]) -> tuple[int, list[str]] | None:
@@ -277,7 +270,7 @@ def crash_trace(lines: Sequence[str]) -> tuple[int, list[str]] | None:
 def own_frame(frames: Sequence[str]) -> list[str]:
     """Return the first frame that is neither Python's nor a package's own, if there is one."""
     libraries = ("site-packages", "dist-packages", f"{sys.base_prefix}/lib", "/lib/python3")
-    return [frame for frame in frames if not any(one in frame for one in libraries)][:1]
+    return [frame for frame in frames if not any(library in frame for library in libraries)][:1]
 
 
 BUSY = "busy host"
@@ -294,23 +287,23 @@ class _Row:
 
 def process_table() -> dict[int, _Row]:
     """Return parent and processor time of every process, from proc(5); what its ended children used is its own."""
-    found = {}
+    rows = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
-        found[int(folder.name)] = _Row(int(fields[1]), sum(map(int, fields[11:15])))
-    return found
+        rows[int(folder.name)] = _Row(int(fields[1]), sum(map(int, fields[11:15])))
+    return rows
 
 
 def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
     """Return the ids of all processes below one, by the table of parents."""
-    found, fresh = set[int](), {root}
+    numbers, fresh = set[int](), {root}
     while fresh:
-        fresh = {pid for pid, parent in parents.items() if parent in fresh} - found
-        found |= fresh
-    return found
+        fresh = {pid for pid, parent in parents.items() if parent in fresh} - numbers
+        numbers |= fresh
+    return numbers
 
 
 _MOST_CROWDED = 8.0
@@ -329,10 +322,10 @@ def note_start() -> None:
 
 def crowding() -> float:
     """Return by how much deadlines grow, 1 to 8: for processes that want a core for each core, and for imports that were slow."""
-    found = 1.0
+    value = 1.0
     with contextlib.suppress(OSError, ValueError):
-        found = max(os.getloadavg()[0] / cores(), float(os.environ.get(_SLOW, "1")))
-    return min(_MOST_CROWDED, max(1.0, found))
+        value = max(os.getloadavg()[0] / cores(), float(os.environ.get(_SLOW, "1")))
+    return min(_MOST_CROWDED, max(1.0, value))
 
 
 def load() -> str:
@@ -347,10 +340,7 @@ def cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def _quota(groups: Path) -> float:
-    """Return the cores that the control group grants, version 2 (`cpu.max`) or 1; a large number where it sets no limit.
-
-    A container sees its own group as the root. Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
-    """
+    """Return the cores that the control group grants, version 2 (`cpu.max`) or 1; a container's own is the root."""
     for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         with contextlib.suppress(OSError, ValueError):
             granted, period = " ".join((groups / name).read_text(encoding="ascii") for name in names).split()
@@ -366,14 +356,14 @@ class HostLoad:
         self._began, self._busy, self._own = time.monotonic(), _host_ticks(), _own_ticks()
 
     def share(self) -> float:
-        """Return it, from 0 to 1; 0 where the host does not tell."""
+        """Return the share, from 0 to 1; 0 where the host does not tell."""
         spent = time.monotonic() - self._began
         others = max(0, (_host_ticks() - self._busy) - (_own_ticks() - self._own)) / os.sysconf("SC_CLK_TCK")
         return min(1.0, others / (spent * (os.cpu_count() or 1))) if spent > 0 else 0.0
 
     @staticmethod
     def note(share: float) -> tuple[str, ...]:
-        """Say it where it is worth a note."""
+        """Return the note of a busy host, or none where others used little."""
         return (f"{BUSY}: others used {share:.0%} of its cores",) if share > _BUSY else ()
 
 

@@ -89,8 +89,8 @@ class Redactor:
         text = _words(self.users).sub("<user>", text)
         return _V4.sub(self._address, _V6.sub(self._address, _MAC.sub("<address>", text)))
 
-    def _address(self, found: re.Match[str]) -> str:
-        text = found[0]
+    def _address(self, match: re.Match[str]) -> str:
+        text = match[0]
         if not text.strip(":") or ("." in text and any(text in version for version in self.keep)):
             return text
         try:
@@ -132,8 +132,8 @@ def _host_names(machine: NamedMachine) -> Iterator[str]:
 
 def _domains(machine: NamedMachine) -> set[str]:
     """Return the domains that the resolver searches: what ends in one is a host of the site."""
-    found = set()
+    words = set()
     for line in machine.read("/etc/resolv.conf").splitlines():
         if line.startswith(("search", "domain")):
-            found |= {f".{name.strip('.')}" for name in line.split()[1:] if "." in name.strip(".")}
-    return found
+            words |= {f".{name.strip('.')}" for name in line.split()[1:] if "." in name.strip(".")}
+    return words

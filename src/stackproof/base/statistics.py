@@ -75,7 +75,6 @@ def share_interval(hits: int, of: int) -> tuple[float, float]:
 
 
 def _rank(count: int) -> int:
-    """Return how many of the smallest (and largest) samples lie outside the interval of independent samples."""
     if count > _EXACT:
         return max(0, math.floor((count - Z_95 * math.sqrt(count)) / 2) - 1)
     total, rank = 0.0, 0
@@ -136,7 +135,7 @@ def rhythm(samples: Sequence[float]) -> tuple[int, float] | None:
         return None
     usual = sorted(samples)[len(samples) // 4]
     limit = _SLOW * usual
-    slow = [number for number, one in enumerate(samples) if one > limit]
+    slow = [number for number, value in enumerate(samples) if value > limit]
     gaps = [after - before for before, after in itertools.pairwise(slow)]
     if len(slow) < _LEAST_SLOW:
         return None
@@ -168,7 +167,7 @@ class Equivalence:
         return -self.margin < self.low and self.high < self.margin
 
     def sentence(self, what: str) -> str:
-        """Say it in one sentence with the figures and the margin."""
+        """Return one sentence with the verdict, the interval and the margin."""
         word = "equivalent" if self.holds else "not shown to be equivalent"
         return (
             f"{what}: {word} over {self.pairs} seeds: mean difference {self.mean:+.1e}, {100 - 200 * self.alpha:.0f} % interval "

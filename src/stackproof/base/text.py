@@ -71,8 +71,8 @@ def error_line(error: BaseException, most: int = 300) -> str:
 
 def tail(text: str, lines: int = 1, most: int = 300) -> str:
     """Return the last lines of what a process printed in one line: that is where it says why it ended."""
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return " / ".join(said[-lines:])[:most] or "it printed nothing"
+    words = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join(words[-lines:])[:most] or "it printed nothing"
 
 
 def counted(number: int, what: str) -> str:
@@ -93,12 +93,12 @@ def as_typed(pattern: str) -> str:
 
 
 def _shown(text: str, kept: str) -> list[str]:
-    found, marks = [], 0
+    words, marks = [], 0
     for character in text:
         marks = marks + 1 if unicodedata.combining(character) else 0
         hidden = marks > _MOST_MARKS or _hidden(character)
-        found.append(_escaped(character) if hidden and character not in kept else character)
-    return found
+        words.append(_escaped(character) if hidden and character not in kept else character)
+    return words
 
 
 def _hidden(character: str) -> bool:

@@ -89,8 +89,6 @@ class Wrong(ValueError):  # noqa: N818 - it becomes a refusal that names the fil
 
 @dataclass(frozen=True)
 class _Field:
-    """A field of a dataclass: its name, its key in the file, what it must be, and how its default is made."""
-
     name: str
     key: str
     hint: Any
@@ -100,19 +98,19 @@ class _Field:
 @cache
 def _fields(kind: Any) -> tuple[_Field, ...]:
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_field(one, hints[one.name]) for one in dataclasses.fields(kind) if one.init)
+    return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init)
 
 
-def _field(one: dataclasses.Field[Any], hint: Any) -> _Field:
+def _field(field: dataclasses.Field[Any], hint: Any) -> _Field:
     keys = [mark.name for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Key)]
     default: Callable[[], Any] | None = None
-    if one.default_factory is not MISSING:
-        default = one.default_factory
-    elif one.default is not MISSING:
-        default = lambda: one.default  # noqa: E731
+    if field.default_factory is not MISSING:
+        default = field.default_factory
+    elif field.default is not MISSING:
+        default = lambda: field.default  # noqa: E731
     elif _is_array_of_tables(hint):
         default = tuple
-    return _Field(one.name, (keys or [one.name])[0], hint, default)
+    return _Field(field.name, (keys or [field.name])[0], hint, default)
 
 
 def _bare(hint: Any) -> Any:
@@ -125,24 +123,24 @@ def _is_array_of_tables(hint: Any) -> bool:
 
 
 def _lacking(
-    kind: Any, values: Mapping[str, Any], prefix: str = "", given: Collection[str] = ()
+    kind: Any, values: Mapping[str, Any], prefix: str = "", words: Collection[str] = ()
 ) -> Iterator[tuple[str, str]]:
     """Yield what a table and the tables in it lack of a dataclass: each key, and what it must be."""
-    for one in _fields(kind):
-        if one.name in given or one.key == PLACE.name:
+    for field in _fields(kind):
+        if field.name in words or field.key == PLACE.name:
             continue
-        if one.key == INLINE.name:
-            yield from _lacking(one.hint.__origin__, values, prefix)
+        if field.key == INLINE.name:
+            yield from _lacking(field.hint.__origin__, values, prefix)
             continue
-        hint, value = _without_none(_bare(one.hint)), values.get(one.key)
-        if one.key not in values and not one.default and not dataclasses.is_dataclass(hint):
-            yield f"{prefix}{one.key}", _WORDS.get(_raw(hint), "there")
-        elif dataclasses.is_dataclass(hint) and (isinstance(value, dict) or (value is None and not one.default)):
-            yield from _lacking(hint, value or {}, f"{prefix}{one.key}.")
+        hint, value = _without_none(_bare(field.hint)), values.get(field.key)
+        if field.key not in values and not field.default and not dataclasses.is_dataclass(hint):
+            yield f"{prefix}{field.key}", _WORDS.get(_raw(hint), "there")
+        elif dataclasses.is_dataclass(hint) and (isinstance(value, dict) or (value is None and not field.default)):
+            yield from _lacking(hint, value or {}, f"{prefix}{field.key}.")
         elif _is_array_of_tables(hint) and isinstance(value, list):
             for number, row in enumerate(value):
                 if isinstance(row, dict):
-                    yield from _lacking(get_args(hint)[0], row, f"{prefix}{one.key}[{number}].")
+                    yield from _lacking(get_args(hint)[0], row, f"{prefix}{field.key}[{number}].")
 
 
 def _raw(hint: Any) -> type:
@@ -236,35 +234,34 @@ class Table:
         """Return an array of tables as dataclasses; none when the key is absent."""
         return tuple(row.row(kind) for row in self.tables(key))
 
-    def _row(self, kind: type[T], given: Mapping[str, Any]) -> T:
-        self._require_keys(kind, given)
-        values = {one.name: self._read(one) for one in _fields(kind) if one.name not in given}  # type: ignore[arg-type]
+    def _row(self, kind: type[T], fields: Mapping[str, Any]) -> T:
+        self._require_keys(kind, fields)
+        values = {field.name: self._read(field) for field in _fields(kind) if field.name not in fields}  # type: ignore[arg-type]
         try:
-            return kind(**given, **values)
+            return kind(**fields, **values)
         except Wrong as error:
             raise self.refuse(error.key, error.why) from error
 
-    def _require_keys(self, kind: type, given: Collection[str]) -> None:
+    def _require_keys(self, kind: type, names: Collection[str]) -> None:
         """Refuse a table that lacks keys with all of them, those of its tables too, so that nobody has to come once for each."""
-        lacking = list(_lacking(kind, self._values, "", given))
+        lacking = list(_lacking(kind, self._values, "", names))
         if len(lacking) < 2:
             return  # a single one is refused in its turn
         first, of = lacking[0]
         several = ", ".join(f"'{self.prefix}{key}' ({words})" for key, words in lacking[1:])
         raise self.refuse(first, f"is missing{self._slip(first)}; it must be {of}; so are {several}")
 
-    def _read(self, one: _Field) -> Any:
-        if one.key == INLINE.name:
-            return self._row(one.hint.__origin__, {})
-        if one.key == PLACE.name:
+    def _read(self, field: _Field) -> Any:
+        if field.key == INLINE.name:
+            return self._row(field.hint.__origin__, {})
+        if field.key == PLACE.name:
             return self.prefix.removesuffix(".")
-        if one.key not in self._values and one.default:
-            self._known.append(one.key)
-            return one.default()
-        return self._made(one.key, self._value(one.key, one.hint), one.hint)
+        if field.key not in self._values and field.default:
+            self._known.append(field.key)
+            return field.default()
+        return self._made(field.key, self._value(field.key, field.hint), field.hint)
 
     def _value(self, key: str, hint: Any) -> Any:
-        """Return what stands under a key, of the type that TOML must have there."""
         self._known.append(key)
         if key not in self._values:
             raise self.refuse(key, f"is missing{self._slip(key)}; it must be {_WORDS.get(_raw(hint), 'there')}")
@@ -272,7 +269,6 @@ class Table:
         return value if hint is Any else self._checked(key, value, _raw(hint), None)
 
     def _made(self, key: str, value: Any, hint: Any, allowed: Collection[Any] | None = None) -> Any:
-        """Return a value of the file as what its hint says."""
         origin, parts = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return self._marked(key, value, hint)

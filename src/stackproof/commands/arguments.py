@@ -102,8 +102,8 @@ def outputs(options: argparse.Namespace) -> Outputs:
     """Return where a record and what is made of it go, of the flags that the verb has."""
     from stackproof.record.writer import LOCAL, Outputs
 
-    given = (getattr(options, name, None) for name in ("json", "junit", "markdown"))
-    return Outputs(options.results or LOCAL, *given)
+    values = (getattr(options, name, None) for name in ("json", "junit", "markdown"))
+    return Outputs(options.results or LOCAL, *values)
 
 
 class Once(argparse.Action):

@@ -88,13 +88,12 @@ def _conduct(request: DrillRequest, outputs: Outputs) -> int:
 
 
 def _earlier(path: Path | None) -> Record | None:
-    """Read the record to go on from; another verb's is refused."""
     from stackproof.record import reading
 
-    found = reading.read_verified(path) if path else None
-    if found is not None and found.verb != "drill":
-        raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
-    return found
+    record = reading.read_verified(path) if path else None
+    if record is not None and record.verb != "drill":
+        raise Refusal(f"--continue {path}: is a record of `{record.verb}`; name one of `drill`")
+    return record
 
 
 def _expect(options: argparse.Namespace) -> int:
@@ -155,7 +154,7 @@ def _check(stack: stacks.Stack) -> int:
     if found is None:
         raise Refusal(f"{manifest.path_of(stack)}: does not exist; {manifest.remedy(manifest.path_of(stack), stack)}")
     run = manifest.Selection(expect.collected(stack), (), stacks.suites())
-    wrong = [said for _, said in manifest.complaints(found, run, stack, counted=False)]
+    wrong = [text for _, text in manifest.complaints(found, run, stack, counted=False)]
     for sentence in wrong:
         print(sentence)  # noqa: T201
     return 1 if wrong else 0

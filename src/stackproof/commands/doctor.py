@@ -91,9 +91,9 @@ def _triage(options: argparse.Namespace) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    given = list(options.given)
-    line = given[given.index("--") + 1 :] if "--" in given else options.words  # a second one is the job's
-    if "--" not in given and any(word.startswith("-") for word in line):
+    values = list(options.given)
+    line = values[values.index("--") + 1 :] if "--" in values else options.words  # a second one is the job's
+    if "--" not in values and any(word.startswith("-") for word in line):
         raise Refusal(
             f"whose is {next(word for word in line if word.startswith('-'))}? write the job behind --, "
             f"such as: stackproof watch -- {shlex.join(line)}"
@@ -115,7 +115,7 @@ def _pytest(options: argparse.Namespace) -> NoReturn:
     stack = stacks.load(options.stack)
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     known = [] if options.locked else importlib.metadata.entry_points(group="pytest11")
-    plugin = [] if any(one.value == _ENTRY for one in known) else ["-p", _ENTRY]
+    plugin = [] if any(entry_point.value == _ENTRY for entry_point in known) else ["-p", _ENTRY]
     locks.become(
         locks.prepared([stack]) if options.locked else sys.executable, "pytest", *plugin, "--stack", stack.name, *words
     )

@@ -99,7 +99,6 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
 
 
 def _add_command(verb: argparse.ArgumentParser) -> None:
-    """Add the flags of a command of one's own as a group."""
     about = "whole launches of base and head in turn; nothing is verified but the figures that you name"
     group = verb.add_argument_group("a command of your own", about)
     help_ = "what is launched, such as 'python train.py --steps 50'; no shell is used"
@@ -135,16 +134,14 @@ def _add_command(verb: argparse.ArgumentParser) -> None:
 
 
 def _percent(text: str) -> float:
-    """Read a percentage above 0 and below 1000."""
     return float(arguments.positive(text.removesuffix("%").strip()))
 
 
 def _require_command(options: argparse.Namespace) -> None:
-    """Refuse flags of a command where there is none."""
     if options.command is None:
-        given = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
-        if given or not options.counters:
-            flag = f"--{(given or 'no-counters').replace('_', '-')}"
+        text = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
+        if text or not options.counters:
+            flag = f"--{(text or 'no-counters').replace('_', '-')}"
             raise Refusal(
                 f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
             )

@@ -45,9 +45,9 @@ def _asv(options: argparse.Namespace) -> int:
         raise Refusal(f"asv is not installed in {sys.prefix}; {remedy}")
     from stackproof.history.asv_command import Wish, call
 
-    given = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    value = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     return call(
-        Wish(options.stack or "", options.rehearsed, options.states, options.profile, options.device, tuple(given))
+        Wish(options.stack or "", options.rehearsed, options.states, options.profile, options.device, tuple(value))
     )
 
 
@@ -61,7 +61,7 @@ def _history(options: argparse.Namespace) -> int:
     for folder in options.results or ():
         _require_folder(folder)
     loaded = store.dated(store.read(store.files(options.results)) if options.results else store.load(store.folders()))
-    found = [one for one in histories(entries(loaded.records)) if options.stack in (None, one.place.stack)]
+    found = [history for history in histories(entries(loaded.records)) if options.stack in (None, history.place.stack)]
     terminal.show(found, loaded.problems)
     return 0
 
@@ -85,17 +85,16 @@ def _admit(options: argparse.Namespace) -> int:
 
 
 def _verify_record(options: argparse.Namespace) -> int:
-    """Print a sentence for each record; 1 if one is not what was written."""
     from stackproof.record import reading
 
     code = 0
     for path in options.records:
         record = reading.read(path)
-        said = next(reading.broken_logs(record, path.parent), None)
+        text = next(reading.broken_logs(record, path.parent), None)
         if reading.RECORD not in record.digests:
-            said = "holds no digests: it was written before records had them, so that an edit does not show"
-        if said:
-            print(f"stackproof: {plain(f'{path}: {said}')}", file=sys.stderr)  # noqa: T201
+            text = "holds no digests: it was written before records had them, so that an edit does not show"
+        if text:
+            print(f"stackproof: {plain(f'{path}: {text}')}", file=sys.stderr)  # noqa: T201
             code = 1
         else:
             print(plain(f"{path}: equals its own digests; it {record.verdict.value}"))  # noqa: T201

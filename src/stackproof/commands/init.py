@@ -86,7 +86,6 @@ def _write_stack(name: str, folder: Path) -> int:
 
 
 def _stacks_of(folder: Path) -> Path:
-    """Return where the stacks of a project, or of this checkout, lie."""
     if folder.resolve() == ROOT:
         require_checkout("init --stack")
         return STACKS

@@ -56,14 +56,14 @@ def _constraints(options: argparse.Namespace) -> int:
     return 0
 
 
-def again(chosen: Sequence[Stack], given: Sequence[str]) -> NoReturn:
+def again(chosen: Sequence[Stack], words: Sequence[str]) -> NoReturn:
     """Become the same command in the environment of the first of these stacks, with all of them built.
 
     Raises:
         StackUnavailableError: the host lacks what the stack needs; nothing was downloaded.
         Refusal: the environment cannot be built.
     """
-    become(prepared(chosen), "stackproof", *(word for word in given if word != FLAG))
+    become(prepared(chosen), "stackproof", *(word for word in words if word != FLAG))
 
 
 def prepared(chosen: Sequence[Stack]) -> str:

@@ -39,7 +39,11 @@ def verbs() -> list[EntryPoint]:
 
 
 def _of_others(group: str) -> list[EntryPoint]:
-    return [one for one in importlib.metadata.entry_points(group=group) if not one.value.startswith(_OURS)]
+    return [
+        entry_point
+        for entry_point in importlib.metadata.entry_points(group=group)
+        if not entry_point.value.startswith(_OURS)
+    ]
 
 
 def add(known: arguments.Verbs) -> None:

@@ -111,7 +111,6 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run what is asked for, or show a record in its place."""
     if options.explain:
         print("\n".join(suites.explained(options.explain)).lstrip())  # noqa: T201
         return 0
@@ -168,7 +167,6 @@ def _may_match(name: str, pattern: str) -> bool:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the suites of a run."""
     everything = suites.of_verb("verify") + suites.of_verb("ddp")
     return everything if ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
 
@@ -216,7 +214,7 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
     from stackproof.runner.runs import vet
     from stackproof.runner.supervise import variables_of
 
-    named = [one for one in only if not set(one) & _PATTERN]
+    named = [word for word in only if not set(word) & _PATTERN]
     require_named(named)
     for pattern in only:
         known = projects.current() or fnmatch.filter(names_of_subjects(), pattern)

@@ -122,7 +122,7 @@ class SeedTrial:
 
 @dataclass(frozen=True)
 class CoursePlan:
-    """The whole table."""
+    """The table `data/convergence.toml`: seeds, steps and margins of training over ranks."""
 
     courses: Annotated[tuple[Course, ...], Key("course")]
     trial: Annotated[SeedTrial, Key("equivalence")]

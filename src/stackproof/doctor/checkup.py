@@ -23,7 +23,7 @@ _ORDER = (Level.OK, Level.PROBLEM, Level.WARNING, Level.NOTE)
 
 @dataclass(frozen=True)
 class Checkup:
-    """What was found; nothing was changed."""
+    """The findings of a doctor's visit, by subject; nothing on the host was changed."""
 
     presence: Presence
     findings: tuple[Finding, ...]

@@ -208,7 +208,7 @@ class ReleasePair:
 
 @dataclass(frozen=True)
 class Rules:
-    """The whole table."""
+    """The table `data/doctor.toml`: what a host must have, and what it must not."""
 
     makers: Annotated[tuple[Maker, ...], Key("maker")]
     cards: Annotated[tuple[Model, ...], Key("model")]

@@ -48,7 +48,7 @@ class Edit:
 
     @property
     def description(self) -> str:
-        """Say it in a few words."""
+        """Return what is injected, in a few words."""
         done = {
             "is made": self.create,
             "gets lines at its end": self.append,

@@ -10,7 +10,7 @@ from typing import Annotated
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import matches
-from stackproof.base.toml import INLINE, Key, Kinds, OneOf, Table, Wrong
+from stackproof.base.toml import INLINE, Key, Kinds, OneOf, Table, Wrong, read_toml
 from stackproof.drill.inject import KINDS, Injection
 
 FAULTS = DATA / "faults.toml"
@@ -103,7 +103,7 @@ class FaultFamily:
 
 @dataclass(frozen=True)
 class Faults:
-    """The table."""
+    """The table `data/faults.toml`."""
 
     rows: Annotated[tuple[Fault, ...], Key("fault")]
     excuses: Annotated[tuple[Excuse, ...], Key("uncovered")]
@@ -136,7 +136,11 @@ def load(path: Path = FAULTS) -> Faults:
     Raises:
         Refusal: it is broken, or two rows share a name.
     """
-    found = Table.load(path).row(Faults)
+    values = read_toml(path)
+    for row in (*values.get("fault", ()), *values.get("gate", ())):
+        if isinstance(row, dict) and "/" in str(row.get("id")):
+            row["area"], row["id"] = row["id"].split("/", 1)
+    found = Table(path, values).row(Faults)
     names = [row.id for row in (*found.rows, *found.gates)]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Refusal(f"{path}: two faults are called {', '.join(sorted(twice))}; give each a name of its own")

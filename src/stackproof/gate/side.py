@@ -140,7 +140,7 @@ class InProcess:
 
 
 class Side:
-    """What is open in this process: at most one subject at a time."""
+    """The process of one side of a gate; it has at most one subject open at a time."""
 
     def __init__(
         self, name: str, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str

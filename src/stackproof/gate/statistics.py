@@ -69,7 +69,7 @@ class Ruling:
 
     @property
     def calm(self) -> bool:
-        """Whether it is blind, and its estimate nearer to no change than to the minimum effect."""
+        """Whether the cell cannot resolve the minimum effect, and its estimate is nearer to no change than to that."""
         return self.blind and abs(self.estimate.centre) < self.effect / 2
 
 

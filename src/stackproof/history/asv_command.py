@@ -38,7 +38,7 @@ _INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Wish:
-    """What was asked for: asv's own arguments, and what a stack adds to them."""
+    """One call of asv: its own arguments, and the stack, device and profile that ours add."""
 
     stack: str
     rehearsed: bool

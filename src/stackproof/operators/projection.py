@@ -44,7 +44,7 @@ class Deviation:
 
     @property
     def said(self) -> str:
-        """Say it with the bounds."""
+        """Return error and bound in a sentence."""
         return f"worst {self.worst:.1f} of {WORST:g} and mean {self.mean:.2f} of {MEAN:g} units of rounding"
 
 
@@ -111,7 +111,7 @@ def signs(count: int, seed: int) -> Floats:
 
 
 def stretches(width: int, stretch: int = STRETCH) -> int:
-    """Return how many sums a row of so many numbers gives."""
+    """Return into how many sums a row of `width` numbers is folded."""
     return -(-width // stretch)
 
 

@@ -183,7 +183,7 @@ def elements_of(tree: Any) -> int:
 
 
 def numeric(leaf: Any) -> bool:
-    """Whether it is a dense tensor of floating or complex numbers."""
+    """Whether a value is a dense tensor of floating or complex numbers."""
     plain = isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
     return plain and (leaf.is_floating_point() or leaf.is_complex())
 

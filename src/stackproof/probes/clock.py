@@ -270,7 +270,7 @@ class TimedSpan:
         return max(0.0, self.seconds - self.longest) + min(0.0, self.seconds - self.shortest)
 
     def wrong(self, rate: float) -> bool:
-        """Whether it is further outside than the rate allows."""
+        """Whether the span is outside its bounds by more than this share of its length."""
         return abs(self.off) > rate * self.longest + GRAIN_S
 
 

@@ -80,14 +80,14 @@ class Offer:
             _requirement(need)
 
 
-def _words(key: str, given: Any) -> tuple[str, ...]:
-    if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-        raise Wrong(key, f"is {given!r}; it must be a tuple of words, such as {USUAL[:2]!r}")
-    return tuple(given)
+def _words(key: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+        raise Wrong(key, f"is {value!r}; it must be a tuple of words, such as {USUAL[:2]!r}")
+    return tuple(value)
 
 
-def _require_known(key: str, given: tuple[str, ...], known: Any) -> None:
-    for word in given:
+def _require_known(key: str, words: tuple[str, ...], known: Any) -> None:
+    for word in words:
         if word not in known:
             raise Wrong(key, f"has {word!r}{suggestion(word, known)}; allowed: {', '.join(known)}")
 
@@ -111,7 +111,7 @@ class _Row(Offer):
     reason: str
 
     def offer(self) -> Offer:
-        """Return it without its name."""
+        """Return the offer of this row, without the name of its workload."""
         return Offer(**{key: value for key, value in vars(self).items() if key != "name"})
 
 

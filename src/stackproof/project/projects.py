@@ -41,8 +41,8 @@ class _File:
 
     def __post_init__(self) -> None:
         for key in ("workloads", "stacks", "suites", "benchmarks", "known_issues", "expected"):
-            given = getattr(self, key)
-            for place in given if isinstance(given, tuple) else (given,):
+            value = getattr(self, key)
+            for place in value if isinstance(value, tuple) else (value,):
                 if place and Path(place).is_absolute():
                     raise Wrong(key, f"is '{place}'; it must lie in the project, so write it relative to this file")
 
@@ -110,9 +110,9 @@ def choose(named: str | None) -> Project | None:
             )
         os.environ[VARIABLE] = str(folder.resolve())
     current.cache_clear()
-    found = current()
-    os.environ[VARIABLE] = str(found.folder) if found else ""
-    return found
+    project = current()
+    os.environ[VARIABLE] = str(project.folder) if project else ""
+    return project
 
 
 @cache
@@ -171,16 +171,16 @@ def load(file: Path) -> Project:
     folder = file.parent
 
     def place(key: str, usual: str) -> Path | None:
-        given = getattr(read, key)
-        path = folder / (given or usual)
-        if given and not path.exists():
-            raise table.refuse(key, f"is '{given}', and {path} does not exist")
+        value = getattr(read, key)
+        path = folder / (value or usual)
+        if value and not path.exists():
+            raise table.refuse(key, f"is '{value}', and {path} does not exist")
         return path if path.exists() else None
 
     workloads = [
         path
-        for given in read.workloads or ("workloads",)
-        for path in _modules(table, folder, given, bool(read.workloads))
+        for text in read.workloads or ("workloads",)
+        for path in _modules(table, folder, text, bool(read.workloads))
     ]
     places = {key: place(key, key) for key in ("stacks", "suites")}
     tables = {key: place(key, f"{key}.toml") for key in ("benchmarks", "known_issues", "expected")}
@@ -196,21 +196,21 @@ def _inside(file: Path) -> Table:
     return Table(file, values, f"{_TABLE}.")
 
 
-def _modules(table: Table, folder: Path, given: str, named: bool) -> list[Path]:
+def _modules(table: Table, folder: Path, text: str, named: bool) -> list[Path]:
     """Return the files of workloads in a folder, or the file that is named; helpers start with an underscore."""
-    path = folder / given
+    path = folder / text
     if named and not path.exists():
-        raise table.refuse("workloads", f"has '{given}', and {path} does not exist")
+        raise table.refuse("workloads", f"has '{text}', and {path} does not exist")
     if path.is_file():
         return [path]
-    return sorted(one for one in path.glob("*.py") if not one.name.startswith(("_", "test_", "conftest")))
+    return sorted(file for file in path.glob("*.py") if not file.name.startswith(("_", "test_", "conftest")))
 
 
 def stack_folders() -> tuple[Path, ...]:
     """Return the folders that hold stacks besides ours: the project's, and those of packages that offer some."""
     project = current()
     own = (project.stacks,) if project and project.stacks else ()
-    carried = (Path(one) for one in os.environ.get(CARRIED, "").split(os.pathsep) if one)
+    carried = (Path(word) for word in os.environ.get(CARRIED, "").split(os.pathsep) if word)
     return (*own, *dict.fromkeys((*_offered(), *(path for path in carried if path.is_dir()))))
 
 
@@ -218,13 +218,15 @@ def carry() -> list[str]:
     """Let the processes of another environment find the stacks that packages offer; return the modules of workloads that stay behind."""
     folders = dict.fromkeys(map(str, stack_folders()))
     project = current()
-    os.environ[CARRIED] = os.pathsep.join(one for one in folders if project is None or one != str(project.stacks))
+    os.environ[CARRIED] = os.pathsep.join(
+        folder for folder in folders if project is None or folder != str(project.stacks)
+    )
     return sorted(point.value for point in importlib.metadata.entry_points(group=WORKLOADS))
 
 
 @cache
 def _offered() -> tuple[Path, ...]:
-    found = []
+    paths = []
     for point in importlib.metadata.entry_points(group=STACKS):
         try:
             spec = importlib.util.find_spec(point.value)
@@ -237,8 +239,8 @@ def _offered() -> tuple[Path, ...]:
             raise Refusal(
                 f"the entry point '{point.name}' of {STACKS} names '{point.value}', which is no package with folders of stacks"
             )
-        found += [Path(one) for one in places]
-    return tuple(found)
+        paths += [Path(place) for place in places]
+    return tuple(paths)
 
 
 def packaged() -> bool:

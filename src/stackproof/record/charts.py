@@ -31,11 +31,11 @@ def joined(parts: Iterable[object]) -> Markup:
 
 def el(tag: str, /, *children: object, **attributes: object) -> Markup:
     """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out and one of True has no value."""
-    told = "".join(
+    text = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
     )
     end = "" if tag in _VOID or tag in _OPTIONAL_ENDS else f"</{tag}>"
-    return Markup(f"<{tag}{told}>{''.join(escaped(child) for child in children)}{end}")
+    return Markup(f"<{tag}{text}>{''.join(escaped(child) for child in children)}{end}")
 
 
 def _attribute(key: str, value: object) -> str:
@@ -63,7 +63,7 @@ def strip(
     paths: dict[str, tuple[str, dict[str, object]]] = {
         "same": (f"M{place(1.0)} 0v{height}", {"stroke": "#999"}),
         "reach": (f"M{low} {middle}H{max(high, low + 1)}", {"stroke_width": height / 3, "opacity": 0.35}),
-        "dots": ("".join(f"M{place(one)} {middle}h0" for one in ratios if one > 0), {"stroke_width": height / 5, "opacity": 0.6}),
+        "dots": ("".join(f"M{place(value)} {middle}h0" for value in ratios if value > 0), {"stroke_width": height / 5, "opacity": 0.6}),
         "mark": (f"M{ratio} {middle}h0", {"stroke_width": height / 3}),
     }  # fmt: skip
     return el(
@@ -90,13 +90,13 @@ def band(upper: Sequence[tuple[int, int]], lower: Sequence[tuple[int, int]]) -> 
 def _path(corners: Sequence[tuple[int, int]]) -> str:
     """Return a path in steps from corner to corner: they are shorter to write than the corners."""
     (x, y), *rest = corners
-    told = f"M{x} {y}"
+    text = f"M{x} {y}"
     for number, (to_x, to_y) in enumerate(rest):
         across, down = str(to_x - x), str(to_y - y)
         gap = "l" if not number else "" if across.startswith("-") else " "
-        told += f"{gap}{across}{'' if down.startswith('-') else ' '}{down}"
+        text += f"{gap}{across}{'' if down.startswith('-') else ' '}{down}"
         x, y = to_x, to_y
-    return told
+    return text
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -14,15 +14,7 @@ from pathlib import Path
 
 from rich.console import Console, Group
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from stackproof.base import advice
@@ -158,8 +150,8 @@ def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
 
 def _references(rows: list[Measurement]) -> str:
     """Return what others measured of the same work, each with its device; nobody verified it."""
-    found = (told for row in rows for told in reference.find(row.workload, row.preset, row.unit))
-    return "\n".join(dict.fromkeys(f"{shown(told.seconds, told.unit)} ({told.device})" for told in found))
+    references = (told for row in rows for told in reference.find(row.workload, row.preset, row.unit))
+    return "\n".join(dict.fromkeys(f"{shown(told.seconds, told.unit)} ({told.device})" for told in references))
 
 
 def _number(row: Measurement, name: str) -> float | None:
@@ -323,14 +315,14 @@ def _code(repro: str) -> Text:
 def verdict_line(record: Record) -> str:
     """Return the line that decides: the verdict, how many checks ended how, and what limits it."""
     counts = Counter(check.verdict for check in record.checks)
-    said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    text = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     only = " ".join(map(as_typed, str(record.provenance.get("only", "")).split()))
     warnings = f" [only: {only}]" if only else ""
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
     warnings += f" [unhashed: {missing}; {advice.relock(record.stack)} completes the lock]" if missing else ""
     warnings += f" [drilled: {record.provenance['drilled']}]" if "drilled" in record.provenance else ""
-    return f"{record.verdict.value.upper()}  {label(record)}: {said} in {record.seconds:.0f} s{warnings}"
+    return f"{record.verdict.value.upper()}  {label(record)}: {text} in {record.seconds:.0f} s{warnings}"
 
 
 def _style(verdict: Verdict) -> str:

@@ -197,11 +197,11 @@ def _markdown(part: Part) -> list[str]:
 def _in_markdown(cell: Cell) -> str:
     pieces = list[str]()
     for span in _spans(cell):
-        told = _typed(span.text) if span.code else in_markdown(span.text)
+        sentence = _typed(span.text) if span.code else in_markdown(span.text)
         before, after = (" " * edge for edge in (span.text[:1].isspace(), span.text[-1:].isspace()))
-        told = f"**{told}**" if span.strong else told
-        told = f"[{told}]({quote(span.address, safe=':/#?=&%-._~')})" if _safe(span.address) else told
-        pieces.append(f"{before}{told}{after}")
+        sentence = f"**{sentence}**" if span.strong else sentence
+        sentence = f"[{sentence}]({quote(span.address, safe=':/#?=&%-._~')})" if _safe(span.address) else sentence
+        pieces.append(f"{before}{sentence}{after}")
     return "".join(pieces).strip()
 
 
@@ -222,7 +222,7 @@ def _html(part: Part, below: int) -> list[str]:
     if isinstance(part, Fold):
         return [f"<details><summary>{in_html(part.title)}</summary>", html(part.parts, below), "</details>"]
     rows = ["".join(f"<td>{_in_html(cell)}" for cell in row) for row in part.shown]
-    head = "".join(f'<th scope="col">{in_html(one)}' for one in part.heads)
+    head = "".join(f'<th scope="col">{in_html(word)}' for word in part.heads)
     return [
         f"<table><caption>{in_html(part.title)}</caption>",
         f"<tr>{head}",
@@ -234,7 +234,7 @@ def _html(part: Part, below: int) -> list[str]:
 def _in_html(cell: Cell) -> str:
     pieces = list[str]()
     for span in _spans(cell):
-        told = f"<code>{in_html(span.text)}</code>" if span.code else in_html(span.text)
-        told = f"<strong>{told}</strong>" if span.strong else told
-        pieces.append(f'<a href="{in_html(span.address)}">{told}</a>' if _safe(span.address) else told)
+        sentence = f"<code>{in_html(span.text)}</code>" if span.code else in_html(span.text)
+        sentence = f"<strong>{sentence}</strong>" if span.strong else sentence
+        pieces.append(f'<a href="{in_html(span.address)}">{sentence}</a>' if _safe(span.address) else sentence)
     return "".join(pieces)

@@ -43,15 +43,15 @@ def read(path: Path) -> Record:
     """Return the record in `path`, or refuse with what is wrong with it."""
     data = files.read_bytes(path, "name a record that a run has written")
     try:
-        found = files.parse_json(data, path, "set it aside and run again", strict=True)
+        value = files.parse_json(data, path, "set it aside and run again", strict=True)
     except files.NotJsonError as error:
         raise DamagedRecordError(str(error).replace("is not JSON", "is not a record", 1)) from error
-    validate(found, path)
-    edited = _edited(found)
-    found["verdict"] = Verdict(found["verdict"])
-    found["checks"] = [Check.of(row) for row in found["checks"]]
-    found["measurements"] = [_measurement(row) for row in found["measurements"]]
-    record = Record(**found)
+    validate(value, path)
+    edited = _edited(value)
+    value["verdict"] = Verdict(value["verdict"])
+    value["checks"] = [Check.of(row) for row in value["checks"]]
+    value["measurements"] = [_measurement(row) for row in value["measurements"]]
+    record = Record(**value)
     if record.schema == FIRST_SCHEMA and record.verb in SUITE_VERBS:
         record.checks = [of_suite(check) for check in record.checks]
     if wrong := next(contradictions(record), None):
@@ -62,7 +62,6 @@ def read(path: Path) -> Record:
 
 
 def _measurement(row: dict[str, Any]) -> Measurement:
-    """Return a measurement; where a word stands for a number, it is one again."""
     return Measurement(**{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]})
 
 
@@ -79,10 +78,7 @@ def read_verified(path: Path) -> Record:
 
 
 def _within(home: Path, name: str) -> Path | None:
-    """Return where a log lies; nothing where that is outside of the record's folder, by its name or by a link.
-
-    Records of `watch` once had its whole path, and were moved or copied since: it lies beside them or is absent.
-    """
+    """Return where a log lies, nothing outside of the record's folder, by name or link; records of `watch` once had whole paths."""
     try:
         path = (home / (Path(name).name if Path(name).is_absolute() else name)).resolve()
     except (OSError, ValueError, RuntimeError):  # too long, a zero byte, a loop of links
@@ -90,12 +86,12 @@ def _within(home: Path, name: str) -> Path | None:
     return path if path.is_relative_to(home) else None
 
 
-def _edited(found: dict[str, Any]) -> str:
+def _edited(fields: dict[str, Any]) -> str:
     """Say that a parsed record is not the one that was sealed, or nothing; one that never was sealed says nothing."""
-    said = found.get("digests", {}).get(RECORD)
-    if said is None or said == sealed(found):
+    value = fields.get("digests", {}).get(RECORD)
+    if value is None or value == sealed(fields):
         return ""
-    return f"it was edited after it was written (its digest is {sealed(found)[:12]}, it says {said[:12]})"
+    return f"it was edited after it was written (its digest is {sealed(fields)[:12]}, it says {value[:12]})"
 
 
 def broken_logs(record: Record, folder: Path) -> Iterator[str]:
@@ -104,14 +100,14 @@ def broken_logs(record: Record, folder: Path) -> Iterator[str]:
     What lies elsewhere is no log of it, and is not opened.
     """
     home = folder.resolve()
-    for name, said in record.digests.items():
+    for name, text in record.digests.items():
         if name == RECORD:
             continue
         path = _within(home, name)
         if path is None:
             yield f"it names a log outside of its folder, '{plain(name, 60)}'"
-        elif os.path.isfile(path) and file_digest(path) != said:  # noqa: PTH113 - false also for a name that no file can have
-            yield f"its log {name} was edited after the run (the record has {said[:12]} for it)"
+        elif os.path.isfile(path) and file_digest(path) != text:  # noqa: PTH113 - false also for a name that no file can have
+            yield f"its log {name} was edited after the run (the record has {text[:12]} for it)"
 
 
 _SLACK = 1e-6
@@ -155,10 +151,10 @@ def contradictions(record: Record) -> Iterator[str]:
 
 def _verdict(record: Record) -> Iterator[str]:
     """What was interrupted may have had good checks until then; of an old gate only, the whole may be worse than its checks."""
-    found = overall(check.verdict for check in record.checks)
-    graver = record.schema == FIRST_SCHEMA and record.verdict.exit_code and not found.exit_code
-    if record.verdict not in (found, Verdict.INTERRUPTED) and not graver:
-        yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{found.value}'"
+    verdict = overall(check.verdict for check in record.checks)
+    graver = record.schema == FIRST_SCHEMA and record.verdict.exit_code and not verdict.exit_code
+    if record.verdict not in (verdict, Verdict.INTERRUPTED) and not graver:
+        yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{verdict.value}'"
     chosen = bool(record.provenance.get("only"))  # somebody may ask for one check that is skipped here
     ran = [check for check in record.checks if "/" in check.id and (chosen or check.verdict is Verdict.PASSED)]
     if record.verb in SUITE_VERBS and record.verdict is Verdict.PASSED and not ran:
@@ -261,8 +257,8 @@ def _figures(row: Measurement) -> Iterator[str]:
         yield f"says {count:g} samples and holds {len(row.samples)}"
     if not row.version or "low" not in row.figures:
         return
-    found = median_interval(row.samples)
-    for name, value in (("low", found.low), ("high", found.high), ("noise", found.relative)):
+    interval = median_interval(row.samples)
+    for name, value in (("low", interval.low), ("high", interval.high), ("noise", interval.relative)):
         said = _number(row.figures.get(name))
         if said is None or (math.isnan(said) and math.isnan(value)):  # of no samples
             continue

@@ -189,14 +189,14 @@ class Record:
 
     def as_row(self) -> dict[str, Any]:
         """Return the record as JSON has it, sealed as it is now if it has digests; NaN and infinity are words."""
-        told = asdict(self)
+        fields = asdict(self)
         if not self.digests:
-            del told["digests"]
-        for row in told["checks"]:
+            del fields["digests"]
+        for row in fields["checks"]:
             for name in _TYPED:
                 if self.schema == FIRST_SCHEMA or not row[name]:
                     del row[name]
-        row = dict(_finite(told))
+        row = dict(_finite(fields))
         if self.digests:
             row["digests"][RECORD] = sealed(row)
         return row
@@ -206,10 +206,10 @@ class Record:
         return json.dumps(self.as_row(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def sealed(found: Mapping[str, Any]) -> str:
+def sealed(fields: Mapping[str, Any]) -> str:
     """Return the SHA-256 over a parsed record without its own digest, however it was laid out."""
-    digests = {name: value for name, value in found.get("digests", {}).items() if name != RECORD}
-    text = json.dumps({**found, "digests": digests}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    digests = {name: value for name, value in fields.get("digests", {}).items() if name != RECORD}
+    text = json.dumps({**fields, "digests": digests}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -219,8 +219,8 @@ RECORD = "record"
 
 def seal(record: Record, folder: Path) -> None:
     """Give a record the digests of its logs in this folder, then its own."""
-    found = {log: file_digest(folder / log) for log in record.logs if (folder / log).is_file()}
-    record.digests = {**found, RECORD: "0" * 64}
+    values = {log: file_digest(folder / log) for log in record.logs if (folder / log).is_file()}
+    record.digests = {**values, RECORD: "0" * 64}
     record.digests = record.as_row()["digests"]
 
 
@@ -255,13 +255,13 @@ def write(record: Record, path: Path) -> None:
         ) from error
 
 
-def validate(found: Any, path: Path) -> None:
+def validate(value: Any, path: Path) -> None:
     """Hold a parsed record against the published JSON Schema that it names, or else against the newest."""
     import fastjsonschema
 
-    name = FIRST_SCHEMA if isinstance(found, dict) and found.get("schema") == FIRST_SCHEMA else SCHEMA_NAME
+    name = FIRST_SCHEMA if isinstance(value, dict) and value.get("schema") == FIRST_SCHEMA else SCHEMA_NAME
     try:
-        _validator(name)(found)
+        _validator(name)(value)
     except fastjsonschema.JsonSchemaValueException as error:
         remedy = "name a record that a run has written, or run again"
         raise Refusal(f"{path}: is not a record of schema {name}: {error.message}; {remedy}") from error
@@ -280,8 +280,10 @@ def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
     """Return a schema with its definitions where they are named: checked so, a record takes a sixth of the time."""
     if isinstance(part, dict):
         known = definitions[part["$ref"].rpartition("/")[2]] if "$ref" in part else None
-        return _inlined(known, definitions) if known else {key: _inlined(one, definitions) for key, one in part.items()}
-    return [_inlined(one, definitions) for one in part] if isinstance(part, list) else part
+        return (
+            _inlined(known, definitions) if known else {key: _inlined(item, definitions) for key, item in part.items()}
+        )
+    return [_inlined(item, definitions) for item in part] if isinstance(part, list) else part
 
 
 def _finite(value: Any) -> Any:

@@ -70,8 +70,8 @@ class Reference(_Figure, _Source):
 
 def find(subject: str, preset: str, unit: str) -> tuple[Reference, ...]:
     """Return the reference figures of a subject: those in the same stored unit, else in whatever unit they were reported."""
-    found = tuple(row for row in load_all() if row.fits(subject, preset))
-    return tuple(row for row in found if row.unit == unit) or found
+    references = tuple(row for row in load_all() if row.fits(subject, preset))
+    return tuple(row for row in references if row.unit == unit) or references
 
 
 @cache

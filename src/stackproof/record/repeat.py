@@ -71,7 +71,6 @@ def command_with(record: Record, flags: Sequence[str]) -> str:
 
 
 def _joined(record: Record, words: list[str]) -> str:
-    """Return one line, the variables that were set for the run before it."""
     return " ".join([*_variables(record), shlex.join(words[:-1] if words[-1] == "--" else words)])
 
 
@@ -83,7 +82,6 @@ def _variables(record: Record) -> Iterator[str]:
 
 
 def _called(record: Record) -> list[str]:
-    """Return what starts a verb that has no session of a stack."""
     if not _had_sessions(record):
         return ["stackproof", record.verb]
     return ["nox", "-s", record.verb, "--"] if record.verb in _TOOLS else ["python", "-m", "stackproof", record.verb]
@@ -131,6 +129,6 @@ def _flags(record: Record, suite: str) -> list[str]:
     usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
     usual |= {"dataset": "none"} if suite == "data" else {}
     usual |= dict.fromkeys(("minutes", "seed", "case", "source", "files"), "") if record.verb in _OWN_SUITE else {}
-    given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
-    flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    figures = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
+    flags = [word for name, value in figures.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]

@@ -77,10 +77,10 @@ class Journal:
     def once(self, key: str, find_out: Callable[[], Answer], read: Callable[[Answer], Value]) -> Value:
         """Return what is known under a key as `read` makes it, or find it out and keep it."""
         if key not in self.known:
-            found = find_out()
-            self._append({"key": key, "told": found})
-            self.known[key] = found
-            return read(found)
+            fields = find_out()
+            self._append({"key": key, "told": fields})
+            self.known[key] = fields
+            return read(fields)
         try:
             return read(self.known[key])
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from stackproof.base import places
@@ -33,53 +33,43 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)
+class _Group:
+    facts: tuple[str, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class HistoryRules:
     """The patterns of facts: of the place, of nothing, and of each group of the state; and what is a change."""
 
-    place: tuple[str, ...]
-    ignored: tuple[str, ...]
-    groups: Mapping[str, tuple[str, ...]]
-    share: float
+    place: _Group
+    ignored: _Group
+    state: tuple[_Group, ...]
+    change: Mapping[str, float]
+
+    @property
+    def share(self) -> float:
+        """The smallest change of a figure, as a share."""
+        return self.change["share"]
+
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The patterns of each group of the state."""
+        return {row.name: row.facts for row in self.state}
 
     def group(self, fact: str) -> str | None:
         """Return "place", the group of the state, or "" for a fact that is ignored; None for one that no pattern speaks of."""
-        if matches(fact, self.ignored):
+        if matches(fact, self.ignored.facts):
             return ""
-        if matches(fact, self.place):
+        if matches(fact, self.place.facts):
             return "place"
         return next((name for name, patterns in self.groups.items() if matches(fact, patterns)), None)
-
-
-@dataclass(frozen=True)
-class _Facts:
-    facts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Group:
-    name: str
-    facts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Change:
-    share: float
-
-
-@dataclass(frozen=True)
-class _File:
-    place: _Facts
-    ignored: _Facts
-    state: tuple[_Group, ...]
-    change: _Change
 
 
 @cache
 def rules() -> HistoryRules:
     """Load the table."""
-    read = Table.load(FILE).row(_File)
-    groups = {row.name: row.facts for row in read.state}
-    return HistoryRules(read.place.facts, read.ignored.facts, groups, read.change.share)
+    return Table.load(FILE).row(HistoryRules)
 
 
 @dataclass(frozen=True)
@@ -127,46 +117,46 @@ class State:
 
     def version(self, group: str) -> str:
         """Return the version numbers that the facts of a group hold, in words for an axis; "none" where there is no fact."""
-        found = [word for _, value in sorted(self.groups.get(group, {}).items()) for word in _VERSION.findall(value)]
-        return " ".join(dict.fromkeys(found)) or "none"
+        words = [word for _, value in sorted(self.groups.get(group, {}).items()) for word in _VERSION.findall(value)]
+        return " ".join(dict.fromkeys(words)) or "none"
 
     def as_json(self) -> str:
-        """Return the manifest of this state."""
+        """Return the facts of this state by group, as the text of a JSON object."""
         return json.dumps({name: dict(facts) for name, facts in self.groups.items()}, indent=1, sort_keys=True) + "\n"
 
 
 def place(facts: Mapping[str, Figure]) -> Place:
     """Return the place that the facts of a record tell."""
-    told = _grouped(facts).get("place", {})
-    names = sorted(value for name, value in told.items() if name.endswith(".name"))
-    count = told.get("devices", "1")
-    devices = ", ".join(names) or told.get("verified on", "unknown device")
+    values = _grouped(facts).get("place", {})
+    names = sorted(value for name, value in values.items() if name.endswith(".name"))
+    count = values.get("devices", "1")
+    devices = ", ".join(names) or values.get("verified on", "unknown device")
     return Place(
-        host=told.get("host", "unnamed"),
-        stack=told.get("stack", "unknown"),
-        rehearsed=told.get("rehearsed", "False") == "True",
+        host=values.get("host", "unnamed"),
+        stack=values.get("stack", "unknown"),
+        rehearsed=values.get("rehearsed", "False") == "True",
         devices=f"{count} x {devices}" if count != "1" else devices,
-        digest=_digest(told),
+        digest=_digest(values),
     )
 
 
 def state(facts: Mapping[str, Figure]) -> State:
     """Return the state that the facts of a record tell."""
-    told = _grouped(facts)
-    return State({name: told[name] for name in rules().groups if name in told})
+    groups = _grouped(facts)
+    return State({name: groups[name] for name in rules().groups if name in groups})
 
 
 def changes(before: State, after: State) -> dict[str, tuple[str, ...]]:
     """Return what differs, by group: one phrase for each fact, such as `nvidia-smi: 550.54 -> 560.35`."""
-    found = {}
+    groups = {}
     for name in rules().groups:
         old, new = before.groups.get(name, {}), after.groups.get(name, {})
         differing = [fact for fact in sorted({**old, **new}) if old.get(fact) != new.get(fact)]
         if differing:
-            found[name] = tuple(
+            groups[name] = tuple(
                 _phrase(fact.removeprefix(f"{name}."), old.get(fact), new.get(fact)) for fact in differing
             )
-    return found
+    return groups
 
 
 def group_of(fact: str) -> str | None:
@@ -191,10 +181,10 @@ def _grouped_facts(facts: tuple[tuple[str, str], ...]) -> Mapping[str, Mapping[s
         group, merged = _sorted_in(name)
         if group:
             values.setdefault((group, merged), set()).add(value)
-    found: dict[str, dict[str, str]] = {}
-    for (group, name), told in sorted(values.items()):
-        found.setdefault(group, {})[name] = " | ".join(sorted(told))
-    return found
+    groups: dict[str, dict[str, str]] = {}
+    for (group, name), lines in sorted(values.items()):
+        groups.setdefault(group, {})[name] = " | ".join(sorted(lines))
+    return groups
 
 
 @cache
@@ -339,17 +329,17 @@ def load(tops: Iterable[Path]) -> Loaded:
 
 def read(paths: Iterable[Path], aside: bool = False) -> Loaded:
     """Read these files; what cannot be read is told each time, and stays where it is unless a damaged one is to be set aside."""
-    found = Loaded()
+    loaded = Loaded()
     for path in paths:
         try:
-            found.records[path] = reading.read(path)
+            loaded.records[path] = reading.read(path)
         except reading.DamagedRecordError:
             left = [f"{path}: is damaged or cut short; it was left where it is, the others were read"]
-            found.problems += _set_aside(path) if aside else left
+            loaded.problems += _set_aside(path) if aside else left
         except Refusal as refusal:
             if path.exists():  # else another process has set it aside meanwhile
-                found.problems.append(f"{refusal}; it was left where it is")
-    return found
+                loaded.problems.append(f"{refusal}; it was left where it is")
+    return loaded
 
 
 def distinct(found: Mapping[Path, Record]) -> dict[Path, Record]:

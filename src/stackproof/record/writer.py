@@ -67,8 +67,8 @@ class Outputs:
 def begin(verb: str, stack: str, provenance: Mapping[str, Figure] | None = None) -> Record:
     """Return the record of a run that starts now, with the facts that are known by then."""
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    told: dict[str, Figure] = {TYPED: words} if (words := advice.typed()) else {}
-    return Record(verb, stack, started, provenance={**told, **(provenance or {})})
+    figures: dict[str, Figure] = {TYPED: words} if (words := advice.typed()) else {}
+    return Record(verb, stack, started, provenance={**figures, **(provenance or {})})
 
 
 def checkpoint(record: Record, path: Path) -> None:
@@ -100,13 +100,13 @@ def _sealed_and_written(record: Record, path: Path) -> str:
             records.seal(record, path.parent)
             records.write(record, path)
         except (Refusal, TypeError, ValueError) as error:
-            said = str(error)
+            text = str(error)
             if not (whole := _refused_by_schema(record)):
-                return said
+                return text
             _leave_out_what_is_none(record, whole)
         else:
             return ""
-    return said
+    return text
 
 
 def _leave_out_what_is_none(record: Record, whole: str) -> None:
@@ -149,17 +149,15 @@ def write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] 
     """Write the files that were asked for; `page` makes the Markdown."""
     if outputs.json:
         records.write(record, outputs.json)
-    if outputs.junit:
-        _write_junit(record, outputs.junit)
-    if outputs.markdown and page:
-        try:
-            outputs.markdown.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(outputs.markdown, page(record))
-        except OSError as error:
-            raise Refusal(
-                f"{outputs.markdown}: the page cannot be written ({error.strerror}); "
-                "free space or choose another file with --markdown"
-            ) from error
+    pages = (("--junit", outputs.junit, "JUnit file", junit), ("--markdown", outputs.markdown, "page", page))
+    for flag, path, what, made in pages:
+        if path and made:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, made(record))
+            except OSError as error:
+                remedy = f"free space or choose another file with {flag}"
+                raise Refusal(f"{path}: the {what} cannot be written ({error.strerror}); {remedy}") from error
 
 
 _ELEMENTS = {
@@ -181,18 +179,6 @@ def _element(record: Record, verdict: Verdict) -> str:
     return ours or _ELEMENTS.get(verdict, "error")
 
 
-def _write_junit(record: Record, path: Path) -> None:
-    """Write the record's checks as one test suite, atomically."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, junit(record))
-    except OSError as error:
-        raise Refusal(
-            f"{path}: the JUnit file cannot be written ({error.strerror}); "
-            "free space or choose another file with --junit"
-        ) from error
-
-
 def junit(record: Record) -> str:
     """Return the XML text; verdicts that are neither passed, skipped nor failed are errors.
 
@@ -200,10 +186,7 @@ def junit(record: Record) -> str:
     """
     record = _with_whole(record)
     suite = ET.Element(
-        "testsuite",
-        name=plain(f"{record.stack} {record.verb}"),
-        timestamp=record.started,
-        time=f"{record.seconds:.3f}",
+        "testsuite", name=plain(f"{record.stack} {record.verb}"), timestamp=record.started, time=f"{record.seconds:.3f}"
     )
     for name, value in _counts(record).items():
         suite.set(name, str(value))

@@ -52,7 +52,7 @@ class Proof:
     """Which packages, in an environment that is not ours, are out of the ranges that the stack asks for."""
 
     def sentence(self, stack: Stack) -> str:
-        """Say it in one sentence; what is not proved is said first."""
+        """Return the proof in one sentence, which begins with what is not proved."""
         if not self.pinned:
             what = "unpinned: not an environment of ours, so only its flavour is proved"
             off = f"; {self.companions}" if self.companions else ""
@@ -98,13 +98,13 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
 
 def installed() -> dict[str, str]:
     """Return this environment's distributions: canonical name to version, to all if one is there twice."""
-    found: dict[str, set[str]] = {}
+    groups: dict[str, set[str]] = {}
     for row in metadata.distributions(path=_site_packages()):
-        told = row.metadata  # each look reads the file again
-        name = canonicalize_name(told["Name"] or "")
+        package_metadata = row.metadata  # each look reads the file again
+        name = canonicalize_name(package_metadata["Name"] or "")
         if name and name not in _IGNORED:
-            found.setdefault(name, set()).add(normal_version(told["Version"]))
-    return {name: " and ".join(sorted(versions)) for name, versions in found.items()}
+            groups.setdefault(name, set()).add(normal_version(package_metadata["Version"]))
+    return {name: " and ".join(sorted(versions)) for name, versions in groups.items()}
 
 
 def torch_flavour() -> tuple[str, dict[str, str]]:
@@ -192,10 +192,7 @@ def _shadowed() -> list[str]:
 
 
 def _damage() -> list[str]:
-    """Say whether torch's files have the sizes that the RECORD of the installed distribution gives them.
-
-    `Distribution.files` would not do: from Python 3.12 on it leaves out what is missing.
-    """
+    """Say whether torch's files have the sizes of its RECORD; from Python 3.12 on `Distribution.files` leaves out what is missing."""
     try:
         torch = metadata.distribution("torch")
     except metadata.PackageNotFoundError:
@@ -273,7 +270,7 @@ def _fits(wanted: Requirement, here: str, vendors: bool) -> bool:
 
 def out_of_range(stack: Stack, companions: list[Companion]) -> str:
     """Say which are out of range, in few words for a check's reason; empty where none is."""
-    outside = [str(one) for one in companions if one.here and not one.fits]
+    outside = [str(companion) for companion in companions if companion.here and not companion.fits]
     return f"not what {stack.name} asks for: {', '.join(outside)}" if outside else ""
 
 

@@ -76,10 +76,7 @@ def prepare(stack: Stack, say: Say = print) -> Path:
 
 
 def _built(environment: Path, lock: lockfile.Lock) -> bool:
-    """Whether it was built from this lock for this checkout: a copied one would run the other's code.
-
-    Installations share what one of them built, and name their own code to what they start.
-    """
+    """Whether it was built from this lock for this checkout; installed packages share what one of them built."""
     left = stamp(environment)
     whose = str(left.get("checkout", ""))
     shared = places.INSTALLED and bool(left.get("shared")) and Path(whose).is_dir()
@@ -90,8 +87,8 @@ def stamp(environment: Path) -> dict[str, object]:
     """Return what `prepare` left in an environment, lock digest first of all; empty for anybody else's, never for a damaged one."""
     if not (environment / STAMP).is_file():
         return {}
-    found = files.try_read_json(environment / STAMP)
-    return found if isinstance(found, dict) and found else {DAMAGED: True}
+    value = files.try_read_json(environment / STAMP)
+    return value if isinstance(value, dict) and value else {DAMAGED: True}
 
 
 def find_interpreter(stack: Stack) -> Path:
@@ -109,8 +106,8 @@ def find_interpreter(stack: Stack) -> Path:
 
 def version_of(stack: Stack) -> str:
     """Return the version of the Python that the stack's environment is built with, such as 3.12."""
-    found = find_interpreter(stack)
-    return next(version for version in stack.pythons if _is_python(found, version))
+    path = find_interpreter(stack)
+    return next(version for version in stack.pythons if _is_python(path, version))
 
 
 def find_uv(say: Say = print) -> Path:
@@ -174,10 +171,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
 def _sync(
     stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path, only: Collection[str] = (), cached: bool = True
 ) -> None:
-    """Install the hashed part with `--require-hashes`; wheels without a hash follow by exact version.
-
-    `only`: these packages, all if empty; `cached`: whether what uv has unpacked before will do.
-    """
+    """Install the hashed part with `--require-hashes`, the rest by version; `only`: these packages; `cached`: what uv has unpacked."""
     options = ["--python", str(python_of(environment)), *([] if cached else ["--no-cache"])]
     unhashed = {pin.name for pin in lock.unhashed}
     hashed = environment / "hashed.txt"
@@ -195,10 +189,7 @@ def _sync(
 
 
 def _own_sources(environment: Path) -> None:
-    """Give the environment sources of its own: an edit in place of a hard link would reach uv's cache and every other environment.
-
-    Of the cpu stack on ext4 links take 2.4 s and 14 MiB, links but for small files 16 s and 412 MiB, copies 49 s and 5.9 GiB.
-    """
+    """Copy sources: an edit of a hard link would reach uv's cache (all links 2.4 s and 14 MiB, this 16 s and 412, copies 49 s)."""
     for path in environment.rglob("lib/**/*.py"):
         if path.lstat().st_nlink > 1:
             copied = path.with_name(f"{path.name}.own")
@@ -209,10 +200,7 @@ def _own_sources(environment: Path) -> None:
 def _require_archived(
     stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path, flawed: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse files that differ from RECORD unless their wheel, fetched anew and held against the lock's hash, has them so.
-
-    The METADATA of IPEX 2.8.0 is such a file. What uv had unpacked earlier proves nothing: its cache may be damaged.
-    """
+    """Refuse files that differ from RECORD unless their wheel, fetched anew, has them so (METADATA of IPEX 2.8.0)."""
     if not flawed:
         return
     owners, wrong = sorted({owner for owner, _ in flawed.values()}), list(flawed)
@@ -236,7 +224,6 @@ def _require_archived(
 
 
 def _sources(rows: Iterable[Vendor]) -> list[str]:
-    """Name the indexes that serve these wheels; one that serves none is not asked, it may be out of reach."""
     indexes = sorted({row.index for row in rows if row.index})
     # Every file is checked by its hash or its exact local version, so it may come from any index.
     strategy = ["--index-strategy", "unsafe-best-match"] if indexes else []
@@ -265,8 +252,8 @@ def link_checkout(environment: Path) -> None:
 
 def site_packages(environment: Path) -> Path:
     """Return the folder of an environment's packages."""
-    (found,) = environment.glob("lib/python3*/site-packages")
-    return found
+    (path,) = environment.glob("lib/python3*/site-packages")
+    return path
 
 
 def _candidates(version: str) -> Iterator[Path]:
@@ -305,10 +292,10 @@ def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
         return
     lines = [line.strip() for line in ended.errors.splitlines() if line.strip()]
     if mismatch := next((line for line in lines if "hash mismatch" in line.lower()), ""):
-        said = f"{mismatch} / {' / '.join(lines[-2:])}"  # between them uv lists every hash that the lock has
+        text = f"{mismatch} / {' / '.join(lines[-2:])}"  # between them uv lists every hash that the lock has
         remedy = f"do not use it, re-pin with {advice.relock('NAME')} if the change is wanted"
         raise EnvironmentMismatchError(
-            f"{what}: a file does not have the hash that the lock gives it ({said}); {remedy}"
+            f"{what}: a file does not have the hash that the lock gives it ({text}); {remedy}"
         )
     raise Refusal(f"{what}: {tail(ended.errors, 4, most=2000)}{mirror_hint(ended.errors)}")
 
@@ -320,14 +307,14 @@ _UNREACHED = re.compile(
 _GONE = re.compile(r"\b(404|410)\b")
 
 
-def unreached(said: str) -> bool:
+def unreached(text: str) -> bool:
     """Whether an installer could not reach its index, which says nothing of what was asked for; a file that is gone is another matter."""
-    return _UNREACHED.search(said) is not None and not _GONE.search(said)
+    return _UNREACHED.search(text) is not None and not _GONE.search(text)
 
 
-def mirror_hint(said: str) -> str:
+def mirror_hint(text: str) -> str:
     """Return what to do where an installer could not reach its index; nothing where that is not the trouble."""
-    if not _UNREACHED.search(said):
+    if not _UNREACHED.search(text):
         return ""
     mirror = "name a mirror: UV_DEFAULT_INDEX for uv, PIP_INDEX_URL for pip"
     return f"; if the index cannot be reached from here, {mirror} ({places.page('start.md')})"

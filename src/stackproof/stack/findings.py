@@ -65,11 +65,6 @@ class Absence:
     """Whether it is slow at worst."""
 
 
-def lack(kind: str, value: str, host: Inventory) -> Absence | None:
-    """Return what the host lacks of what the value names; `kind` is a key of `KINDS`."""
-    return KINDS[kind](value, host)
-
-
 def passed_by(grammar: str, value: str, names: Iterable[str]) -> list[str]:
     """Return the names that a filter lets pass.
 
@@ -121,7 +116,6 @@ def _by_name(value: str, host: Inventory) -> Absence | None:
 
 
 def _alike(word: str, names: Iterable[str]) -> str:
-    """Return the name with the same letters in another order or with another number, or none."""
     asked = word.casefold()
     swapped = (name for name in names if sorted(name.casefold()) == sorted(asked))
     numbered = (name for name in names if name.rstrip("0123456789") == asked.rstrip("0123456789"))
@@ -143,12 +137,12 @@ def _adapters(value: str, host: Inventory) -> Absence | None:
     shown = ", ".join(f"{name} (port {', '.join(ports)})" for name, ports in host.adapters.items())
     for word in () if value.startswith("^") else listed(rest.removeprefix("=")):
         name, _, port = word.partition(":")
-        found = [one for one in there if (one == name if exact else one.startswith(name))]
-        if not found:
+        words = [text for text in there if (text == name if exact else text.startswith(name))]
+        if not words:
             return Absence(f"names {word}, and this host has {shown}", _alike(word, there) or ",".join(there))
-        if port and not any(port in host.adapters[one] for one in found):
+        if port and not any(port in host.adapters[text] for text in words):
             return Absence(
-                f"names port {port} of {name}, and this host has {shown}", f"{found[0]}:{host.adapters[found[0]][0]}"
+                f"names port {port} of {name}, and this host has {shown}", f"{words[0]}:{host.adapters[words[0]][0]}"
             )
     return None
 
@@ -264,16 +258,16 @@ def examine(
         Refusal: a table is broken, or no table has a family of that name.
     """
     chosen, host = _chosen(families), host or Inventory()
-    findings = [found for family in chosen for found in _secrets(family, environ)]
+    findings = [env_finding for family in chosen for env_finding in _secrets(family, environ)]
     environ = public(environ)
-    findings += [found for family in chosen for found in _names_and_values(family, environ, host)]
+    findings += [env_finding for family in chosen for env_finding in _names_and_values(family, environ, host)]
     findings += _misspelt_prefixes(chosen, environ)
     illegible = {name for family in chosen for name in _illegible(family, environ)}
     at_odds = [*_combined(chosen, environ, families, host), *_ranges(chosen, environ)]
-    findings += [found for found in at_odds if not illegible & set(found.variables)]
+    findings += [env_finding for env_finding in at_odds if not illegible & set(env_finding.variables)]
     order = list(Level)
-    unique = {(found.variables, found.sentence.partition(";")[0]): found for found in findings}
-    return sorted(unique.values(), key=lambda found: -order.index(found.level))
+    unique = {(finding.variables, finding.sentence.partition(";")[0]): finding for finding in findings}
+    return sorted(unique.values(), key=lambda env_finding: -order.index(env_finding.level))
 
 
 def known(environ: Mapping[str, str], families: Collection[str] | None = None) -> Known:
@@ -298,7 +292,7 @@ def public(environ: Mapping[str, str]) -> dict[str, str]:
 
 def with_settings(reason: str, environ: Mapping[str, str]) -> str:
     """Return why something failed, with the variables that are set and change results."""
-    changing = ", ".join(found.setting(environ) for found in of_results(environ))
+    changing = ", ".join(env_finding.setting(environ) for env_finding in of_results(environ))
     return f"{reason} (set, and changes results: {changing})" if changing else reason
 
 
@@ -365,11 +359,11 @@ def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[EnvFinding]
 
 
 def _unexpanded(row: Variable, value: str) -> _Look | None:
-    found = None if row.literal else _UNEXPANDED.search(value)
-    if not found or found[0][0] in row.expands:
+    match = None if row.literal else _UNEXPANDED.search(value)
+    if not match or match[0][0] in row.expands:
         return None
-    remedy = f'export {row.name}="{value.replace("~", "$HOME", 1) if found[0] == "~" else value}"'
-    sentence = f"{row.name}='{value}' holds {found[0]} as it was typed: nothing has put its value there"
+    remedy = f'export {row.name}="{value.replace("~", "$HOME", 1) if match[0] == "~" else value}"'
+    sentence = f"{row.name}='{value}' holds {match[0]} as it was typed: nothing has put its value there"
     return row.level, sentence, f"{remedy}   # in a shell, with double quotes; an env-file knows no variables"
 
 
@@ -377,15 +371,15 @@ def _malformed(row: Variable, value: str, environ: Mapping[str, str], host: Inve
     name, grammar, plain = row.name, row.grammar, tidy(value)
     if row.opened_by in environ:
         return None
-    said = grammar.wrong(value) if grammar else ""
-    if not said and not odd(value):
+    text = grammar.wrong(value) if grammar else ""
+    if not text and not odd(value):
         return None
     meant = grammar.meant(value, name) if grammar else plain
     if not grammar or (meant == plain and plain != value):
         sentence = f"{name}='{value}' holds {oddity(value)}; '{plain}' was likely meant"
         return row.level, sentence, f"export {name}={shlex.quote(plain)}"
     hint = f"; '{meant}' was likely meant" if meant else ""
-    sentence = f"{name}='{value}' {said}{hint}"
+    sentence = f"{name}='{value}' {text}{hint}"
     if meant:
         return row.level, sentence, f"export {name}={shlex.quote(meant)}"
     example = shlex.quote(_example(grammar, value, host))
@@ -396,18 +390,18 @@ def _example(grammar: Grammar, value: str, host: Inventory) -> str:
     """Return an example that this host has, where the grammar's own would name an interface or an adapter of another."""
     if value.startswith("^") and (names := tuple(passed_by("prefixes", value, host.interfaces or ()))):
         host = replace(host, interfaces=names)
-    missing = lack(grammar.form.host, grammar.example, host) if grammar.form.host else None
+    missing = KINDS[grammar.form.host](grammar.example, host) if grammar.form.host else None
     return (missing.instead if missing else "") or grammar.example
 
 
 def _not_here(row: Variable, value: str, host: Inventory) -> _Look | None:
-    found = lack(row.grammar.form.host, value, host) if row.grammar and row.grammar.form.host else None
-    if not found:
+    absence = KINDS[row.grammar.form.host](value, host) if row.grammar and row.grammar.form.host else None
+    if not absence:
         return None
-    comment = f"   # {found.comment}" if found.comment else ""
-    remedy = f"export {row.name}={shlex.quote(found.instead)}{comment}" if found.instead else f"unset {row.name}"
-    level = Level.WARNING if found.mild and row.level is Level.PROBLEM else row.level
-    return level, f"{row.name}='{value}' {found.clause}", remedy
+    comment = f"   # {absence.comment}" if absence.comment else ""
+    remedy = f"export {row.name}={shlex.quote(absence.instead)}{comment}" if absence.instead else f"unset {row.name}"
+    level = Level.WARNING if absence.mild and row.level is Level.PROBLEM else row.level
+    return level, f"{row.name}='{value}' {absence.clause}", remedy
 
 
 def _above(row: Variable, value: str, environ: Mapping[str, str]) -> _Look | None:
@@ -464,7 +458,7 @@ def _partly(name: str, value: str, family: Family) -> str | None:
 def _within(few: list[str], many: list[str]) -> bool:
     """Whether all of a name's words stand in the other, in order, as they are or shortened; one word of a prefix is too few."""
     rest = iter(many)
-    return 1 < len(few) and few[0] == many[0] and all(any(_same(word, one) for one in rest) for word in few)
+    return 1 < len(few) and few[0] == many[0] and all(any(_same(word, text) for text in rest) for word in few)
 
 
 def _same(word: str, other: str) -> bool:

@@ -59,10 +59,10 @@ def inspect(stack: Stack, root: str = "") -> Availability:
 
 def require(stack: Stack, *, rehearsed: bool = False) -> Stack:
     """Return the stack, or its rehearsal; refuse a host that lacks what it needs, before anything is downloaded."""
-    found = inspect(stack.rehearse() if rehearsed else stack)
-    if not found.present:
-        raise found.refusal()
-    return found.stack
+    availability = inspect(stack.rehearse() if rehearsed else stack)
+    if not availability.present:
+        raise availability.refusal()
+    return availability.stack
 
 
 def proof(stack: Stack, here: bool | None = None) -> str:
@@ -84,12 +84,12 @@ def preferred(root: str = "") -> Availability:
 
 def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") -> dict[str, str]:
     """Return the makers' cards on the PCI bus that compute: address to vendor; bridges and network cards are none."""
-    found = {}
+    values = {}
     for card in sorted(Path(f"{root}{PCI_DEVICES}").glob("*")) if vendors else []:
         vendor, kind = kernel_value(card / "vendor"), kernel_value(card / "class")
         if vendor in vendors and kind.startswith(_COMPUTE_CLASSES) and card.name not in skip:
-            found[card.name] = vendor
-    return found
+            values[card.name] = vendor
+    return values
 
 
 def _look(row: HostRequirement, root: str) -> Requirement:
@@ -103,8 +103,8 @@ def _look(row: HostRequirement, root: str) -> Requirement:
 
 
 def _existing(patterns: Iterable[str], root: str) -> list[str]:
-    found = [path for pattern in patterns for path in sorted(glob.glob(f"{root}{pattern}"))]  # noqa: PTH207 - absolute
-    return [path[len(root) :] for path in found]
+    paths = [path for pattern in patterns for path in sorted(glob.glob(f"{root}{pattern}"))]  # noqa: PTH207 - absolute
+    return [path[len(root) :] for path in paths]
 
 
 def _tools(names: tuple[str, ...], root: str) -> list[str]:

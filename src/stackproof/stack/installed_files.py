@@ -59,7 +59,7 @@ class Coverage:
     flawed: int = 0
 
     def sentence(self) -> str:
-        """Say it in a few words."""
+        """Say how many files equal their hashes."""
         beside = f", {self.unhashed} without one" if self.unhashed else ""
         seal = "" if self.sealed else ", RECORDs as found (built before they were sealed)"
         if self.flawed:
@@ -81,8 +81,8 @@ def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tupl
     rows, hashed, marks = _marked(site)
     known = {} if deep else remembered(site / CACHE)
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
-    given = stamp.get(FLAWED)
-    flawed = given if isinstance(given, dict) else {}
+    value = stamp.get(FLAWED)
+    flawed = value if isinstance(value, dict) else {}
     wrong = {path: reason for path, reason in _differences(site, fresh) if not _as_built(site, path, flawed)}
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in wrong}, known)
     seal = stamp.get(SEALED)
@@ -106,7 +106,6 @@ def seals(site: Path) -> dict[str, Any]:
 
 
 def _marked(site: Path) -> tuple[list[Listed], list[Listed], dict[str, str]]:
-    """Return what all RECORDs list, what of it has a hash, and the marks of that by path."""
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
     return rows, hashed, {row.path: file_state(f"{site}/{row.path}", row.hash) for row in hashed}
@@ -155,8 +154,8 @@ def seal_of(site: Path) -> str:
 def digest_of(site: Path, package: str) -> str:
     """Return the digest over the files of one distribution, such as one that a checkout was installed over the lock."""
     prefix = f"{re.sub('[-.]', '_', package.lower())}_"
-    found = [path for path in records(site) if path.parent.name.lower().replace("-", "_").startswith(prefix)]
-    rows = [row for path in found for row in listed(path) if ".dist-info/" not in row.path]
+    paths = [path for path in records(site) if path.parent.name.lower().replace("-", "_").startswith(prefix)]
+    rows = [row for path in paths for row in listed(path) if ".dist-info/" not in row.path]
     text = "".join(
         f"{row.path} {hash_of(site / row.path, 'sha256')}\n" for row in sorted(rows, key=lambda row: row.path)
     )
@@ -166,7 +165,7 @@ def digest_of(site: Path, package: str) -> str:
 def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
     """Return what can be imported or loaded, or announces a package, and is in no RECORD."""
     known = {os.path.normpath(row.path) if "./" in row.path else row.path for row in rows}
-    found, root = list[str](), f"{site}{os.sep}"
+    lines, root = list[str](), f"{site}{os.sep}"
     for folder, inner, names in os.walk(site):
         inner[:] = [name for name in inner if name != "__pycache__"]
         within = f"{folder}{os.sep}"[len(root) :]
@@ -174,8 +173,8 @@ def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
         chosen = [
             name for name in names if name.endswith(_IMPORTABLE) or _NUMBERED in name or (metadata and name != "RECORD")
         ]
-        found += [path for name in chosen if (path := f"{within}{name}") not in known]
-    return sorted([*found, *_libraries(site, known)])
+        lines += [path for name in chosen if (path := f"{within}{name}") not in known]
+    return sorted([*lines, *_libraries(site, known)])
 
 
 def _libraries(site: Path, known: set[str]) -> Iterator[str]:
@@ -246,8 +245,8 @@ def file_state(path: Path | str, expected: str) -> str:
 
 def remembered(cache: Path) -> dict[str, str]:
     """Return what was seen before; nothing if that cannot be read, since a damaged cache is made anew."""
-    found = try_read_json(cache)
-    return found if isinstance(found, dict) else {}
+    value = try_read_json(cache)
+    return value if isinstance(value, dict) else {}
 
 
 def remember(cache: Path, marks: dict[str, str], known: dict[str, str]) -> None:

@@ -151,7 +151,6 @@ def load(stack: Stack) -> tuple[KnownIssue, ...]:
 
 
 def _read(path: Path) -> tuple[KnownIssue, ...]:
-    """Return every row of a file, wherever it holds."""
     text = path.read_text(encoding="utf-8")
     lines = [number for number, line in enumerate(text.splitlines(), 1) if line.strip() == "[[issue]]"]
     with Table.load(path) as table:
@@ -166,8 +165,8 @@ def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
     for row in rows:
         if not row.expired and row.matches(check) and row.applies(record.provenance):
             if not re.search(row.says, check.reason):
-                said = f"{check.reason}; the row at {row.place} knows another failure of it, which says '{row.says}'"
-                return replace(check, reason=said)
+                text = f"{check.reason}; the row at {row.place} knows another failure of it, which says '{row.says}'"
+                return replace(check, reason=text)
             reason = f"{row.reason} ({row.link}, until {row.expires}); it said: {check.reason}"
             return replace(check, verdict=Verdict.KNOWN_ISSUE, reason=reason)
     return check
@@ -223,33 +222,30 @@ def _version(text: str) -> Version | None:
 
 
 def _drivers(provenance: dict[str, Figure]) -> list[str]:
-    """Return the compute driver's version, which torch tells; without it, every version that has to do with a driver.
-
-    A kernel module's version is counted otherwise (xe 1.1.0 beside Level Zero 1.14.37435).
-    """
-    found = {key: str(value) for key, value in provenance.items() if "driver" in key}
-    return [value for key, value in found.items() if key.endswith("driver_version")] or list(found.values())
+    """Return the compute driver's version, which torch tells; else all that name a driver: a kernel module's is another (xe 1.1.0)."""
+    values = {key: str(value) for key, value in provenance.items() if "driver" in key}
+    return [value for key, value in values.items() if key.endswith("driver_version")] or list(values.values())
 
 
 def main() -> int:
     """`python -m stackproof.stack.known_issues`: judge every row of every stack for existence and day; lint calls it."""
-    found = []
+    lines = []
     for path in sorted([*STACKS.glob("*/known_issues.toml"), *BACKENDS.glob("*.toml")]):
         try:
             rows = _read(path)
         except Refusal as refusal:
-            found.append(str(refusal))
+            lines.append(str(refusal))
             continue
         for row in rows:
-            found += [f"{row.place}: {_complaint(row, [], True)}"] if row.expired else []
+            lines += [f"{row.place}: {_complaint(row, [], True)}"] if row.expired else []
             if row.expires > today() + _LONGEST:
                 most = f"a row of ours ends within {_LONGEST.days} days, when its thread is read again"
-                found.append(f"{row.place}: lasts until {row.expires}; {most}")
+                lines.append(f"{row.place}: lasts until {row.expires}; {most}")
             if not row.exists:
-                found.append(f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row")
-    for line in found:
+                lines.append(f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row")
+    for line in lines:
         print(line)  # noqa: T201
-    return 1 if found else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

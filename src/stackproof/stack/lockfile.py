@@ -97,14 +97,14 @@ class Lock:
 
     def expected(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return what must be installed: canonical name to version, markers evaluated."""
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for pin in self.pins:
             if not pin.applies(environment):
                 continue
-            if found.setdefault(pin.name, pin.version) != pin.version:
-                both = f"{found[pin.name]} and to {pin.version}"
+            if values.setdefault(pin.name, pin.version) != pin.version:
+                both = f"{values[pin.name]} and to {pin.version}"
                 raise _broken(self.path, 0, f"pins {pin.name} to {both} for one interpreter")
-        return found
+        return values
 
     def hashed_text(self, only: Collection[str] = ()) -> str:
         """Return the part that `uv pip sync --require-hashes` installs, or these packages of it.
@@ -130,9 +130,9 @@ def read(path: Path) -> Lock:
         raise _broken(path, 0, "is not UTF-8 text") from error
     header, first = _header(path, lines)
     lock = Lock(path, hashlib.sha256(raw).hexdigest(), header, tuple(_pins(path, lines, first)))
-    for key, found in (("packages", len(lock.pins)), ("unhashed", len(lock.unhashed))):
-        if header[key] != str(found):
-            raise _broken(path, 0, f"says '{key}: {header[key]}' in its header and has {found}")
+    for key, count in (("packages", len(lock.pins)), ("unhashed", len(lock.unhashed))):
+        if header[key] != str(count):
+            raise _broken(path, 0, f"says '{key}: {header[key]}' in its header and has {count}")
     if header["content"] != content_digest("".join(lines[first:])):
         raise _broken(path, 0, "was changed after it was made: it does not match the digest in its header")
     return lock
@@ -196,7 +196,9 @@ def _installed(folder: Path, own: Lock) -> Iterator[metadata.Distribution]:
     python = sites[0].parent.name.removeprefix("python")
     if python not in own.header["python"].split(", "):
         raise Refusal(f"{folder}: is of Python {python}, and '{own.header['stack']}' runs on {own.header['python']}")
-    yield from (one for one in metadata.distributions(path=[str(sites[0])]) if one.metadata["Name"])
+    yield from (
+        distribution for distribution in metadata.distributions(path=[str(sites[0])]) if distribution.metadata["Name"]
+    )
 
 
 def content_digest(body: str) -> str:
@@ -205,7 +207,6 @@ def content_digest(body: str) -> str:
 
 
 def _header(path: Path, lines: list[str]) -> tuple[dict[str, str], int]:
-    """Return the header's fields and the number of lines that it takes."""
     length = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
     fields = {match[1]: match[2] for line in lines[:length] if (match := _FIELD.fullmatch(line.rstrip("\n")))}
     for key in HEADER_KEYS:
@@ -217,7 +218,6 @@ def _header(path: Path, lines: list[str]) -> tuple[dict[str, str], int]:
 
 
 def _pins(path: Path, lines: list[str], first: int) -> Iterator[Pin]:
-    """Yield the pins, one after the other, each with the lines that it was read from."""
     at = first
     while at < len(lines):
         if _COMMENT.fullmatch(lines[at].rstrip("\n")):
@@ -229,11 +229,11 @@ def _pins(path: Path, lines: list[str], first: int) -> Iterator[Pin]:
             raise _broken(path, at + 1, f"is not a pin ({lines[at].strip()[:60]!r})")
         more, at = bool(head[4]), at + 1
         while more:
-            found = _HASH.fullmatch(lines[at].rstrip("\n")) if at < len(lines) else None
-            if found is None:
+            match = _HASH.fullmatch(lines[at].rstrip("\n")) if at < len(lines) else None
+            if match is None:
                 raise _broken(path, at + 1, "should be a hash and is not")
-            hashes.append(found[1])
-            more, at = bool(found[2]), at + 1
+            hashes.append(match[1])
+            more, at = bool(match[2]), at + 1
         yield _pin(path, start + 1, head, tuple(hashes), "".join(lines[start:at]))
 
 
@@ -261,8 +261,8 @@ def requirements(path: Path) -> list[Requirement]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise Refusal(f"{path}: cannot be read ({error}); every stack needs one") from error
-    found = [(number, f" {line}".partition(" #")[0].strip()) for number, line in enumerate(lines, 1)]
-    return [_requirement(path, number, line) for number, line in found if line]
+    pairs = [(number, f" {line}".partition(" #")[0].strip()) for number, line in enumerate(lines, 1)]
+    return [_requirement(path, number, line) for number, line in pairs if line]
 
 
 def overrides(stack: Stack) -> list[Requirement]:
@@ -276,17 +276,17 @@ def overrides(stack: Stack) -> list[Requirement]:
 
 def stale(stack: Stack) -> list[str]:
     """Return what the lock no longer satisfies of `requirements.in`, one sentence each; needs no network."""
-    lock, found = read(stack.lock), list[str]()
+    lock, lines = read(stack.lock), list[str]()
     for python in stack.pythons:
         environment = environment_of(python)
         pins = lock.expected(environment)
         for wanted in asked(stack, environment):
             version = pins.get(canonicalize_name(wanted.name))
             if version is None:
-                found.append(f"{stack.lock}: does not pin {wanted.name} for Python {python}")
+                lines.append(f"{stack.lock}: does not pin {wanted.name} for Python {python}")
             elif not wanted.specifier.contains(version, prereleases=True):
-                found.append(f"{stack.lock}: pins {wanted.name} {version} and {stack.inputs.name} asks for {wanted}")
-    return found
+                lines.append(f"{stack.lock}: pins {wanted.name} {version} and {stack.inputs.name} asks for {wanted}")
+    return lines
 
 
 def is_vendor_build(asked: Requirement) -> bool:
@@ -444,7 +444,7 @@ class _Resolver:
         out_of_reach = [row for row in missing if row not in reached]
         for row in out_of_reach:
             say(f"{row.pin} cannot be had here; pinned without a hash")
-        sources = [f'{name} = {{ path = "./wheels/{found.name}" }}' for name, found in wheels.items()]
+        sources = [f'{name} = {{ path = "./wheels/{path.name}" }}' for name, path in wheels.items()]
         sources += [f'{canonicalize_name(row.name)} = {{ index = "{_slug(row.index)}" }}' for row in reached]
         others = [str(row) for row in wanted if canonicalize_name(row.name) not in self.vendor]
         lines = others + [row.pin for row in self.vendor.values()]
@@ -473,7 +473,6 @@ class _Resolver:
         same: Sequence[str],
         old: Path,
     ) -> str:
-        """Run uv on a generated project and return the lock's body."""
         project = self._project(lines, sources, indexes)
         output = self.folder / "output.txt"
         output.write_text("" if self.upgrade else _preferences(old, self.vendor), encoding="utf-8")
@@ -487,9 +486,9 @@ class _Resolver:
         self._run(command)
         return _VIA.sub(self._via, output.read_text(encoding="utf-8"))
 
-    def _via(self, said: re.Match[str]) -> str:
+    def _via(self, match: re.Match[str]) -> str:
         """Say who asks for a package, without the scratch files that uv counts among them."""
-        asking = [word for word in said[1].split(", ") if not word.startswith("-")]
+        asking = [word for word in match[1].split(", ") if not word.startswith("-")]
         line = ", ".join(asking).replace(f"{_ROOT} (pyproject.toml)", self.row.inputs.name)
         return f"    # via {line}\n" if line else ""
 
@@ -518,7 +517,7 @@ class _Resolver:
 
     def _wheelhouse(self, say: Say) -> dict[str, Path]:
         """Return the wheels that somebody put beside the lock by hand, by the package that they hold."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for path in sorted((self.row.folder / "wheels").glob("*.whl")):
             try:
                 name, version, _, _ = parse_wheel_filename(path.name)
@@ -527,13 +526,12 @@ class _Resolver:
             row = self.vendor.get(canonicalize_name(name))
             if row is None or str(version) != row.version:
                 say(f"{path} is not what stack.toml names; not used")
-            elif found.setdefault(name, path) != path:
-                both = f"{found[name].name} and {path.name} hold one package"
+            elif paths.setdefault(name, path) != path:
+                both = f"{paths[name].name} and {path.name} hold one package"
                 raise Refusal(f"{path.parent}: {both}; keep the one for this stack's Python")
-        return found
+        return paths
 
     def _serves(self, row: Vendor) -> bool:
-        """Whether its index serves a wheel here."""
         source = self.folder / f"probe-{canonicalize_name(row.name)}.in"
         source.write_text(f"{row.pin}\n", encoding="utf-8")
         command = [*self._command(source), "--no-deps", "--default-index", row.index]
@@ -558,7 +556,6 @@ class _Resolver:
         return processes.run(command, seconds=seconds, cwd=self.folder, environment={"UV_NO_WRAP": "1", **extra})
 
     def _text(self, kind: str, body: str, out_of_reach: Sequence[Vendor]) -> str:
-        """Put our header above uv's text."""
         row, again = self.row, f"nox -s lock -- {self.row.name}"
         head = [*_TITLES[kind], f"Made by `{again}`, never by hand."]
         head += [f"stack: {row.name}", f"kind: {kind}", f"python: {', '.join(row.pythons)}"]

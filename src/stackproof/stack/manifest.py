@@ -133,12 +133,12 @@ def read(path: Path, stack: Stack) -> Manifest:
     """Read a manifest: a stack's, or a project's."""
     table = Table.load(path)
     rows = table.row(_File)
-    found = Manifest(path, rows.rows(path), rows.written)
-    for name in found.files:
+    manifest = Manifest(path, rows.rows(path), rows.written)
+    for name in manifest.files:
         if (suite := name.partition("/")[0]) not in suites():
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"
             raise table.refuse(f"files.{name}", f"{why}; bring its files back, or {remedy(path, stack)}")
-    return found
+    return manifest
 
 
 def newest(folder: Path = STACKS) -> datetime.date:
@@ -153,7 +153,7 @@ def load_loosely(stack: Stack) -> dict[str, FileRow]:
     return Table.load(path).row(_File).rows(path) if path.exists() else {}
 
 
-def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = True) -> Iterator[tuple[str, str]]:
+def complaints(manifest: Manifest, run: Selection, stack: Stack, counted: bool = True) -> Iterator[tuple[str, str]]:
     """Yield file and sentence for each file that does not have what the manifest says: what to do, and which checks it is about.
 
     `counted`: look at what was executed too, not only at what was collected.
@@ -162,13 +162,13 @@ def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = Tr
     ended = defaultdict[str, list[Check]](list)
     for check in run.checks:
         ended[check.id.partition("::")[0]].append(check)
-    anew = f"if that is meant, {remedy(found.path, stack)}"
-    for file in dict.fromkeys(name for name in (*found.files, *names) if name.partition("/")[0] in run.suites):
-        row, ids = found.files.get(file), names.get(file, [])
+    anew = f"if that is meant, {remedy(manifest.path, stack)}"
+    for file in dict.fromkeys(name for name in (*manifest.files, *names) if name.partition("/")[0] in run.suites):
+        row, ids = manifest.files.get(file), names.get(file, [])
         if row is None:
             if run.exact and ids:
-                yield file, f"{found.name} has no row for {file}, whose {len(ids)} checks nobody would miss; {anew}"
-        elif said := _otherwise(found, file, row, ids, run):
+                yield file, f"{manifest.name} has no row for {file}, whose {len(ids)} checks nobody would miss; {anew}"
+        elif said := _otherwise(manifest, file, row, ids, run):
             yield file, f"bring the checks of {file} back, or, {anew}: {said}"
         elif counted and (left := _unexplained(row, ended[file], run.exact)):
             named = "; ".join(f"{check.id.partition('::')[2]} ({check.reason})" for check in left[:_NAMED])
@@ -176,17 +176,17 @@ def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = Tr
             allowed = ", ".join([*row.rules, *(f"{count} {why}" for why, count in row.without.items())]) or "nothing"
             number = counted_as(len(left), "check")
             why = f"find out why {number} of {file} did not run, or, {anew}: {named}{more}"
-            yield file, f"{why}; {found.name} excuses {allowed}"
+            yield file, f"{why}; {manifest.name} excuses {allowed}"
 
 
 def by_file(names: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of checks by their file: `operators/sweep::agrees[add]` is of `operators/sweep`."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in names:
         file, mark, _ = name.partition("::")
         if mark and "/" in file:
-            found.setdefault(file, []).append(name)
-    return found
+            groups.setdefault(file, []).append(name)
+    return groups
 
 
 def digest(names: Iterable[str]) -> str:
@@ -208,13 +208,13 @@ def why_not(check: Check) -> str:
 
 def rows_of(collected: Iterable[str], without: Mapping[str, str], because: str = "") -> dict[str, FileRow]:
     """Return the rows for checks that were collected; `without` has, by name, why one is not executed."""
-    found = {}
+    file_rows = {}
     for file, names in sorted(by_file(set(collected)).items()):
         left = Counter(without[name] for name in names if name in without)
         rules = tuple(sorted(why for why in left if why not in COUNTED and not _varies(why)))
         counts = {why: left[why] for why in COUNTED if why in left}
-        found[file] = FileRow(len(names), digest(names), rules, counts, because)
-    return found
+        file_rows[file] = FileRow(len(names), digest(names), rules, counts, because)
+    return file_rows
 
 
 def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
@@ -245,23 +245,20 @@ def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
         raise Refusal(f"{path}: cannot be written ({error.strerror}); make it writable") from error
 
 
-def _otherwise(found: Manifest, file: str, row: FileRow, ids: list[str], run: Selection) -> str:
+def _otherwise(manifest: Manifest, file: str, row: FileRow, ids: list[str], run: Selection) -> str:
     """Say in what the checks that were collected of a file are not its row's, or nothing."""
     more = file.partition("/")[0] in run.more
     least = row.checks if run.exact else math.ceil(row.checks * LEAST)
     if len(ids) < least or (run.exact and not more and len(ids) > row.checks):
         bound = "" if run.exact else f" (at least {least} with another torch)"
-        return f"{len(ids)} checks of {file} were collected, {found.name} has {row.checks}{bound}"
+        return f"{len(ids)} checks of {file} were collected, {manifest.name} has {row.checks}{bound}"
     if run.exact and not more and digest(ids) != row.ids:
-        return f"{file} has {len(ids)} checks as {found.name} says, and under other names (digest {digest(ids)}, there {row.ids})"
+        return f"{file} has {len(ids)} checks as {manifest.name} says, and under other names (digest {digest(ids)}, there {row.ids})"
     return ""
 
 
 def _unexplained(row: FileRow, checks: list[Check], exact: bool) -> list[Check]:
-    """Return the checks that were not executed and that neither the row nor a rule about hosts excuses; none within the bound.
-
-    Outside of the lock's environment, and on cards that nobody had, what versions, backends and the device itself refuse is excused too.
-    """
+    """Return the checks that were not executed and that nothing excuses; another torch and cards that nobody had excuse more."""
     known = exact and not row.because
     room, left = Counter(row.without), []
     for check in checks:

@@ -72,7 +72,7 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         if name not in os.environ
     }
     if changing := findings.of_results(os.environ):
-        facts["changes results"] = "; ".join(found.setting(os.environ) for found in changing)
+        facts["changes results"] = "; ".join(env_finding.setting(os.environ) for env_finding in changing)
     return facts | startup.facts(stack, os.environ) | _processor_facts() | _driver_facts(stack)
 
 
@@ -116,10 +116,7 @@ def _driver_facts(stack: Stack) -> dict[str, Figure]:
 
 
 def _code() -> dict[str, Figure]:
-    """Return which code this is: the commit, the digest of what lies there, and the files in which the two differ.
-
-    A wheel may lie inside the checkout of something else, so git is not asked there.
-    """
+    """Return which code this is: commit, digest, files that differ; a wheel may lie in somebody's checkout, so git is not asked there."""
     home, places = (PACKAGE, (".",)) if INSTALLED else (ROOT, CODE)
     there = git.blobs_on_disk(home, places)
     text = "".join(f"{path} {name}\n" for path, name in sorted(there.items()))

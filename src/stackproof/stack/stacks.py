@@ -34,10 +34,10 @@ def suites() -> tuple[str, ...]:
 def own_suites() -> tuple[str, ...]:
     """Return the suites of the project."""
     project = projects.current()
-    found = _suites_in(project.suites) if project and project.suites else set()
-    if both := sorted(found & _suites_in(SUITES)):
+    words = _suites_in(project.suites) if project and project.suites else set()
+    if both := sorted(words & _suites_in(SUITES)):
         raise Refusal(f"{project.suites}: the suite '{both[0]}' is one of stackproof's too; give it another name")  # type: ignore[union-attr]
-    return tuple(sorted(found))
+    return tuple(sorted(words))
 
 
 def _suites_in(folder: Path) -> set[str]:
@@ -122,9 +122,9 @@ class Vendor:
 
     def __post_init__(self) -> None:
         if bool(self.index) == bool(self.file):
-            given = "are both given" if self.index else "are both missing"
+            text = "are both given" if self.index else "are both missing"
             why = "name one: the index that serves the wheel, or the address to download it from by hand"
-            raise Wrong("index", f"and 'file' {given}; {why}")
+            raise Wrong("index", f"and 'file' {text}; {why}")
 
     @property
     def pin(self) -> str:
@@ -248,16 +248,15 @@ def names(folder: Path = STACKS) -> tuple[str, ...]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Return the definitions by name, each name once."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for place in (folder, *(projects.stack_folders() if folder == STACKS else ())):
         for path in sorted(place.glob("*/stack.toml")):
-            if path.parent.name in found:
+            if path.parent.name in paths:
                 raise Refusal(
-                    f"{path}: the stack '{path.parent.name}' exists already, in {found[path.parent.name]}; give its folder another name"
+                    f"{path}: the stack '{path.parent.name}' exists already, in {paths[path.parent.name]}; give its folder another name"
                 )
-            found[path.parent.name] = path
-    return found
+            paths[path.parent.name] = path
+    return paths
 
 
 def load(name: str, folder: Path = STACKS) -> Stack:
@@ -302,9 +301,9 @@ def _of_today(fewest: _Fewest) -> _Fewest:
 
 @functools.cache
 def _definition(path: Path) -> Stack:
-    given = {"name": path.parent.name, "folder": path.parent, "hardware": "", "rehearsed": False}
+    fields = {"name": path.parent.name, "folder": path.parent, "hardware": "", "rehearsed": False}
     table = Table.load(path)
-    read = table.row(Stack, **given)
+    read = table.row(Stack, **fields)
     expected = {**dict.fromkeys(suites(), 1), **_of_today(read.expected)}
     rehearsal = replace(read.rehearsal, expected={**expected, **_of_today(read.rehearsal.expected)})
     backends = read.backends or (read.backend,)

@@ -35,8 +35,8 @@ _IMPORTABLE = tuple(importlib.machinery.all_suffixes())
 
 def switched_off(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that change what Python or pytest runs, by name; a child does not get them."""
-    found = [name for name in environ if name.startswith(("PYTHON", "PYTEST_")) and name not in _HARMLESS]
-    return tuple(sorted(name for name in found if environ[name] and not name.startswith(_OF_A_TEST)))
+    names = [name for name in environ if name.startswith(("PYTHON", "PYTEST_")) and name not in _HARMLESS]
+    return tuple(sorted(name for name in names if environ[name] and not name.startswith(_OF_A_TEST)))
 
 
 def guarded(stack: Stack, environ: Mapping[str, str], pinned: bool) -> dict[str, str]:
@@ -52,8 +52,8 @@ def guarded(stack: Stack, environ: Mapping[str, str], pinned: bool) -> dict[str,
 
 def search_path(stack: Stack, environ: Mapping[str, str], pinned: bool) -> tuple[Path, ...]:
     """Return what stays of PYTHONPATH: what is ours; of an environment that nobody pinned, the vendor's as well."""
-    given = entries(environ)
-    kept = [entry for entry in given if _is_ours(entry, stack, environ) or not pinned]
+    paths = entries(environ)
+    kept = [entry for entry in paths if _is_ours(entry, stack, environ) or not pinned]
     return (*kept, *(path for path in map(Path, stack.packages) if path not in kept))
 
 
@@ -95,15 +95,15 @@ def modules(folder: Path) -> set[str]:
 
 def started(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the start-up modules that this Python finds, but for the drill's and those that came with Python itself."""
-    found = []
+    paths = []
     for name in _STARTED:
         spec = importlib.util.find_spec(name)
         if spec is None or not spec.origin:
             continue
         origin = Path(spec.origin)
         if origin.parent not in (planted(environ), Path(sysconfig.get_path("stdlib"))):
-            found.append(origin)
-    return tuple(found)
+            paths.append(origin)
+    return tuple(paths)
 
 
 def complaints(stack: Stack, environ: Mapping[str, str], site: tuple[Path, ...]) -> list[str]:
@@ -121,12 +121,12 @@ def complaints(stack: Stack, environ: Mapping[str, str], site: tuple[Path, ...])
 
 def facts(stack: Stack, environ: Mapping[str, str]) -> dict[str, Figure]:
     """Return what was found, for a record's provenance."""
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     if off := switched_off(environ):
-        found["switched off"] = " ".join(f"{name}={environ[name]}" for name in off)
+        figures["switched off"] = " ".join(f"{name}={environ[name]}" for name in off)
     if others := foreign_path(stack, environ):
-        found["PYTHONPATH besides ours"] = os.pathsep.join(map(str, others))
+        figures["PYTHONPATH besides ours"] = os.pathsep.join(map(str, others))
     if place := planted(environ):
-        found["drilled"] = str(place.name)
+        figures["drilled"] = str(place.name)
     stdlib = Path(sysconfig.get_path("stdlib")) / "sitecustomize.py"
-    return found | ({"start-up code of Python itself": str(stdlib)} if stdlib.exists() else {})
+    return figures | ({"start-up code of Python itself": str(stdlib)} if stdlib.exists() else {})

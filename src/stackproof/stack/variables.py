@@ -19,7 +19,7 @@ from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.errors import distance
-from stackproof.base.toml import INLINE, OneOf, Table, Wrong, expression
+from stackproof.base.toml import INLINE, Key, OneOf, Table, Wrong, expression
 from stackproof.stack.stacks import Stack
 
 TABLES = DATA / "variables"
@@ -77,8 +77,8 @@ def odd(value: str) -> bool:
 def closest(word: str, words: tuple[str, ...], cutoff: float = 0.6) -> str | None:
     """Return the word that was likely meant; words that differ in digits are two words."""
     same = {other.casefold(): other for other in words if _digits(other) == _digits(word) and _agree(word, other)}
-    found = difflib.get_close_matches(word.casefold(), same, n=1, cutoff=cutoff)
-    return same[found[0]] if found else None
+    names = difflib.get_close_matches(word.casefold(), same, n=1, cutoff=cutoff)
+    return same[names[0]] if names else None
 
 
 def _agree(word: str, other: str) -> bool:
@@ -99,7 +99,7 @@ def truth(word: str, name: str = "", exact: bool = False) -> bool | None:
         return None if state == "enable" else False
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
-    near = set() if exact else {one in _TRUE for one in _TRUE + _FALSE if _near(word, one)}
+    near = set() if exact else {text in _TRUE for text in _TRUE + _FALSE if _near(word, text)}
     return near.pop() if len(near) == 1 else None
 
 
@@ -232,7 +232,6 @@ class Grammar:
 
     @property
     def _switches(self) -> bool:
-        """Whether the values are yes and no."""
         if self.words:
             return all(truth(word, exact=True) is not None for word in self.words)
         return self.form.low is not None and (
@@ -251,8 +250,8 @@ class Grammar:
             return f"has the option {name}, which does nothing here"
         if name not in self.options:
             return f"has no option {name}: known are {', '.join(self.options)}"
-        said = self.options[name].wrong(value)
-        return f"has {name}:{value}, and {value or 'nothing'} {said}" if said else ""
+        text = self.options[name].wrong(value)
+        return f"has {name}:{value}, and {value or 'nothing'} {text}" if text else ""
 
     def _mended(self, value: str, name: str) -> Iterator[str]:
         """Every way of mending, the likeliest first."""
@@ -271,7 +270,7 @@ class Grammar:
 
     def _by_words(self, text: str) -> str:
         """Each word that is none replaced by the closest."""
-        return re.sub(r"[\w.*][\w.*-]*", lambda found: self._word(found[0]), text) if self.words else text
+        return re.sub(r"[\w.*][\w.*-]*", lambda match: self._word(match[0]), text) if self.words else text
 
     def _by_truth(self, text: str, name: str) -> Iterator[str]:
         """A truth value as this variable spells it."""
@@ -291,9 +290,9 @@ class Grammar:
         """Return the nearest word, in the case that was typed where case does not count."""
         if text.casefold() in map(str.casefold, self.words) and not (self.form.sensitive and text not in self.words):
             return text
-        found = closest(text, self.words) or text
+        word = closest(text, self.words) or text
         lower = text.islower() and not self.form.sensitive and self.words[0] != self.words[0].upper()
-        return found.lower() if lower else found
+        return word.lower() if lower else word
 
 
 def _bare(value: str) -> str:
@@ -302,7 +301,6 @@ def _bare(value: str) -> str:
 
 
 def _options(value: str) -> list[str]:
-    """Split at the commas that stand outside of brackets."""
     return [part for part in re.split(r",(?![^\[]*\])", value.replace(" ", "")) if part]
 
 
@@ -323,24 +321,6 @@ class _Named:
 
     name: str
     form: Annotated[Form, INLINE]
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A name that a library reads; without a grammar any value will do."""
-
-    name: str
-    grammar: Grammar | None
-    level: Level
-    link: str
-    literal: bool = False
-    """Whether a `$` in the value is meant."""
-    expands: str = ""
-    """Which of `~` and `$` the library itself expands."""
-    below: str = ""
-    """The variable whose number this one's stays below."""
-    opened_by: str = ""
-    """The variable that adds words of its own; where it is set, no word is wrong."""
 
 
 def _names() -> tuple[str, ...]:
@@ -398,8 +378,8 @@ class Combination:
         """Return what the sentence may name: the variables, and the named groups of the patterns."""
         words = dict(environ)
         for name, pattern in self.when.items():
-            found = pattern.fullmatch(environ[name])
-            words |= {key: value or "" for key, value in found.groupdict().items()} if found else {}
+            match = pattern.fullmatch(environ[name])
+            words |= {key: value or "" for key, value in match.groupdict().items()} if match else {}
         return words
 
 
@@ -465,36 +445,43 @@ def former() -> Mapping[str, Former]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Row:
-    """A variable's values: one of the shared grammars, a form of its own, or options; without any, any value will do."""
+class Variable:
+    """A name that a library reads; its values have a shared grammar, a form of their own, or options, or any value will do."""
 
     name: str
     level: Level = Level.WARNING
     link: str = ""
-    grammar: Annotated[str, OneOf(_shared)] = ""
+    shared: Annotated[str, OneOf(_shared), Key("grammar")] = ""
     form: Annotated[Form, INLINE]
     options: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     literal: bool = False
+    """Whether a `$` in the value is meant."""
     expands: str = ""
+    """Which of `~` and `$` the library itself expands."""
     below: str = ""
+    """The variable whose number this one's stays below."""
     opened_by: str = ""
+    """The variable that adds words of its own; where it is set, no word is wrong."""
+    grammar: Grammar | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.grammar and not self.form.empty:
+        if self.shared and not self.form.empty:
             raise Wrong("grammar", "and 'choices', 'pattern' and numbers are ways to say one thing; keep one of them")
         try:
             _ = self.form.empty or Grammar(self.form).pattern
         except ValueError as error:
             raise Wrong("pattern", str(error)) from error
 
-    def values(self, options: Mapping[str, Grammar]) -> Grammar | None:
-        """Return what a value may look like."""
-        if self.grammar:
-            shared = _grammars()[self.grammar].form
+    def of(self, link: str, options: Mapping[str, Grammar]) -> Variable:
+        """Return the variable of a library, with the grammar of its values."""
+        found, grammar = replace(self, link=self.link or link), None if self.form.empty else Grammar(self.form)
+        if self.shared:
+            shared = _grammars()[self.shared].form
             form = replace(shared, host=self.form.host or shared.host)
-            return Grammar(form, {name: options[name] for name in self.options}, self.elsewhere)
-        return None if self.form.empty else Grammar(self.form)
+            grammar = Grammar(form, {name: options[name] for name in self.options}, self.elsewhere)
+        object.__setattr__(found, "grammar", grammar)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -518,19 +505,15 @@ class Family:
     values: Mapping[Annotated[str, OneOf(_grammars)], tuple[str, ...]] = field(default_factory=dict)
     """Names by shared grammar."""
     option: tuple[_Named, ...]
-    variable: tuple[_Row, ...]
+    variable: tuple[Variable, ...]
 
     @cached_property
     def variables(self) -> Mapping[str, Variable]:
         """All of them, by name."""
-        options = {row.name: Grammar(row.form) for row in self.option}
-        found = {name: Variable(name, None, Level.WARNING, self.link) for name in self.names}
-        for key, grammar in _grammars().items():
-            found |= {name: Variable(name, grammar, Level.WARNING, self.link) for name in self.values.get(key, ())}
-        for row in self.variable:
-            values = row.values(options), row.level, row.link or self.link
-            found[row.name] = Variable(row.name, *values, row.literal, row.expands, row.below, row.opened_by)
-        return found
+        options, plain = {row.name: Grammar(row.form) for row in self.option}, Variable(name="", form=Form())
+        rows = [replace(plain, name=name) for name in self.names]
+        rows += [replace(plain, name=name, shared=key) for key, names in self.values.items() for name in names]
+        return {row.name: row.of(self.link, options) for row in (*rows, *self.variable)}
 
 
 @cache

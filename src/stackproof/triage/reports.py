@@ -60,7 +60,7 @@ class Report:
 
     @property
     def clean(self) -> bool:
-        """Whether it is shown that nothing is wrong."""
+        """Whether the logs show that the run ended well."""
         return self.verdict is Answered.CLEAN
 
 

@@ -44,7 +44,7 @@ class KnownWorkload:
 
     @property
     def ours(self) -> bool:
-        """Whether it is one of those that our manifests count."""
+        """Whether the workload is one of ours, which the manifests of stacks count."""
         return not self.digest
 
 

@@ -166,7 +166,7 @@ def joined(gradients: Gradients) -> torch.Tensor:
 
 
 def apart(seen: Gradients, known: Gradients) -> float:
-    """Return how far apart gradients of the same parameters are as one vector, of its length, summed where they are."""
+    """Return the distance of gradients from known ones, all parameters as one vector, over that vector's length; computed on the device."""
     there = [(_wide(seen[name]), _wide(one).to(seen[name].device)) for name, one in known.items()]
     whole = _length([one for _, one in there])
     return _length([one - other for one, other in there]) / max(whole, sys.float_info.min)

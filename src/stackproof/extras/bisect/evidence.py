@@ -54,7 +54,7 @@ class FailureRules:
     proof: int
 
     def enough(self, failed: int, runs: int, late: bool = False) -> bool:
-        """Whether it is known how often an end fails: a failure in every run or in none takes fewer than a rate."""
+        """Whether runs are enough to know how often this end fails; one that always or never fails takes fewer."""
         if failed == runs:
             return runs >= (self.least if late else self.always)
         wanted = self.learnt if failed else self.never
@@ -75,7 +75,7 @@ class LimitRules:
 
 @dataclass(frozen=True)
 class BisectPlan:
-    """The whole table."""
+    """The table `data/bisect.toml`: rates, errors and limits of a search."""
 
     confirm: ConfirmRules
     search: SearchRules

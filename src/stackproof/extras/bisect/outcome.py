@@ -313,7 +313,7 @@ def show(record: Record, console: Console) -> None:
 
 
 def markdown(record: Record) -> str:
-    """Return it for a pull request."""
+    """Return the outcome as Markdown, for a pull request."""
     rows = [outline.TextLine((outline.Span(title, strong=True), f": {text}"), 1) for title, text in lines(record)]
     changes = [
         outline.TextLine(change, 1) for change in str(record.provenance.get("changes", "")).split("\n") if change

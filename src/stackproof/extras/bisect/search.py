@@ -120,7 +120,7 @@ class Bisection:
         return next((one for one in self.tests if one.units == whole), None)
 
     def open_parts(self, blame: Blame) -> int:
-        """Return how many sets of some of a blame's units could not be tested."""
+        """Return how many smaller sets of the blamed units could not be tested."""
         whole = self.splitting.closed(blame.units)
         return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
 

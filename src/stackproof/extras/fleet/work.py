@@ -148,7 +148,7 @@ class ReplayedKind:
         return self.cold + self.hot
 
     def check(self, card: int) -> Check:
-        """Return it as a row of the record."""
+        """Return the answer as a check of the record."""
         seen = digest(self.first)
         figures: dict[str, Figure] = {
             "card": str(card), "digest": seen, "products": self.products, "odd": self.odd, "odd cold": self.cold, "odd hot": self.hot,

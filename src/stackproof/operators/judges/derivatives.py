@@ -18,7 +18,7 @@ _STEPS = (1e-4, 3e-5)
 
 
 def suits(name: str, op: Any) -> bool:
-    """Whether it has a gradient on the CPU in float64 or complex128."""
+    """Whether an operator has a gradient on the CPU in float64 or complex128."""
     return not member("without a quotient", name) and bool(
         set(DTYPES) & set(op.supported_backward_dtypes(REFERENCE.type))
     )

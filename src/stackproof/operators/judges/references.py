@@ -98,7 +98,7 @@ def definition(name: str) -> Callable[..., Any] | None:
 
 
 def suits(name: str, op: Any) -> bool:
-    """Whether it has a reference and is a function of torch.nn, whose arguments a reference can forget."""
+    """Whether an operator of torch's database is a plain function of torch.nn.functional that has a reference."""
     import torch._refs.nn.functional  # noqa: F401 - takes a second, and only listing needs it
 
     return name.startswith("nn.functional.") and not op.variant_test_name and definition(name) is not None

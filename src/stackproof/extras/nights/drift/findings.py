@@ -98,7 +98,7 @@ class Suspicion:
 
     @property
     def slower(self) -> bool:
-        """Whether it is for the worse."""
+        """Whether the drift makes the work slower."""
         return self.size > 0
 
     @property

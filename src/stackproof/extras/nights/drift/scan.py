@@ -250,7 +250,7 @@ class _Nights:
 
 @dataclass(frozen=True)
 class DriftRules:
-    """The whole table."""
+    """The table `data/drift.toml`: how large a step must be, and how sure."""
 
     scan: ScanRules
     moved: _Moved

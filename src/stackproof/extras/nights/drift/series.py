@@ -83,7 +83,7 @@ class NightSide:
     samples: tuple[float, ...]
 
     def row(self) -> Measurement:
-        """Return it as a row of a record; who writes a night writes its figures so."""
+        """Return the figure as a row of a record, in the form in which a night writes it."""
         key, today = self.key, self.side is Measured.TODAY
         figures: dict[str, Any] = {SIDE: self.side.value, VERSION: key.version}
         return Measurement(
@@ -153,7 +153,7 @@ class AnchorLink:
 
     @property
     def sentence(self) -> str:
-        """Say it: an anchor is never changed silently."""
+        """Return a sentence that says by how much the anchor changed: that is never silent."""
         told = f"{100 * math.expm1(self.shift):+.2f} % [{100 * math.expm1(self.low):+.2f}, {100 * math.expm1(self.high):+.2f}]"
         return f"anchor {self.former[:12]} -> {self.anchor[:12]}: chained by {told} over {self.nights} nights that measured both"
 
@@ -260,12 +260,12 @@ class LongTerm:
 
     @property
     def clear(self) -> bool:
-        """Whether it is worth a word: as large as a step has to be, and no noise."""
+        """Whether the change is as large as a step has to be, and no noise."""
         return abs(self.size) >= table().scan.effect and (self.low > 0 or self.high < 0)
 
     @property
     def sentence(self) -> str:
-        """Say it, with who moved: today over the anchor is code and wheels, the anchor alone driver and machine."""
+        """Return a sentence that says what moved: today over the anchor is code and wheels, the anchor alone driver and machine."""
         size = f"{statistics.percent(self.size)} [{statistics.percent(self.low)}, {statistics.percent(self.high)}]"
         way = f"{'slower' if self.size > 0 else 'faster'} than the first anchor on {self.since}"
         if not self.clear:

@@ -45,7 +45,7 @@ class FrozenSide:
         return hashlib.sha256(f"{self.commit}\n{self.lock}\n{self.workloads}\n".encode()).hexdigest()
 
     def as_toml(self, table: str) -> str:
-        """Return it as a table of the file."""
+        """Return the frozen side as a table of `anchor.toml`."""
         rows = f'commit = "{self.commit}"\nlock = "{self.lock}"\nworkloads = "{self.workloads}"\n'
         return f"\n[{table}]\nsince = {self.since.isoformat()}\n{rows}"
 
@@ -202,7 +202,7 @@ class _Confirm:
 
 @dataclass(frozen=True)
 class NightPlan:
-    """The whole table."""
+    """The table `data/night.toml`: what a night measures, and within which limits."""
 
     measure: _Measure
     verify: _Verify
@@ -315,7 +315,7 @@ def flags_of(facts: Mapping[str, Figure]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class NightRequest:
-    """What is asked of a night; what is empty is as the gate has it."""
+    """What a night is asked to measure; a field that is empty has the default of the gate."""
 
     stack: stacks.Stack
     results: Path
