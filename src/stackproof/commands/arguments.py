@@ -61,14 +61,14 @@ def _stack(text: str) -> str:
 def _shared() -> dict[str, dict[str, Any]]:
     one_of = f"one of: {', '.join(stacks.names())}"
     return {
-        "--stack": {"metavar": "NAME", "type": _stack, "help": one_of},
+        "--stack": {"metavar": "NAME", "type": _stack, "action": Once, "help": one_of},
         "--locked": {"action": "store_true", "help": "build the environment of the stack's lock, and go on in it"},
         "--rehearsed": {"action": "store_true", "help": "on the CPU, with upstream builds of the stack's versions"},
         "--unpinned": {
             "nargs": "?", "type": Path, "const": Path(sys.executable), "metavar": "PYTHON",
             "help": "in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
         },
-        "--device": {"default": "", "help": "such as xpu:1 (default: the first)"},
+        "--device": {"default": "", "action": Once, "names": "a device", "help": "such as xpu:1 (default: the first)"},
         "--only": {"action": "append", "default": [], "metavar": "SUBJECT", "help": "only this subject; may be repeated"},
         "--minutes": {"type": minutes, "default": 10.0, "help": "begin nothing more after so long"},
         "--deadline-scale": {

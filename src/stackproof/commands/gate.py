@@ -201,10 +201,14 @@ def _metrics(options: argparse.Namespace) -> tuple[Metric, ...]:
 def common(options: argparse.Namespace) -> dict[str, Any]:
     """Return what the requests of all verbs that compare have in common, refused where a stack or a profile is unknown."""
     from stackproof.bench.subjects import profile
+    from stackproof.device.names import require_of
     from stackproof.gate.variants import require_interpreter
     from stackproof.stack import stacks
 
-    stacks.load(options.stack) if options.stack else None
+    if options.stack:
+        stack = stacks.load(options.stack)
+        stack = stack.rehearse() if options.rehearsed else stack
+        require_of(options.device, stack.device) if options.device else None
     profile(options.profile) if options.profile else None
     if options.unpinned:
         require_interpreter(options.unpinned)
@@ -278,7 +282,7 @@ def add_common(verb: argparse.ArgumentParser) -> None:
     arguments.add_shared(verb, "--stack", "--rehearsed", "--only", "--deadline-scale")
     help_ = "both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)"
     arguments.add_shared(verb, "--unpinned", help=help_)
-    arguments.add_shared(verb, "--device", action=arguments.Once, names="a device")
+    arguments.add_shared(verb, "--device")
     help_ = "which subjects: fast, regular or full (default: fast on a CPU, full on an accelerator)"
     once: Any = {"action": arguments.Once, "names": "a profile", "default": ""}
     verb.add_argument("--profile", metavar="NAME", help=help_, **once)

@@ -87,7 +87,7 @@ def _add_run(verbs: arguments.Verbs, name: str, help_: str, called: arguments.Ve
     verb.add_argument("--no-preflight", dest="preflight", action="store_false", help=preflight)
     verb.add_argument("--deep", action="store_true", help="hash every file of the environment again before the run")
     replay = "show this record, from any machine, and run nothing"
-    verb.add_argument("--replay", type=Path, metavar="FILE", help=replay)
+    verb.add_argument("--replay", type=arguments.place, metavar="FILE", help=replay)
     usual: dict[str, object] = {
         "suites": None,
         "otherwise": ("smoke",),

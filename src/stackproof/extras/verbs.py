@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackproof.api.base import Refusal, places, processes, text
+from stackproof.api.doctor import checkup, machine
 from stackproof.api.record import NOT_EXECUTED, Figure, Record, Verdict, reading
+from stackproof.api.stack import Level
 
 _GRACE_S = 30.0
 """A verb that is told to end writes its record first."""
@@ -46,16 +48,18 @@ def call(words: Sequence[str], log: Path, deadline_s: float, python: Path = Path
     verdict = _VERDICTS.get(code, Verdict.FAILED if code == _REFUSED else Verdict.CRASHED)
     if verdict is Verdict.CRASHED:
         return StageOutcome(verdict, f"ended with {processes.describe_exit(code)}; {last(log)}", figures)
-    said = _record_summary(kept) if code != _REFUSED else ""
-    return StageOutcome(verdict, said or last(log), figures)
+    with contextlib.suppress(Refusal):  # of a verb that writes no record
+        return StageOutcome(verdict, summary(reading.read(kept)), figures)
+    return StageOutcome(verdict, last(log), figures)
 
 
 def run(command: Sequence[str], log: Path, deadline_s: float) -> int | None:
     """Run a command with its output in a file; return its exit code, None where it had to be ended."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    mark, path = processes.new_mark(), {"PYTHONPATH": _path()}
+    path = os.pathsep.join(filter(None, (str(places.PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
+    mark = processes.new_mark()
     with log.open("wb") as output:
-        process = processes.start(list(command), output, path, mark)
+        process = processes.start(list(command), output, {"PYTHONPATH": path}, mark)
         try:
             return process.wait(deadline_s)
         except subprocess.TimeoutExpired:
@@ -67,18 +71,6 @@ def run(command: Sequence[str], log: Path, deadline_s: float) -> int | None:
             raise
         finally:
             processes.end_tree(mark, process)
-
-
-def _path() -> str:
-    return os.pathsep.join(filter(None, (str(places.PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
-
-
-def _record_summary(path: Path) -> str:
-    try:
-        record = reading.read(path)
-    except Refusal:  # the verb `doctor` writes an object of its own, and some verbs none
-        return ""
-    return summary(record)
 
 
 def summary(record: Record) -> str:
@@ -94,3 +86,13 @@ def last(log: Path) -> str:
     """Return the last line of a log, or that there is none."""
     lines = processes.last_lines(log, 1)
     return text.plain(lines[0], lines=False) if lines else "it printed nothing"
+
+
+def doctor(stack: str) -> StageOutcome:
+    """Let the doctor look at this host: a problem fails, a warning is said."""
+    found = checkup.examine(stack, machine.Machine())
+    bad = [finding.sentence for finding in found.findings if finding.level is Level.PROBLEM]
+    if bad or found.broken:
+        return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
+    warned = [finding.sentence for finding in found.findings if finding.level is Level.WARNING]
+    return StageOutcome(Verdict.PASSED, "; ".join([f"{len(found.findings)} findings, none of them a problem", *warned]))

@@ -63,9 +63,9 @@ class FailureRules:
 
 @dataclass(frozen=True)
 class LimitRules:
-    """Disk for the environments of tests, when a side hangs, and the variables that name folders of compilers."""
+    """Trees with environments of tests that are kept, when a side hangs, and the variables that name folders of compilers."""
 
-    gib: float
+    trees: int
     hang_times: float
     """How many times what the good side took."""
     hang_least: float
@@ -270,12 +270,9 @@ class Blame:
 
 @dataclass
 class Splitting:
-    """A search in progress.
+    """A search among changes, those that others need before these; all together are known to be bad.
 
-    Args:
-        units: all changes, those that others need before these; all together are known to be bad.
-        test: asks for a set; it is asked once for each.
-        needs: all that a change cannot be moved without, itself excepted.
+    `test` asks for a set, once for each; `needs`: all that a change cannot be moved without, itself excepted.
     """
 
     units: Sequence[Unit]
@@ -372,13 +369,6 @@ GOOD = -1
 _LEAST = 1e-12
 
 
-class RunsOfLine(Protocol):
-    """All runs of a line until now."""
-
-    def scores(self, count: int) -> list[float]:
-        """Return for each of so many places how likely the runs are if it is the first bad one (logarithms, up to a constant)."""
-
-
 @dataclass
 class Signs:
     """Runs of single places that tell good from bad by themselves."""
@@ -424,16 +414,13 @@ class Levels:
 
 @dataclass
 class Lineage:
-    """A line of states after a good one, of which the last is known to be bad.
+    """A line of states after a good one, of which the last is known to be bad; the search ends where an answer is so sure.
 
-    Args:
-        weights: how likely each is to be the first bad one before anything was run, up to a factor.
-        evidence: what runs have said.
-        sure: at which probability of an answer the search ends.
+    `weights`: how likely each is to be the first bad one before anything was run, up to a factor.
     """
 
     weights: Sequence[float]
-    evidence: RunsOfLine
+    evidence: Signs | Levels
     sure: float = 0.95
     unresolved: dict[int, str] = field(default_factory=dict)
     """By place, why nothing can be said of it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 import sys
 import time
@@ -45,7 +44,6 @@ from stackproof.extras.bisect.search import Bisection, FirstBad
 from stackproof.extras.bisect.workshop import Workshop
 
 _CONTINUE = "--continue"
-_SHOWN, _DIGITS = 10, 12
 _DRIFT = 0.05
 """From this change of the good side's own time on, it is worth a word."""
 
@@ -308,36 +306,25 @@ def _words_without_continue(typed: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def state(ends: Sequence[Endpoint], repository: Repository, words: Sequence[str]) -> dict[str, str]:
-    """Return what the sides are made of besides their ends: of one without a commit, the folder as it is; and the command's own files."""
+def state(ends: Sequence[Endpoint], of: Repository, words: Sequence[str]) -> dict[str, str]:
+    """Return what the sides are made of too: the command's own files and, of a side without a commit, the folder as it is."""
     found = {"files of the command": _listed([Path(word) for word in words if Path(word).is_file()])}
     if all(end.commit for end in ends):
         return found
-    folder = repository.folder
-    head = git.try_output(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    changed = git.try_output(folder, "diff", "--name-only", "-z", "HEAD", "--", *repository.paths)
+    head = git.try_output(of.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    changed = git.try_output(of.folder, "diff", "--name-only", "-z", "HEAD", "--", *of.paths)
     if head is None or changed is None:  # no repository, or one without a commit
         return found
-    top = repository.top
-    names = [top / name for name in changed.split("\0") if name]
-    return {**found, "HEAD": head.strip()[:_DIGITS], "changed files": _listed(names)}
+    return found | {
+        "HEAD": head.strip()[:12],
+        "changed files": _listed([of.top / name for name in changed.split("\0") if name]),
+    }
 
 
 def _listed(paths: Sequence[Path]) -> str:
-    rows = [f"{path.name} {_digest_of(path)}" for path in paths]
-    more = f" and {len(rows) - _SHOWN} more {_sum(' '.join(rows).encode())}" if len(rows) > _SHOWN else ""
-    return (", ".join(rows[:_SHOWN]) + more) or "none"
-
-
-def _digest_of(path: Path) -> str:
-    try:
-        return _sum(os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes())
-    except OSError:
-        return "gone"
-
-
-def _sum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+    """Return files by name and content."""
+    digests = (hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "gone" for path in paths)
+    return ", ".join(f"{path.name} {digest[:12]}" for path, digest in zip(paths, digests, strict=True)) or "none"
 
 
 def _fingerprint(end: Endpoint) -> str:

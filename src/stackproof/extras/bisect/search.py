@@ -7,13 +7,12 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 from stackproof.api.base import text
 from stackproof.api.comparison import cells
 from stackproof.api.environment import environments
 from stackproof.extras.bisect import evidence
-from stackproof.extras.bisect.duels import Build, Duels
+from stackproof.extras.bisect.duels import Duels
 from stackproof.extras.bisect.endpoints import LOCAL, ChangeKind, ChangeUnit, OneChange, short
 from stackproof.extras.bisect.evidence import (
     GOOD,
@@ -26,24 +25,18 @@ from stackproof.extras.bisect.evidence import (
     SetWord,
     Signs,
     Splitting,
-    Weigher,
     bound,
     settle,
     tests_of,
 )
+from stackproof.extras.bisect.programs import Programs
 from stackproof.extras.bisect.workshop import Workshop
 
 _ENDLESS = 400
 
 
-class Instrument(Protocol):
-    """What tells of a candidate: live sides, or programs."""
-
-    def weigher(self) -> Weigher:
-        """Return how runs of a candidate are weighed."""
-
-    def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
-        """Run a candidate once."""
+Instrument = Duels | Programs
+"""What tells of a candidate: live sides, or programs."""
 
 
 @dataclass(frozen=True)

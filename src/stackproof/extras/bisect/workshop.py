@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -24,7 +23,6 @@ TREE = "bisect"
 """What the trees of candidates are called; nobody else's are taken away."""
 LOCKS = places.HOME / "bisect" / "locks"
 _FULL = os.strerror(errno.ENOSPC)
-_GIB = 1 << 30
 
 
 @dataclass
@@ -82,7 +80,7 @@ class Workshop:
         if self.unpinned:
             side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
             return replace(side, folder=folder)
-        make_room(int(evidence.rules().limits.gib * _GIB), {side.source for side in self._built.values()}, self.say)
+        make_room(evidence.rules().limits.trees, {side.source for side in self._built.values()}, self.say)
         return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
 
     def _lock(self, wanted: Mixture) -> Path | None:
@@ -122,29 +120,10 @@ def _key(pin: lockfile.Pin) -> tuple[str, str, str, tuple[str, ...]]:
     return pin.name, pin.version, pin.marker, pin.hashes
 
 
-def make_room(limit: int, kept: Collection[Path], say: environments.Say, home: Path = variants.HOME) -> None:
-    """Take away the trees of candidates that were used longest ago until what only they hold is below the limit."""
+def make_room(most: int, kept: Collection[Path], say: environments.Say, home: Path = variants.HOME) -> None:
+    """Take away the trees of candidates that were used longest ago, but for so many."""
     trees = sorted(home.glob(f"{TREE}-*"), key=lambda tree: tree.stat().st_mtime, reverse=True)
-    total = 0
-    for tree in trees:
-        total += _own_bytes(tree)
-        if total > limit and tree / "src" not in kept:
-            say(f"more than {limit / _GIB:.0f} GiB of trees are kept: {tree.name} is taken away")
+    for tree in trees[most:]:
+        if tree / "src" not in kept:
+            say(f"more than {most} trees are kept: {tree.name} is taken away")
             shutil.rmtree(tree, ignore_errors=True)
-
-
-def _own_bytes(tree: Path) -> int:
-    """Return the bytes that nothing else holds: files of an environment are links into the installer's cache. A tree is read once."""
-    kept, total = tree / ".nox" / "own-bytes", 0
-    with contextlib.suppress(OSError, ValueError):
-        return int(kept.read_text(encoding="ascii"))
-    for folder, _folders, names in os.walk(tree):
-        for name in names:
-            try:
-                found = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - tens of thousands of files
-            except OSError:
-                continue
-            total += found.st_size if found.st_nlink == 1 else 0
-    if (tree / ".nox").is_dir():
-        kept.write_text(str(total), encoding="ascii")
-    return total

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, files, processes
-from stackproof.api.doctor import checkup, machine
 from stackproof.api.environment import environment_proof
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, writer
 from stackproof.api.runs import variables_of
-from stackproof.api.stack import Level, hosts, provenance, stacks
+from stackproof.api.stack import hosts, provenance, stacks
 from stackproof.extras import verbs
 from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.plan import HostTasks
@@ -239,7 +238,7 @@ class HostWork:
         return True
 
     def _work(self) -> None:
-        for name, stage in (("doctor", self._doctor), ("smoke", self._smoke)):
+        for name, stage in (("doctor", lambda: verbs.doctor(self.order.stack.name)), ("smoke", self._smoke)):
             if name in self.order.without:
                 self._add(Check(name, Verdict.SKIPPED, "left out by the plan", 0.0))
             else:
@@ -280,13 +279,6 @@ class HostWork:
     def _add(self, check: Check) -> None:
         self.record.checks.append(check)
         self.say(f"{check.id}: {check.verdict.value}: {check.reason[:200]}")
-
-    def _doctor(self) -> verbs.StageOutcome:
-        found = checkup.examine(self.order.stack.name, machine.Machine())
-        bad = [finding.sentence for finding in found.findings if finding.level is Level.PROBLEM]
-        if bad or found.broken:
-            return verbs.StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
-        return verbs.StageOutcome(Verdict.PASSED, f"{len(found.findings)} findings, none of them a problem")
 
     def _smoke(self) -> verbs.StageOutcome:
         words = ["smoke", "--stack", self.order.stack.name, "--results", str(self._home)]

@@ -23,7 +23,7 @@ ALL = ["doctor", "smoke", "verify", "figures", "scan", "told", "site"]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NightRun:
     """A night whose stages all pass at once."""
     passed = StageOutcome(Verdict.PASSED, "seen")
-    monkeypatch.setattr(night, "_doctor", lambda stack: passed)
+    monkeypatch.setattr(night.verbs, "doctor", lambda stack: passed)
     monkeypatch.setattr(night, "_site", lambda run: passed)
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: passed)
     monkeypatch.setattr(night, "verify", lambda run: _add(run, "verify"))

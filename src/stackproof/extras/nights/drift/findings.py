@@ -395,11 +395,6 @@ class PlaceDrift:
         found = [one for trend in self.trends if (one := long_term(trend))]
         return sorted(found, key=lambda one: -one.size)
 
-    @property
-    def disturbed(self) -> list[Night]:
-        """Return the nights that count for nothing."""
-        return [one for one in self.nights if one.disturbed]
-
 
 @dataclass(frozen=True)
 class Drift:

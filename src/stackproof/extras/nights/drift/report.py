@@ -30,7 +30,9 @@ def _parts(found: Drift) -> Iterator[outline.Part]:
         yield from _section("confirmed before, or for the better", map(_confirmed, others))
         yield from _section("refuted, and left out", map(_refuted, one.refuted))
         yield from _section("since the first anchor, whatever its steps", ([line] for line in _came(one)))
-        yield from _section("disturbed, and left out", ([f"{night.day}: {night.disturbed}"] for night in one.disturbed))
+        yield from _section(
+            "disturbed, and left out", ([f"{night.day}: {night.disturbed}"] for night in one.nights if night.disturbed)
+        )
         yield from _section("anchors", ([line] for line in dict.fromkeys(links)))
     if found.problems:
         yield outline.Heading("problems", 2)

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal, processes, statistics, text
-from stackproof.api.doctor import checkup, machine
 from stackproof.api.gate import plan
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, resume, store
 from stackproof.api.runs import suites
-from stackproof.api.stack import Level
 from stackproof.extras import verbs
 from stackproof.extras.nights import STAGES
 from stackproof.extras.nights.drift import findings, report
@@ -157,7 +155,7 @@ def run_stages(run: NightRun) -> Verdict:
 
 def _stages(run: NightRun) -> dict[str, Callable[[], None]]:
     return {
-        "doctor": lambda: _once(run, "doctor", lambda: _doctor(run.asked.stack.name)),
+        "doctor": lambda: _once(run, "doctor", lambda: verbs.doctor(run.asked.stack.name)),
         "smoke": lambda: _once(run, "smoke", lambda: run.suite("smoke", log="smoke")),
         "verify": lambda: verify(run),
         "measure": lambda: measure.measured(run),
@@ -177,18 +175,6 @@ def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> 
 def _leave_out(run: NightRun, name: str) -> None:
     if not run.ledger.ended(name):
         run.ledger.add(Check(name, Verdict.SKIPPED, "left out, as was asked", 0.0))
-
-
-def _doctor(stack: str) -> verbs.StageOutcome:
-    found = checkup.examine(stack, machine.Machine())
-    bad = [finding.sentence for finding in found.findings if finding.level is Level.PROBLEM]
-    if bad or found.broken:
-        return verbs.StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
-    warned = [finding.sentence for finding in found.findings if finding.level is Level.WARNING]
-    return verbs.StageOutcome(
-        Verdict.PASSED,
-        f"{len(found.findings)} findings, none of them a problem" + "".join(f"; {one}" for one in warned),
-    )
 
 
 def _scan(run: NightRun) -> None:
