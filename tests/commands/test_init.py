@@ -50,8 +50,9 @@ def test_it_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.Capture
 
 def test_a_file_in_the_way_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert cli.main(["init", str(tmp_path / "file")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["init", str(tmp_path / "file")])
+    assert "is a file, not a folder" in capsys.readouterr().err
 
 
 def test_the_readme_is_short() -> None:

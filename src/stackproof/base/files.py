@@ -7,6 +7,7 @@ import errno
 import json
 import math
 import os
+import re
 import select
 import shutil
 import stat
@@ -24,6 +25,8 @@ MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
 _PATIENCE_S, _POLL_S = 3.0, 0.05
 _ROOM = 1 << 16
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
+"""What a path begins with that is meant for something else, such as https://host."""
 """Bytes for which there is room unless a disk is full."""
 _KINDS = (
     (stat.S_ISDIR, "is a folder, not a file"),
@@ -299,6 +302,8 @@ def is_full(folder: Path) -> bool:
 
 def why_no_folder(path: Path) -> str:
     """Return why nothing can be written below a folder, which may not be there yet."""
+    if _ADDRESS.match(str(path)):
+        return "is an address, not a place on this host"
     place = path.absolute()
     try:
         while not place.exists():

@@ -165,9 +165,16 @@ def folder(text: str) -> Path:
     """Read the name of a folder to write to; it need not be there yet."""
     path = Path(text)
     why = "is a file, not a folder" if path.is_file() else files.why_no_folder(path)
-    if not text or why:
+    if not text.strip() or why:
         raise argparse.ArgumentTypeError(f"{text!r} {why or 'names no folder'}; name a folder to write to")
     return path
+
+
+def place(text: str) -> Path:
+    """Read the name of a file or a folder to be read; an empty word, as of a variable that is not set, is not the folder one stands in."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing; name a file or a folder")
+    return Path(text)
 
 
 def word(text: str) -> str:

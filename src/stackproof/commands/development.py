@@ -44,11 +44,11 @@ def add(verbs: arguments.Verbs) -> None:
     help_ = (
         "no card is at hand: leave out what this record of another stack left out on every device, and bound the rest"
     )
-    verb.add_argument("--like", type=Path, metavar="RECORD", help=help_)
+    verb.add_argument("--like", type=arguments.place, metavar="RECORD", help=help_)
     help_ = "write nothing; fail where collection is not the manifest"
     verb.add_argument("--check", action="store_true", help=help_)
     help_ = "records of whole runs, in which executed checks are counted"
-    verb.add_argument("records", nargs="*", type=Path, metavar="RECORD", help=help_)
+    verb.add_argument("records", nargs="*", type=arguments.place, metavar="RECORD", help=help_)
 
 
 def _drill(options: argparse.Namespace) -> int:

@@ -30,12 +30,12 @@ def add(verbs: arguments.Verbs) -> None:
     verb = arguments.add(verbs, "history", help_, _history)
     arguments.add_shared(verb, "--stack", help="only this stack")
     help_ = "read records there (may be repeated)"
-    verb.add_argument("--results", type=Path, action="append", metavar="DIR", help=help_)
+    verb.add_argument("--results", type=arguments.place, action="append", metavar="DIR", help=help_)
     admit = "(dev) put records of figures, of nights and of what proves them among the published results, for a runner to commit"
     verify = "is a record still what was written: its digests and its logs"
     for name, help_, run in (("admit", admit, _admit), ("verify-record", verify, _verify_record)):
         verb = arguments.add(verbs, name, help_, run)
-        verb.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="files of records")
+        verb.add_argument("records", nargs="+", type=arguments.place, metavar="RECORD", help="files of records")
 
 
 def _asv(options: argparse.Namespace) -> int:

@@ -25,13 +25,9 @@ def add(verbs: arguments.Verbs) -> None:
     verb = arguments.add(verbs, "init", _HELP, _run)
     help_ = "write a stack of this name in the project DIR, or in this checkout: the CPU's, to be changed"
     verb.add_argument("--stack", metavar="NAME", help=help_)
-    verb.add_argument("folder", nargs="?", type=_folder, default=Path(), metavar="DIR", help="where (default: here)")
-
-
-def _folder(text: str) -> Path:
-    if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} names no folder; name one, or leave it out for the one you are in")
-    return Path(text)
+    verb.add_argument(
+        "folder", nargs="?", type=arguments.folder, default=Path(), metavar="DIR", help="where (default: here)"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:

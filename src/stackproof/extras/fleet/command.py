@@ -77,7 +77,7 @@ def _plan(options: argparse.Namespace) -> int:
 def _add_run(steps: Verbs) -> None:
     help_ = "ask the hosts of a plan, under Slurm: an array with a task pinned to each host"
     step = arguments.add(steps, "run", help_, _run)
-    step.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the plan")
+    step.add_argument("folder", type=arguments.place, metavar="FOLDER", help="the folder of the plan")
     arguments.add_shared(step, "--stack")
     help_ = (
         "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
@@ -186,7 +186,7 @@ def _add_judge(steps: Verbs) -> None:
     help_ = "say of every host of a sweep whether it is proved, slow, wrong, unlike or not reached, from records alone"
     step = arguments.add(steps, "judge", help_, _judge)
     help_ = "the folder of the sweep, in which hosts have left their records"
-    step.add_argument("folder", type=Path, metavar="FOLDER", help=help_)
+    step.add_argument("folder", type=arguments.place, metavar="FOLDER", help=help_)
     step.add_argument("--stack", metavar="NAME", help="for which stack the session was called; records say their own")
 
 
@@ -212,7 +212,7 @@ def _add_nodes(steps: Verbs) -> None:
     help_ = "one table of hosts from `doctor --json`, records and judgements; 1 if a host is not well"
     step = arguments.add(steps, "nodes", help_, _nodes)
     help_ = "a record, an answer of the doctor, or a folder that holds some (default: where records are kept)"
-    step.add_argument("places", nargs="*", type=Path, metavar="PATH", help=help_)
+    step.add_argument("places", nargs="*", type=arguments.place, metavar="PATH", help=help_)
     step.add_argument("--stack", metavar="NAME", help="for which stack the session was called; all are shown")
 
 

@@ -182,7 +182,7 @@ def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Par
     yield from _section("the sweep", [[one] for one in (*([cost] if found.longest else []), *found.notes)])
     for word, title in _TITLES.items():
         hosts = [host for host in found.hosts if host.standing is word]
-        if word in (HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED):
+        if word in (HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED, HostVerdict.NOT_REACHED):
             yield from _alike(title, hosts)
         else:
             yield from _section(title, [_host(host) for host in hosts])

@@ -31,7 +31,7 @@ def _require_installed(verb: str, session: str, *names: str) -> None:
 
 def _add_results(verb: argparse.ArgumentParser) -> None:
     help_ = "read records there (may be repeated)"
-    verb.add_argument("--results", type=Path, action="append", default=[], metavar="DIR", help=help_)
+    verb.add_argument("--results", type=arguments.place, action="append", default=[], metavar="DIR", help=help_)
 
 
 def _require_folders(results: list[Path]) -> None:
