@@ -106,7 +106,7 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
     help_ = "say what each check of this suite covers, and run nothing"
     verb.add_argument("--explain", choices=stacks.suites(), metavar="SUITE", help=help_)
     help_ = "look through this training set too (JSON or JSON Lines; suite data)"
-    verb.add_argument("--dataset", type=arguments.place, metavar="FILE", help=help_)
+    verb.add_argument("--dataset", type=Path, metavar="FILE", help=help_)
     verb.set_defaults(otherwise=default)
 
 
