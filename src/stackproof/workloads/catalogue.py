@@ -1,9 +1,7 @@
 """Workloads: the objects that the suites verify and the benchmarks time, ours and those of the user's project.
 
-A workload is a file: every module in this package that has a tuple `WORKLOADS` adds to the list, and every one that has a
-mapping `KINDS` adds to the kinds of work that `data/benchmarks.toml` can name. A project's files add theirs, and packages that
-announce a module as an entry point of `stackproof.workloads`. Modules are imported when somebody asks for names, and ours import
-ultralytics (AGPL-3.0) or transformers only inside the functions that need them, so that a listing is cheap.
+Every module of this package, file of a project, and module of an entry point `stackproof.workloads` adds its tuple `WORKLOADS`; ours add
+their kinds of work, `KINDS`, too. Ours import ultralytics (AGPL-3.0) and transformers inside functions, so that a listing is cheap.
 `python -m stackproof.workloads.catalogue` builds every workload of the project once, tiny and on the CPU, and prints what they are.
 """
 
@@ -41,11 +39,6 @@ class KnownWorkload:
     workload: Workload
     file: str
     digest: str = ""
-
-    @property
-    def ours(self) -> bool:
-        """Whether the workload is one of ours, which the manifests of stacks count."""
-        return not self.digest
 
 
 def _modules() -> list[ModuleType]:
@@ -139,7 +132,7 @@ def names() -> tuple[str, ...]:
 
 def theirs() -> dict[str, KnownWorkload]:
     """Return the workloads that are not ours, by name."""
-    return {name: entry for name, entry in _known().items() if not entry.ours}
+    return {name: entry for name, entry in _known().items() if entry.digest}
 
 
 def taking_part(part: str) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ from stackproof.base.toml import OneOf, Parsed, Table
 from stackproof.operators import forms
 from stackproof.workloads import inputs
 from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
-from stackproof.workloads.training import trainer_flops
 from stackproof.workloads.weights import fan_in_bound, materialise, widened
 
 _DTYPES = ("float32", "bfloat16")
@@ -112,9 +111,9 @@ class _Job(Job):
 
     @cached_property
     def units(self) -> Units:
-        """Sequences, tokens, and FLOPs as trainers count them."""
+        """Sequences, tokens, and FLOPs as trainers print them: 6 x tokens x non-embedding parameters."""
         tokens = sum(batch["tokens"].numel() for batch in self.batches)
-        return Units(len(self.batches), tokens, trainer_flops(tokens, non_embedding(self.model)))
+        return Units(len(self.batches), tokens, 6 * tokens * non_embedding(self.model))
 
 
 class Lora(Workload):
@@ -198,11 +197,7 @@ def _renamed(base: Any, verb: str) -> Callable[..., None]:
 
 
 def _restore_buffers(model: Any, recipe: Recipe) -> None:
-    """Replace the rotary embeddings, whose tables are lost on the meta device, by ones made on the CPU.
-
-    The tables stay float32 whatever the weights are (widened to float64 for a reference), as transformers
-    keeps them.
-    """
+    """Replace the rotary embeddings, whose tables are lost on the meta device, by ones made on the CPU; transformers keeps float32."""
     for path, module in list(model.named_modules()):
         if any(True for _ in module.buffers(recurse=False)):
             fresh = type(module)(config=model.config)

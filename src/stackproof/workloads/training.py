@@ -43,11 +43,6 @@ def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
     return int(counter.get_total_flops())
 
 
-def trainer_flops(tokens: int, parameters: int) -> int:
-    """Return 6 x tokens x non-embedding parameters: what trainers print as total FLOPs (measurement.md)."""
-    return 6 * tokens * parameters
-
-
 def _tensors(outputs: Any) -> list[torch.Tensor]:
     """Return the differentiable tensors in nested lists and dictionaries."""
     if isinstance(outputs, torch.Tensor):

@@ -58,10 +58,8 @@ def fan_in_bound(_name: str, parameter: torch.Tensor) -> float:
 def hashed(start: int, count: int, key: int, device: torch.device) -> torch.Tensor:
     """Return `count` numbers, float32 in [-1, 1) on a grid of 2**-23, for the element indices from `start`.
 
-    The random generators of two devices never agree, and eight billion parameters cannot be drawn on a CPU and moved. So a weight is
-    a hash: whole-number arithmetic that every device does alike, one exact conversion and one multiplication, and only then a cast.
-
-    Shifts and multiplications in the manner of Murmur3's finaliser, with constants under 2**31 so that no product leaves int64.
+    Generators of two devices never agree, and eight billion parameters cannot be drawn on a CPU and moved. So a weight is a hash, in the
+    manner of Murmur3's finaliser: whole-number arithmetic that every device does alike, with constants under 2**31 to stay in int64.
     """
     mixed = (
         torch.arange(start, start + count, dtype=torch.int64, device=device)
