@@ -29,6 +29,8 @@ READER = "verify"
 """The verb that shows a record of any verb."""
 _LARGEST_DATASET = 1 << 50
 _MOST_NAMED = 4
+_MANY_MB = 20
+"""From so many on a record takes seconds to read."""
 _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
@@ -230,6 +232,8 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
 def _replay(path: Path, verb: str, stack: str | None, outputs: Outputs) -> int:
     from stackproof.record import console, reading, writer
 
+    if path.is_file() and (megabytes := path.stat().st_size >> 20) > _MANY_MB:
+        print(f"stackproof: reading {plain(str(path))}, {megabytes} MB, takes some {megabytes // 4} s", file=sys.stderr)  # noqa: T201
     record = reading.read_verified(path)
     if verb not in (record.verb, READER):
         raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{verb}`; `{READER} --replay` shows any")
