@@ -103,8 +103,7 @@ class Traces:
         return processes.last_lines(self.log(rank), 200, of_bytes=65536)
 
 
-Counts = dict[str, int]
-"""Collectives by the name of their group."""
+Counts = dict[str, int]  # collectives by the name of their group
 
 
 def counts_path(folder: Path, rank: int) -> Path:

@@ -230,7 +230,10 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     until = time.monotonic() + _OTHERS_S
     while time.monotonic() < until and len(list(spec.folder.glob("rank*.failure"))) < place.world_size:
         time.sleep(0.1)
-    hung = status is None and not traces.raised()
+    # What a rank raises because another hung, and was ended a moment before, only follows from that.
+    ends = (files.try_read_json(path) or {} for path in spec.folder.glob("rank*.failure"))
+    lost = bool(traces.error(place.rank)) and any(end.get("hung") for end in ends)
+    hung = (status is None or lost) and not traces.raised()
     ended: Exception = CheckHung(who_hung(traces, spec.deadline_s)) if hung else who_failed(traces, status or 0)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
     silent = ", ".join(str(rank) for rank in range(traces.world_size) if not traces.phases(rank))

@@ -167,14 +167,15 @@ def agent(path: Path) -> int:
     processes.die_with_parent()
     spec, mark, until = Spec.load(path), processes.new_mark(), math.inf
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    size = {"WORLD_SIZE": str(len(spec.cards)), "LOCAL_WORLD_SIZE": str(len(spec.cards)), "GROUP_RANK": "0"}
-    meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port), "TORCHELASTIC_RUN_ID": "ranks"}
+    size = str(len(spec.cards))
+    shared = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "ranks"}
+    shared |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port)}
     command = [sys.executable, "-m", "stackproof.ranks.rank", str(path), str(store.port)]
     living = {}
     for rank in range(len(spec.cards)):
-        own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         with (path.parent / f"rank{rank}.log").open("wb") as output:
-            living[rank] = processes.start(command, output, {**size, **meeting, **own}, mark)
+            own = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            living[rank] = processes.start(command, output, own, mark)
     while living and time.monotonic() < until:
         for rank, child in list(living.items()):
             if child.poll() is not None:

@@ -69,7 +69,7 @@ class Spec:
 def note_failure(folder: Path, rank: int, status: int | None, follows: bool = False) -> None:
     """Leave how a rank ended (None: it hung) for `blame`; `follows`: it only waited for another that had failed."""
     exitcode = -signal.SIGKILL if status is None else status
-    failure = {"rank": rank, "exitcode": exitcode, "time": time.time(), "follows": follows}
+    failure = {"rank": rank, "exitcode": exitcode, "time": time.time(), "follows": follows, "hung": status is None}
     write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
 
 
