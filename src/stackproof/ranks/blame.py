@@ -188,7 +188,6 @@ def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, Counts]) 
 
 
 def _theirs(traces: Traces, but: Sequence[int]) -> str:
-    """Say where the other ranks are: the innermost line outside torch of each."""
     lines = {
         rank: [frame for frame in traces.stack(rank) if "/torch/" not in frame] for rank in range(traces.world_size)
     }

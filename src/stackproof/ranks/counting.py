@@ -63,7 +63,6 @@ def _sequences() -> Counts:
 
 
 def _wrapped() -> Callable[[], Counts]:
-    """Count the calls of torch.distributed's functions from now on; each thread of a rank may call them."""
     counts = {_CALLS: 0}
     for name in _COUNTED:
         counted = _counting(getattr(dist, name), counts)

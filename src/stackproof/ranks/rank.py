@@ -71,7 +71,7 @@ def main(path: Path, port: int) -> int:
     spec, place = Spec.load(path), placement(os.environ)
     patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
     store = partial(TCPStore, "localhost", port, is_master=False, timeout=patience)
-    take_part(spec, place, lambda: join(spec, place, bring_up(spec, place), store()))
+    take_part(spec, place, lambda: join(spec, place, _bring_up(spec, place), store()))
     return 0
 
 
@@ -134,8 +134,7 @@ def import_packages(spec: Spec, rank: int) -> stacks.Stack:
     return stack
 
 
-def bring_up(spec: Spec, place: Placement) -> Device:
-    """Import the stack's packages and bind the device, before any group forms."""
+def _bring_up(spec: Spec, place: Placement) -> Device:
     stack = import_packages(spec, place.rank)
     note_phase(spec.folder, place.rank, "binding the device")
     device = HOST if spec.on_host else visible(stack.device)[spec.cards[place.rank]]
