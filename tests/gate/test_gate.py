@@ -254,6 +254,15 @@ def test_a_counter_is_asked_twice_before_it_ends_a_gate(monkeypatch: pytest.Monk
     assert len(sides.asked) == 2
 
 
+def test_a_counter_that_only_one_launch_saw_is_no_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sides = Sides(operators=11)
+    monkeypatch.setattr("stackproof.gate.gate.time.monotonic", lambda: 60.0 * len(sides.asked))
+    record = judged(sides, monkeypatch, tmp_path, minutes=0.5)
+    assert (len(sides.asked), record.verdict) == (1, Verdict.INCONCLUSIVE)
+    assert "another launch would show" in red(record)["gate/gemm::operators"]
+    assert headline(record).text.startswith("CANNOT SAY (")
+
+
 def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sides = Sides(noise=0.8)
     monkeypatch.setattr("stackproof.gate.gate.time.monotonic", lambda: 60.0 * len(sides.asked))

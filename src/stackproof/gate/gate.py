@@ -143,7 +143,7 @@ class GateRun:
             self.conditions.add(seen.conditions, load.share())
             results.add(seen, map(_skipped_by_head, lost))
             left = [subject for subject in left if subject not in results.lost]
-            checks = exact_checks(results, request.accept_changed, number > 0)
+            checks = exact_checks(results, request.accept_changed)
             self.worse = ", ".join(dict.fromkeys(check.subject for check in checks if check.verdict.exit_code % 6))
             ended = seen.late or (self.worse and not request.go_on)
             return bool(left or results.seen()) and not ended
@@ -267,17 +267,18 @@ def conclude(outcome: GateRun, record: Record) -> None:
     record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}
 
 
-def exact_checks(results: Results, accepted: bool, counters: bool = True) -> list[Check]:
+def exact_checks(results: Results, accepted: bool) -> list[Check]:
     """Return what needs no statistics: what was lost or is missing, what is counted, computed from equal seeds, and done in the blocks.
 
-    `accepted`: the sides may compute different things; `counters`: until the second launch nobody knows which vary by themselves.
+    `accepted`: the sides may compute different things.
     """
     checks = [compared(lost.subject, "runs", lost.verdict, lost.reason) for lost in results.lost.values()]
     for subject, figure, reason in results.missing.values():
         checks.append(compared(subject, figure, Verdict.FAILED, f"is missing: {reason}"))
-    for name, pairs in results.counted.items() if counters else ():
+    for name, pairs in results.counted.items():
         known = [] if name in results.lost else counters_of(pairs, results.plan.counters)
-        checks += [_counted(name, counter, pairs, results.same_torch) for counter in known]
+        enough = len(pairs) >= results.plan.count.launches
+        checks += [_counted(name, counter, pairs, results.same_torch, enough) for counter in known]
     rows = [(name, "computes", each.sentence(), each.changed) for name, each in results.computed.items()]
     for name, words in results.units.items():
         did = f"{WORD} the timed blocks did not do the same work: {words}"
@@ -324,13 +325,18 @@ def check_of(cell: Cell) -> Check:
     return compared(cell.subject, cell.what, verdict, reason, word, cell.figures())
 
 
-def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool) -> Check:
-    """More of what is counted is worse; between two versions of torch it only is a fact."""
+def _counted(
+    subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool, enough: bool
+) -> Check:
+    """More of what is counted is worse; between two versions of torch it only is a fact, and after too few launches a question."""
     outcome, reason = counter_change(pairs, counter)
     verdict, word = _VERDICTS[outcome], outcome
     if outcome is CellWord.INCONCLUSIVE or (outcome is CellWord.SLOWER and not same_torch):
         verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
         reason += "" if same_torch else "; the sides have different torch, so this does not gate"
+    elif outcome is CellWord.SLOWER and not enough:
+        verdict, outcome, word = Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE, CellWord.INCONCLUSIVE
+        reason += "; another launch would show whether it varies by itself: allow more --minutes"
     figures: dict[str, Figure] = {"base": pairs[0][0][counter], "head": pairs[0][1][counter]}
     return compared(subject, counter, verdict, f"{outcome.value} {reason}", word, figures)
 

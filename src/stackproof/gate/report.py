@@ -83,8 +83,8 @@ def _table(checks: Sequence[Check]) -> TextTable:
 def headline(record: Record) -> Span:
     """Return the one line that decides: the verdict, how many cells say what, between what."""
     words, style = _WORDS.get(record.verdict, (record.verdict.value, "bold red"))
-    exact = any(word(check) == "SAME" and "ratio" not in check.figures for check in cells(record))
-    if record.verdict is Verdict.INCONCLUSIVE and exact:
+    exact = {word(check) for check in cells(record) if check.subject != "run" and "ratio" not in check.figures}
+    if record.verdict is Verdict.INCONCLUSIVE and "SAME" in exact and "INCONCLUSIVE" not in exact:
         words = "CANNOT SAY of speed; what is exact is the same"
     if changed := [check for check in cells(record) if word(check) == "CHANGED"]:
         words, style = _with_changes(record, changed, words, style)
