@@ -75,3 +75,21 @@ def test_what_fails_is_cut_down_to_few_plain_numbers() -> None:
 )
 def test_a_symptom_stands_in_the_words(wrong: str, text: str) -> None:
     assert explore.symptom(wrong) == text and text in wrong
+
+
+@pytest.mark.parametrize(
+    ("judge", "name", "seed"),
+    [
+        ("derivatives", "nn.functional.prelu", 795542560),
+        ("derivatives", "aminmax", 795542561),
+        ("derivatives", "sgn", 38),
+        ("company", "diag_embed", 795542561),
+    ],
+    ids=["a kink", "a tie", "a jump", "dimensions from the front"],
+)
+def test_where_there_is_no_answer_nothing_is_said(judge: str, name: str, seed: int) -> None:
+    seen: dict[str, int] = {}
+    with engine.ready(HOST):
+        wrong = [one for one in engine.faults(judge, name, HOST.torch, seed, seen) if "of squares" not in one[1].says]
+        assert not wrong
+    assert seen["relations"] + seen["unusable"]

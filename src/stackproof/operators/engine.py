@@ -82,7 +82,7 @@ class KnownFault:
     link: str
     reason: str
     expires: datetime.date
-    says: str = "*"
+    says: tuple[str, ...] = ("*",)
     dtypes: tuple[str, ...] = ("*",)
     text: str = ""
     torch: str = ""
@@ -96,7 +96,7 @@ class KnownFault:
         words = (
             (judge, (self.judge,)),
             (point.name, self.operators),
-            (relation.says, (self.says,)),
+            (relation.says, self.says),
             (word(point.dtype), self.dtypes),
             (point.device.type, self.devices),
         )

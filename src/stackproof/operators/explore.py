@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 import re
 import time
@@ -21,7 +22,7 @@ from stackproof.record.records import Figure
 _ROW = """[[known]]
 judge = "{judge}"
 operators = {names}
-says = "{says}"
+says = {says}
 dtypes = {dtypes}
 text = "{text}"
 torch = "=={torch}"
@@ -41,16 +42,16 @@ class FailureCause:
     judge: str
     sentence: str
     code: str
-    says: str
     text: str
+    says: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     dtypes: set[str] = field(default_factory=set)
 
     def row(self, device: str) -> str:
         """Return the row that would excuse it."""
-        names, dtypes = (str(sorted(found)).replace("'", '"') for found in (self.names, self.dtypes))
+        names, dtypes, says = (json.dumps(sorted(found)) for found in (self.names, self.dtypes, self.says))
         return _ROW.format(
-            judge=self.judge, names=names, says=self.says, dtypes=dtypes, text=self.text, device=device,
+            judge=self.judge, names=names, says=says, dtypes=dtypes, text=self.text, device=device,
             torch=Version(torch.__version__).base_version, expires=datetime.date.today() + datetime.timedelta(_DAYS),
         )  # fmt: skip
 
@@ -60,8 +61,12 @@ _SEEN: set[tuple[str, ...]] = set()
 
 
 def _key(judge: str, name: str, relation: Relation, text: str) -> tuple[str, ...]:
-    """Return what tells causes apart: an error's words are one cause in every operator, wrong numbers are one for each."""
-    return (judge, re.sub(r"\d+", "", relation.says), text, "" if text.startswith("raises") else name.partition(".")[0])
+    """Return what tells causes apart: an error's words are one cause in every operator, wrong numbers are one for each.
+
+    Derivatives are held against each other: where one is wrong, all that are compared with it differ.
+    """
+    says = "" if judge == "derivatives" else re.sub(r"\d+", "", relation.says)
+    return (judge, says, text, "" if text.startswith("raises") else name.partition(".")[0])
 
 
 def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure], only: str = "") -> None:
@@ -94,7 +99,8 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
                     _SEEN.add(key)
                     plain, said = relation.reduced(wrong)
                     sentence = f"{name} in {word(point.dtype)} on {device}, {relation.says}: {said}"
-                    causes[key] = FailureCause(judge, sentence, plain.program(point.path), relation.says, text)
+                    causes[key] = FailureCause(judge, sentence, plain.program(point.path), text)
+                causes[key].says.add(relation.says)
                 causes[key].names.add(name)
                 causes[key].dtypes.add(word(point.dtype))
     asked = f"{seen.get('relations', 0)} relations of {done} operators under a judge"

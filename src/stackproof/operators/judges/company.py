@@ -143,8 +143,8 @@ def _from_the_end(
             return type(value)(map(turn, value))
         return value - sides if type(value) is int and value >= 0 else value
 
-    if options.get("dim", 0) is None or not sides:
-        raise UnusableError("reduces the batch too")
+    if options.get("dim", 0) is None or not sides or max(options.get("dim1", -1), options.get("dim2", -1)) >= 0:
+        raise UnusableError("reduces the batch too, or counts results' dimensions from the front")
     place = 2 if name in ("kthvalue", "topk", "norm", "linalg.vector_norm", "linalg.matrix_norm") else 1
     if not member("dimensions by position", name):
         place = len(arguments)

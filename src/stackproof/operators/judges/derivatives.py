@@ -15,6 +15,8 @@ from stackproof.operators.relation import Relation, UnusableError, numeric
 WHAT = "derivatives agree"
 DTYPES = (torch.float64, torch.complex128)
 _STEPS = (1e-4, 3e-5)
+_NEAR = 1e-7
+"""As a share of the largest number: on either side of a kink that is here."""
 
 
 def suits(name: str, op: Any) -> bool:
@@ -107,6 +109,9 @@ class _Line:
         self.leaves = tree_flatten((given[0], tuple(given[1:]), named))[0]
         self.values = [self.leaves[n].detach() for n in self.places]
         self.energy = energy
+        if [value.shape for value in self.values] != [way.shape for way in self.ways]:  # a failure is made smaller
+            generator, self.weights = torch.Generator().manual_seed(11), []
+            self.ways = [self._drawn(value, generator) for value in self.values]
 
     def _drawn(self, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         parts = torch.rand((*leaf.shape, 2), generator=generator, dtype=torch.float64) - 0.5
@@ -122,7 +127,7 @@ class _Line:
         made = self.sample.output_process_fn_grad(
             wrapper(op.op if hasattr(op, "op") else op, given, *arguments, **options)
         )
-        outputs = [leaf for leaf in tree_leaves(made) if numeric(leaf)]
+        outputs = [leaf for leaf in tree_leaves(made) if numeric(leaf) and leaf.numel()]
         if not outputs:
             raise UnusableError("no number to differentiate")
         if not self.weights:
@@ -139,11 +144,31 @@ class _Line:
     def zero(self) -> torch.Tensor:
         return torch.zeros((), dtype=torch.float64, device=self.point.device)
 
+    def gradients(self, step: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradients at a step along the line."""
+        moved = [(v + step * w).detach().requires_grad_() for v, w in zip(self.values, self.ways, strict=True)]
+        return torch.autograd.grad(self.weighed(moved), moved, allow_unused=True)
+
     def reverse(self, step: torch.Tensor | None = None) -> torch.Tensor:
         """Return the derivative along the line from the gradients."""
-        here = self.zero() if step is None else step
-        moved = [(v + here * w).detach().requires_grad_() for v, w in zip(self.values, self.ways, strict=True)]
-        return self._along(torch.autograd.grad(self.weighed(moved), moved, allow_unused=True))
+        return self._along(self.gradients(self.zero() if step is None else step))
+
+    def smooth(self) -> torch.Tensor:
+        """Return zero where value and gradients just ahead and just behind are the same.
+
+        Raises:
+            UnusableError: they are not: here is a jump, a kink, a tie or a branch cut, of which each way may say another thing.
+        """
+        step = _NEAR * self.size() * torch.ones_like(self.zero())
+        ahead, behind = ([self.at(one).detach(), *self.gradients(one)] for one in (step, -step))
+        for one, other in zip(ahead, behind, strict=True):
+            if one is not None and other is not None and not torch.allclose(one, other, rtol=0.1, atol=1e-3):
+                raise UnusableError("a kink is here")
+        return self.zero()
+
+    def size(self) -> float:
+        """Return the largest number, within reason."""
+        return min(1e3, max([1.0, *(float(value.abs().max()) for value in self.values if value.numel())]))
 
     def _along(self, gradients: Any) -> torch.Tensor:
         pairs = [(g, w) for g, w in zip(gradients, self.ways, strict=True) if g is not None]
@@ -197,10 +222,9 @@ class _Line:
         Raises:
             UnusableError: there is a kink, a jump or a pole near.
         """
-        size = max([1.0, *(float(value.abs().max()) for value in self.values if value.numel())])
         found, middle = [], function(self.zero())
         for share in _STEPS:
-            step = torch.full((), share * min(size, 1e3), dtype=torch.float64, device=self.point.device)
+            step = torch.full((), share * self.size(), dtype=torch.float64, device=self.point.device)
             ahead, behind = function(step), function(-step)
             sides = ((ahead - middle) / step, (middle - behind) / step)
             if not torch.allclose(sides[0], sides[1], rtol=0.1, atol=1e-3):
@@ -249,10 +273,10 @@ def _of(point: OperatorPoint, sample: SampleInput, special: bool = False) -> Ite
         return
 
     def relation(says: str, first: Any, second: Any, energy: bool = False, tolerance: float = 1e-6) -> Relation:
-        def way(function: Any) -> Any:
+        def way(function: Any, *before: Any) -> Any:
             def taken(*given: Any, **named: Any) -> Any:
                 line.take(given, named, energy)
-                return function()
+                return [one() for one in (*before, function)][-1]
 
             return taken
 
@@ -262,13 +286,14 @@ def _of(point: OperatorPoint, sample: SampleInput, special: bool = False) -> Ite
             given,
             dict(sample.kwargs),
             way(first),
-            way(second),
+            way(second, smooth),
             _CODE,
             tolerance=tolerance,
             floor=1e-7,
             refusable=special,
         )
 
+    smooth = lambda: line.kept("smooth", line.smooth)  # noqa: E731
     slope = lambda: line.kept("slope", lambda: line.quotient(lambda step: line.at(step).detach()))  # noqa: E731
     bend = lambda: line.kept("bend", lambda: line.quotient(lambda step: line.reverse(step).detach()))  # noqa: E731
     yield relation("reverse mode as the difference quotient", line.reverse, slope, tolerance=1e-4)
@@ -277,8 +302,8 @@ def _of(point: OperatorPoint, sample: SampleInput, special: bool = False) -> Ite
         yield relation("forward mode as the difference quotient", line.forward, slope, tolerance=1e-4)
     if not point.op.supports_gradgrad or not point.on_host:
         return  # second derivatives are formulas, the same on every device: the CPU's stack proves them
-    says = "{} as the difference quotient"
     for energy in (False, True) if special else (False,):  # squares are smooth where a size itself is not
+        says = f"{{}}{' of squares' if energy else ''} as the difference quotient"
         yield relation(says.format("reverse over reverse"), line.twice_reverse, bend, energy, 1e-3)
         if point.op.supports_fwgrad_bwgrad:
             yield relation(says.format("forward over reverse"), line.forward_over_reverse, bend, energy, 1e-3)
