@@ -64,8 +64,8 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
         if subject.kind in _PROCEDURES:
             module, _, function = _PROCEDURES[subject.kind].partition(":")
             procedure = getattr(importlib.import_module(f".{module}", __package__), function)
-            found: Sampled = procedure(subject, device, preset, budget)
-            return found
+            sampled: Sampled = procedure(subject, device, preset, budget)
+            return sampled
         return _measured(subject, device, preset, budget, facts, foreign)
 
 
@@ -93,13 +93,13 @@ def _measured(
         )
         done = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
         slowed = [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
-        found = made(
+        sampled = made(
             tuple(done.seconds), verified=True, reason=done.reason, peak_memory_bytes=done.peak, settled=done.warmth.settled,
             clocks=telemetry.facts(), facts={**facts, **done.facts},
             notes=(*notes, *remarks(done.warmth, done.seconds, budget), *done.load, *slowed),
         )  # fmt: skip
-        figures(found, device.name())
-        return found
+        figures(sampled, device.name())
+        return sampled
     except ClockWrongError:
         raise
     except CheckFailed as failure:
@@ -191,15 +191,15 @@ class RunTraces:
 
 def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[str]:
     """Say what makes the samples doubtful."""
-    found = []
+    lines = []
     if (noise := median_interval(seconds).relative) > _WIDE * budget.noise:
-        found.append(f"noisy: known to within {noise:.0%} only, {budget.noise:.1%} was wanted")
+        lines.append(f"noisy: known to within {noise:.0%} only, {budget.noise:.1%} was wanted")
     if not warmth.settled:
-        found.append(f"not settled: the last runs of the warm-up still changed by {warmth.change:.1%}")
+        lines.append(f"not settled: the last runs of the warm-up still changed by {warmth.change:.1%}")
     if regular := rhythm(seconds):
-        found.append(
+        lines.append(
             f"uneven: each {regular[0]}. sample takes {regular[1]:.1f} times as long, and the median does not show it"
         )
     if abs(moved := drift(seconds)) > _DRIFTED:
-        found.append(f"drifted: the last third of the samples is {moved:+.1%} against the first")
-    return found
+        lines.append(f"drifted: the last third of the samples is {moved:+.1%} against the first")
+    return lines

@@ -86,5 +86,5 @@ def _starting(subject: Subject, device: Device, phase: str) -> float:
 def _forming(subject: Subject, device: Device, ranks: int) -> float:
     """Launch ranks and return the slowest one's seconds to form a group."""
     with workspace(subject.name) as folder:
-        found = launched(subject, device, ranks, "communicator", {}, folder, _DEADLINE_S)
-    return max(float(rank["formed_s"]) for rank in found)
+        rows = launched(subject, device, ranks, "communicator", {}, folder, _DEADLINE_S)
+    return max(float(rank["formed_s"]) for rank in rows)

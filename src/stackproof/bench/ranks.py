@@ -148,9 +148,9 @@ class Parallel(TrainingSteps):
     def against_reference(self) -> str:
         """The ranks' mean gradient is the global batch's in float64, and every rank has the same bits of it."""
         job = self.job if self.preset == "tiny" else self.build("tiny", torch.float32, self.job.recipe.autocast)
-        said = against_float64(self.workload, job)
+        text = against_float64(self.workload, job)
         _same_everywhere(self.device, job.observe().gradients)
-        return f"mean gradient of {self.rank.world_size} ranks, equal on all: {said}"
+        return f"mean gradient of {self.rank.world_size} ranks, equal on all: {text}"
 
 
 def _same_everywhere(device: Device, gradients: Mapping[str, torch.Tensor]) -> None:
@@ -173,14 +173,14 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
     deadline = _START_S + 3 * budget.seconds
     try:
         with workspace(subject.name) as folder:
-            found = launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, folder, deadline)
+            rows = launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, folder, deadline)
     except CheckFailed as failure:
         return result(subject, preset, (), {}, dtype="", verified=False, reason=str(failure), world_size=ranks)
-    first, seconds = found[0], found[0]["seconds"]
-    facts = {**first["facts"], "backend": first["backend"], "formed_s": max(rank["formed_s"] for rank in found)}
+    first, seconds = rows[0], rows[0]["seconds"]
+    facts = {**first["facts"], "backend": first["backend"], "formed_s": max(rank["formed_s"] for rank in rows)}
     return result(
         subject, preset, tuple(seconds), first["worth"], dtype=first["dtype"], verified=True, reason=first["reason"], world_size=ranks,
-        arithmetic=first["arithmetic"], peak_memory_bytes=max(rank["peak_memory_bytes"] for rank in found),
+        arithmetic=first["arithmetic"], peak_memory_bytes=max(rank["peak_memory_bytes"] for rank in rows),
         settled=first["warmth"]["settled"], facts=facts,
         notes=tuple(remarks(Warmth(**first["warmth"]), seconds, budget)),
     )  # fmt: skip

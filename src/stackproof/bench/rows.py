@@ -83,7 +83,7 @@ def result(
     full = {"iteration": 1.0, **worth}
     plain = subject.unit in ("s", "ratio") or not seconds
     amount = 1.0 if plain else full[subject.unit.removeprefix("s/")]
-    samples = tuple(one / amount for one in seconds)
+    samples = tuple(second / amount for second in seconds)
     names = {"subject": subject.name, "version": subject.version, "preset": preset, "world_size": world_size}
     return Sampled(**names, unit=subject.unit, samples=samples, worth=full, **rest)  # type: ignore[arg-type]
 
@@ -138,12 +138,12 @@ def figures(sampled: Sampled, device_name: str) -> dict[str, Figure]:
         CheckFailed: it is faster than the peak, so that the runs did not do what they are counted for, or the clock is wrong.
     """
     interval = sampled.interval
-    found: dict[str, Figure] = {
+    values: dict[str, Figure] = {
         "low": interval.low, "high": interval.high, "noise": interval.relative, "samples": len(sampled.samples),
         "verified": sampled.reason, "settled": sampled.settled, "peak_memory_bytes": sampled.peak_memory_bytes,
     }  # fmt: skip
-    found |= {f"one run, {thing}": amount for thing, amount in sampled.worth.items()}
-    found |= {"arithmetic": sampled.arithmetic} if sampled.arithmetic else {}
+    values |= {f"one run, {thing}": amount for thing, amount in sampled.worth.items()}
+    values |= {"arithmetic": sampled.arithmetic} if sampled.arithmetic else {}
     peak, per_run = find(device_name), sampled.per_run
     if peak is not None and math.isfinite(per_run) and sampled.world_size == 1:
         memory = peak.bandwidth if sampled.facts.get("memory") == "device" else 0.0
@@ -152,13 +152,13 @@ def figures(sampled: Sampled, device_name: str) -> dict[str, Figure]:
         ):  # fmt: skip
             if most and (amount := sampled.worth.get(thing, 0.0)):
                 share = amount / per_run / most
-                found |= {"of_peak": share, what: most, "peak_source": peak.source}
+                values |= {"of_peak": share, what: most, "peak_source": peak.source}
                 require(
                     share <= 1,
                     f"it would run at {share:.1%} of the published peak of {device_name}, which cannot be: "
                     "the timed runs did less than they are counted for, or the clock is wrong",
                 )
-    return {**found, **sampled.clocks, **sampled.facts}
+    return {**values, **sampled.clocks, **sampled.facts}
 
 
 # What no work can beat. Peaks are published of few devices; of every other, and below the peak of those, what the device was seen to do

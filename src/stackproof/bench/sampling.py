@@ -187,7 +187,7 @@ def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
     """Return how the last two windows differ, and how much the samples in them do; both relative."""
     before, after = taken[-2 * window : -window], taken[-window:]
     middle = median(after)
-    spread = max(median(abs(one - median(window)) for one in window) for window in (before, after))
+    spread = max(median(abs(value - median(window)) for value in window) for window in (before, after))
     return abs(middle / median(before) - 1), 2 * spread / middle
 
 

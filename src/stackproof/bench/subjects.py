@@ -195,13 +195,13 @@ def profile(name: str) -> Profile:
 def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
     """Return the subjects of a profile, bound to a stack; what the stack cannot run says so when it is measured."""
     profile(chosen)
-    found = dict[str, tuple[Path, dict[str, Any]]]()
+    groups = dict[str, tuple[Path, dict[str, Any]]]()
     for path, each in ((path, each) for path, row in _read()[1] for each in row.subjects(taking_part)):
-        if (name := each["name"]) in found:
-            where = f", the other in {found[name][0]}" if found[name][0] != path else ""
+        if (name := each["name"]) in groups:
+            where = f", the other in {groups[name][0]}" if groups[name][0] != path else ""
             raise Refusal(f"{path}: there are two subjects '{name}'{where}; give one another name")
-        found[name] = path, each
-    return tuple(Subject(**row, stack=stack) for _, row in found.values() if chosen in row["profiles"])
+        groups[name] = path, each
+    return tuple(Subject(**row, stack=stack) for _, row in groups.values() if chosen in row["profiles"])
 
 
 def ours(stack: Stack) -> Mapping[str, Subject]:
@@ -227,7 +227,7 @@ def require_named(only: Iterable[str], flag: str = "--only", offered: Collection
     open_ = tuple(f"{row.name}-" for _, row in _read()[1] if row.open and waiting)
     for name in only:
         if name not in known and not name.startswith(open_):
-            alike = sorted(one for one in known if one.split("-")[0] == name.split("-")[0]) or sorted(known)
+            alike = sorted(word for word in known if word.split("-")[0] == name.split("-")[0]) or sorted(known)
             some = ", ".join([*alike[:_SHOWN], *(["..."] if len(alike) > _SHOWN else [])])
             raise Refusal(f"{flag} '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
 
@@ -241,7 +241,7 @@ def kinds_of(chosen: str) -> frozenset[str]:
 @cache
 def _read() -> tuple[tuple[Profile, ...], tuple[tuple[Path, _Row], ...]]:
     """Read our file and the project's, whose rows are of our kinds and profiles; rows as they stand, with the file of each."""
-    table, project, found = Table.load(FILE), projects.current(), list[tuple[Path, _Row]]()
+    table, project, pairs = Table.load(FILE), projects.current(), list[tuple[Path, _Row]]()
     read = table.row(_File)
     names, files = [row.name for row in read.profile], [(FILE, table, read.subject)]
     if project and project.benchmarks:
@@ -253,8 +253,8 @@ def _read() -> tuple[tuple[Profile, ...], tuple[tuple[Path, _Row], ...]]:
                 if profile not in names:
                     words = f"is {profile!r}{suggestion(profile, names)}; allowed: {', '.join(map(repr, names))}"
                     raise origin.refuse(f"subject[{number}].profiles", words)
-            found.append((path, row))
-    return read.profile, tuple(found)
+            pairs.append((path, row))
+    return read.profile, tuple(pairs)
 
 
 def _word(item: tuple[str, Any]) -> str:

@@ -207,7 +207,7 @@ def isend_irecv(turn: Any) -> Any:
 def batch_isend_irecv(turn: Any) -> Any:
     """The same as one batch, of several tensors, which arrive in their order."""
     after, before = turn.peers[(turn.index + 1) % len(turn.peers)], turn.peers[turn.index - 1]
-    to, of = [(dist.isend, one, after) for one in turn.mine], [(dist.irecv, one, before) for one in turn.out]
+    to, of = [(dist.isend, item, after) for item in turn.mine], [(dist.irecv, item, before) for item in turn.out]
     return dist.batch_isend_irecv([dist.P2POp(step, tensor, peer, turn.group) for step, tensor, peer in (*to, *of)])
 
 
@@ -275,8 +275,8 @@ def expected(result: str, seen: Any) -> Tensors:
         ],
         "of the peer before": lambda: [seen.sent((seen.index - 1) % seen.peers, 0)],
     }
-    found: Tensors = results[result]()
-    return found
+    tensors: Tensors = results[result]()
+    return tensors
 
 
 @dataclass(frozen=True)
@@ -401,9 +401,9 @@ def lay_out(turn: Any, case: Any, collective: Any, device: torch.device) -> None
 def play(turn: Any, collective: Any) -> None:
     """Call the collective and wait until its result may be read."""
     work = collective.call(turn)
-    for one in work if isinstance(work, list) else [work]:
-        if one is not None:
-            one.wait()
+    for item in work if isinstance(work, list) else [work]:
+        if item is not None:
+            item.wait()
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -456,6 +456,6 @@ def landed(memory: torch.Tensor, view: torch.Tensor) -> tuple[torch.Tensor, torc
     """
     whole = bits(memory).clone()
     inside = whole.as_strided(view.shape, view.stride(), view.storage_offset())
-    found = inside.clone()
+    tensor = inside.clone()
     inside.fill_(int(bits(torch.full((1,), GUARD).to(memory.dtype))[0]))
-    return found.view(memory.dtype), whole.view(memory.dtype)
+    return tensor.view(memory.dtype), whole.view(memory.dtype)

@@ -75,28 +75,28 @@ def _store() -> Any:
 
 def late(rank: Rank, row: Row) -> Found:
     """Call asynchronously while one rank is late: nothing that needs its data may be done before it has called, and waiting waits."""
-    one, world, board = COLLECTIVES[row.collective], rank.world_size, Board(row.name)
+    collective, world, board = COLLECTIVES[row.collective], rank.world_size, Board(row.name)
     last = world - 1
     root = last if row.collective in ("broadcast", "scatter") else 0
-    operator = "sum" if one.reduces else "copy"
+    operator = "sum" if collective.reduces else "copy"
     case = Case(row.collective, operator, row.dtype, LATE, 0, tuple(range(world)), root, later=True)
-    turn = prepare(case, one, rank.rank, rank.device.torch, None)
+    turn = prepare(case, collective, rank.rank, rank.device.torch, None)
     if rank.rank == last:
         blocked = not board.wait(*(f"called {peer}" for peer in range(last)), seconds=_PATIENCE_S)
         board.wait(*(f"judged {peer}" for peer in range(last)), seconds=_JUDGING_S)
         time.sleep(_LATE_S)
         board.put("coming")
-        work, early = one.call(turn), False
+        work, early = collective.call(turn), False
     else:
-        work, blocked = one.call(turn), False
-        needs_last = not one.rooted or root == last or rank.rank == root
+        work, blocked = collective.call(turn), False
+        needs_last = not collective.rooted or root == last or rank.rank == root
         early = _early(rank, work, board) and needs_last
     work.wait()
     rank.device.synchronize()
     if early:
         return {"sentence": f"{row.collective} was complete on rank {rank.rank} before rank {last} had called it"}
-    found = fault(turn, one)
-    return {"blocks": blocked, "fault": found and {"case": asdict(case), **found}}
+    fields = fault(turn, collective)
+    return {"blocks": blocked, "fault": fields and {"case": asdict(case), **fields}}
 
 
 def _early(rank: Rank, work: Any, board: Board) -> bool:
@@ -147,35 +147,35 @@ def groups(rank: Rank, row: Row) -> Found:
     for number, name in enumerate(("all_reduce", "broadcast", "all_gather", "all_reduce")):
         for which, (peers, group) in enumerate(members):
             if rank.rank in peers:
-                one, operator = COLLECTIVES[name], "sum" if COLLECTIVES[name].reduces else "copy"
+                collective, operator = COLLECTIVES[name], "sum" if COLLECTIVES[name].reduces else "copy"
                 case = Case(name, operator, row.dtype, 33 + number, 10 * which + number, peers, 0, later=True)
-                turn = prepare(case, one, peers.index(rank.rank), rank.device.torch, group)
-                begun.append((case, one, turn, one.call(turn)))
+                turn = prepare(case, collective, peers.index(rank.rank), rank.device.torch, group)
+                begun.append((case, collective, turn, collective.call(turn)))
     for _, _, _, work in reversed(begun):
         work.wait()
     rank.device.synchronize()
-    for case, one, turn, _ in begun:
-        if found := fault(turn, one):
+    for case, collective, turn, _ in begun:
+        if found := fault(turn, collective):
             return {"fault": {"case": asdict(case), **found}}
     return {}
 
 
 def real(rank: Rank, case: Case) -> Found:
     """Reduce ordinary numbers: as near to float64 as the CPU in that dtype, three times over, and the same bits on all ranks."""
-    one = COLLECTIVES[case.collective]
-    turn = prepare(case, one, rank.rank, rank.device.torch, None)
-    play(turn, one)
+    collective = COLLECTIVES[case.collective]
+    turn = prepare(case, collective, rank.rank, rank.device.torch, None)
+    play(turn, collective)
     rank.device.synchronize()
     wide = SimpleNamespace(
-        sent=lambda source, part: sent(case, one.ragged, source, part).double(),
+        sent=lambda source, part: sent(case, collective.ragged, source, part).double(),
         fold=functools.partial(fold, case.operator),
         index=rank.rank,
         root=case.root,
         peers=rank.world_size,
     )
     actual, anchor = turn.results[0][1], turn.expected[0]
-    judged = judge(actual, one.expected(wide)[0], anchor, anchor.dtype)
-    digest = hashlib.sha256(bits(actual).numpy().tobytes()).hexdigest() if one.takes == "in place" else ""
+    judged = judge(actual, collective.expected(wide)[0], anchor, anchor.dtype)
+    digest = hashlib.sha256(bits(actual).numpy().tobytes()).hexdigest() if collective.takes == "in place" else ""
     sentence = "" if judged.ok else judged.sentence(f"{case.operator} of {case.count} ordinary numbers")
     return {"sentence": sentence, "error": judged.error, "bound": judged.bound, "digest": digest}
 
@@ -216,7 +216,7 @@ def objects(rank: Rank, row: Row) -> dict[str, Any]:
 
     A rank that has something wrong goes on to the end: the others wait for it.
     """
-    said = [
+    lines = [
         f"{apart}, with a text of {length} characters{'' if group is None else f', in a group of ranks {peers}'}"
         for peers, group, lengths in _exchanging(rank.world_size)
         if rank.rank in peers
@@ -224,7 +224,7 @@ def objects(rank: Rank, row: Row) -> dict[str, Any]:
         for exchange in _EXCHANGES[row.form](Among(peers, group, peers.index(rank.rank)), length)
         if (apart := _apart(*exchange))
     ]
-    return {"sentence": said[0]} if said else {}
+    return {"sentence": lines[0]} if lines else {}
 
 
 def _exchanging(world: int) -> list[tuple[tuple[int, ...], Any, tuple[int, ...]]]:
@@ -233,36 +233,36 @@ def _exchanging(world: int) -> list[tuple[tuple[int, ...], Any, tuple[int, ...]]
 
 
 def _all_gather(among: Among, length: int) -> Iterator[Exchange]:
-    found: list[Any] = [None] * len(among.peers)
-    dist.all_gather_object(found, known(among.peers[among.place], 0, length), group=among.group)
-    yield "all_gather_object", found, [known(peer, 0, length) for peer in among.peers]
+    values: list[Any] = [None] * len(among.peers)
+    dist.all_gather_object(values, known(among.peers[among.place], 0, length), group=among.group)
+    yield "all_gather_object", values, [known(peer, 0, length) for peer in among.peers]
 
 
 def _gather(among: Among, length: int) -> Iterator[Exchange]:
     rank = among.peers[among.place]
     for root in among.peers:
-        found: list[Any] | None = [None] * len(among.peers) if rank == root else None
-        dist.gather_object(known(rank, root, length), found, dst=root, group=among.group)
-        if found is not None:
-            yield f"gather_object to rank {root}", found, [known(peer, root, length) for peer in among.peers]
+        values: list[Any] | None = [None] * len(among.peers) if rank == root else None
+        dist.gather_object(known(rank, root, length), values, dst=root, group=among.group)
+        if values is not None:
+            yield f"gather_object to rank {root}", values, [known(peer, root, length) for peer in among.peers]
 
 
 def _broadcast(among: Among, length: int) -> Iterator[Exchange]:
     rank = among.peers[among.place]
     for root in among.peers:
         wanted = [known(root, part, length) for part in range(3)]
-        found: list[Any] = list(wanted) if rank == root else [None] * len(wanted)
-        dist.broadcast_object_list(found, src=root, group=among.group)
-        yield f"broadcast_object_list from rank {root}", found, wanted
+        values: list[Any] = list(wanted) if rank == root else [None] * len(wanted)
+        dist.broadcast_object_list(values, src=root, group=among.group)
+        yield f"broadcast_object_list from rank {root}", values, wanted
 
 
 def _scatter(among: Among, length: int) -> Iterator[Exchange]:
     rank = among.peers[among.place]
     for root in among.peers:
-        given = [known(root, part, length) for part in range(len(among.peers))] if rank == root else None
-        found: list[Any] = [None]
-        dist.scatter_object_list(found, given, src=root, group=among.group)
-        yield f"scatter_object_list from rank {root}", found, [known(root, among.place, length)]
+        rows = [known(root, part, length) for part in range(len(among.peers))] if rank == root else None
+        values: list[Any] = [None]
+        dist.scatter_object_list(values, rows, src=root, group=among.group)
+        yield f"scatter_object_list from rank {root}", values, [known(root, among.place, length)]
 
 
 _EXCHANGES: dict[str, Callable[[Among, int], Iterator[Exchange]]] = {
@@ -273,13 +273,13 @@ _EXCHANGES: dict[str, Callable[[Among, int], Iterator[Exchange]]] = {
 }
 
 
-def _apart(what: str, found: list[Any], wanted: list[Any]) -> str:
+def _apart(what: str, values: list[Any], wanted: list[Any]) -> str:
     """Return where the first object is not the one that was sent there; nothing if all are."""
-    place = next((n for n, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1]), None)
+    place = next((n for n, pair in enumerate(zip(values, wanted, strict=True)) if pair[0] != pair[1]), None)
     if place is None:
         return ""
-    origin = found[place].get("from") if isinstance(found[place], dict) else None
-    came = f"that of rank {origin[0]} for part {origin[1]}" if origin else f"a {type(found[place]).__name__}"
+    origin = values[place].get("from") if isinstance(values[place], dict) else None
+    came = f"that of rank {origin[0]} for part {origin[1]}" if origin else f"a {type(values[place]).__name__}"
     return f"{what} has {came} at place {place} instead of that of rank {wanted[place]['from'][0]}"
 
 
@@ -319,22 +319,22 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
     attempts: Iterable[Attempt] = [(None, partial(special, rank, row))] if special else _attempts(rank, row, groups)
     for case, attempt in attempts:
         try:
-            found = attempt()
+            fields = attempt()
         except Exception as error:
             outcome["refused"] += 1
             outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "said": error_line(error)}
             continue
-        wrong = bool(found.get("fault") or found.get("sentence"))
+        wrong = bool(fields.get("fault") or fields.get("sentence"))
         outcome["wrong" if wrong else "right"] += 1
-        _add(outcome, found)
+        _add(outcome, fields)
     return outcome
 
 
-def _add(outcome: dict[str, Any], found: Found) -> None:
-    outcome["digest"] += found.get("digest", "")
-    if "bound" in found and found["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * found["bound"]:
-        outcome |= {"error": found["error"], "bound": found["bound"]}
-    outcome |= {key: found[key] for key in ("fault", "sentence", "blocks") if found.get(key) and not outcome.get(key)}
+def _add(outcome: dict[str, Any], fields: Found) -> None:
+    outcome["digest"] += fields.get("digest", "")
+    if "bound" in fields and fields["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * fields["bound"]:
+        outcome |= {"error": fields["error"], "bound": fields["bound"]}
+    outcome |= {key: fields[key] for key in ("fault", "sentence", "blocks") if fields.get(key) and not outcome.get(key)}
 
 
 def _attempts(rank: Rank, row: Row, groups: Groups) -> Iterator[Attempt]:
@@ -361,17 +361,17 @@ def compared(rank: Rank, case: Case, group: Any) -> Found:
     """Return what is wrong with one call on this rank."""
     if isinstance(group, Exception):
         raise group
-    one = COLLECTIVES[case.collective]
-    turn = prepare(case, one, case.peers.index(rank.rank), rank.device.torch, group)
+    collective = COLLECTIVES[case.collective]
+    turn = prepare(case, collective, case.peers.index(rank.rank), rank.device.torch, group)
     try:
-        play(turn, one)
+        play(turn, collective)
     except Exception:
         if case.collective in BLOCKS:
             close(rank, group)
         raise
     rank.device.synchronize()
-    found = fault(turn, one)
-    return {"fault": {"case": asdict(case), **found}} if found else {}
+    fields = fault(turn, collective)
+    return {"fault": {"case": asdict(case), **fields}} if fields else {}
 
 
 def close(rank: Rank, group: Any) -> None:

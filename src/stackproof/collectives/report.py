@@ -62,15 +62,15 @@ def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
     library = libraries.serving(backend)
     if stack.device not in library.devices:
         note = f"{library.name} takes no tensors of {stack.device}, so they are the host's"
-        found = [Arrangement(backend, (0,) * size, note, on_host=True) for size in SIZES]
+        arrangements = [Arrangement(backend, (0,) * size, note, on_host=True) for size in SIZES]
     elif len(cards) > 1 or (library.own_cards and not cards[0].shareable):
         sizes = sorted({min(size, len(cards), MOST_RANKS) for size in (*SIZES, len(cards))})
-        found = [Arrangement(backend, tuple(card.index for card in cards[:size])) for size in sizes]
+        arrangements = [Arrangement(backend, tuple(card.index for card in cards[:size])) for size in sizes]
     else:
         note = "" if cards[0].shareable else f"the ranks share {cards[0]}"
-        found = [Arrangement(backend, (cards[0].index,) * size, note) for size in SIZES]
-    device = HOST.kind if found[0].on_host else stack.device
-    return [World(arrangement, SHORT if number else COUNTS, device) for number, arrangement in enumerate(found)]
+        arrangements = [Arrangement(backend, (cards[0].index,) * size, note) for size in SIZES]
+    device = HOST.kind if arrangements[0].on_host else stack.device
+    return [World(arrangement, SHORT if number else COUNTS, device) for number, arrangement in enumerate(arrangements)]
 
 
 def judge(row: Row, world: World, ranks: Sequence[Outcome], lack: Lack | None) -> str:
@@ -199,7 +199,7 @@ def repeatable(row: Row, ranks: Sequence[Outcome]) -> bool:
 def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outcome], *, subgroup: bool = False) -> str:
     """Return a program for torchrun that repeats the first wrong case and ends with 1 if it is still wrong; it needs torch alone."""
     case = ranks[first_wrong(ranks) or 0]["fault"]["case"]
-    one, devices = COLLECTIVES[case["collective"]], [outcome["device"] for outcome in ranks]
+    collective, devices = COLLECTIVES[case["collective"]], [outcome["device"] for outcome in ranks]
     everyone = list(case["peers"]) == list(range(world.size))
     library = libraries.serving(world.arrangement.backend)
     facts = {
@@ -212,15 +212,15 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
         "bound": ", device_id=device" if ":" in devices[0] and library.device_id else "",
         "case": case,
         "group": "None" if everyone and not subgroup else "dist.new_group(list(case.peers))",
-        "call": one.call.__name__,
-        "result": one.result,
-        "gives": one.gives,
-        "takes": one.takes,
-        "ragged": one.ragged,
+        "call": collective.call.__name__,
+        "result": collective.result,
+        "gives": collective.gives,
+        "takes": collective.takes,
+        "ragged": collective.ragged,
     }
     own = [function for _, function in inspect.getmembers(calls, callable) if function.__module__ == calls.__name__]
     used = [function for function in own if not inspect.isclass(function) and function.__name__ not in COLLECTIVES]
-    functions = "\n\n\n".join(plain(function) for function in (*used, one.call))
+    functions = "\n\n\n".join(plain(function) for function in (*used, collective.call))
     return _HEAD.format(**facts) + functions + "\n\n" + _TAIL.format(**facts)
 
 

@@ -81,10 +81,10 @@ class Row:
 def rows() -> list[Row]:
     """Return all rows; those that are known to kill a rank on some backend come last."""
     everything = list(COLLECTIVES.values())
-    found = [row for one in everything for row in _plain(one)]
+    found = [row for collective in everything for row in _plain(collective)]
     for form, suits in _FORMS.items():
-        found += [Row(one.name, form, dtype) for one in everything if suits(one) for dtype in FEW]
-    found += [Row(one.name, "late", "float32") for one in everything if _asynchronous(one)]
+        found += [Row(collective.name, form, dtype) for collective in everything if suits(collective) for dtype in FEW]
+    found += [Row(collective.name, "late", "float32") for collective in everything if _asynchronous(collective)]
     for name, operator in itertools.product(("all_reduce", "reduce_scatter_tensor"), ("sum", "avg", "prod")):
         found += [Row(name, f"real_{operator}", dtype) for dtype in FLOATS]
     found += [
@@ -96,25 +96,25 @@ def rows() -> list[Row]:
     return [*found, *(Row(name, "scalar", "float32") for name in _SCALAR)]
 
 
-def _plain(one: Collective) -> Iterator[Row]:
+def _plain(collective: Collective) -> Iterator[Row]:
     """Yield every operator in every dtype; a mean of truth values has no meaning."""
-    single = one.name not in (*_COALESCED, *COALESCING)
-    operators = (OPERATORS if single else ("sum",)) if one.reduces else ("copy",)
-    for operator, dtype in itertools.product(operators, FEW if one.name in COALESCING else DTYPES):
+    single = collective.name not in (*_COALESCED, *COALESCING)
+    operators = (OPERATORS if single else ("sum",)) if collective.reduces else ("copy",)
+    for operator, dtype in itertools.product(operators, FEW if collective.name in COALESCING else DTYPES):
         if (operator, dtype) != ("avg", "bool"):
-            yield Row(one.name, operator, dtype)
+            yield Row(collective.name, operator, dtype)
 
 
-def _asynchronous(one: Collective) -> bool:
-    return one.name not in (*COALESCING, *_BETWEEN)
+def _asynchronous(collective: Collective) -> bool:
+    return collective.name not in (*COALESCING, *_BETWEEN)
 
 
-def _strided(one: Collective) -> bool:
-    return one.name not in (*COALESCING, *_COALESCED, "send_recv", "isend_irecv")
+def _strided(collective: Collective) -> bool:
+    return collective.name not in (*COALESCING, *_COALESCED, "send_recv", "isend_irecv")
 
 
-def _transposed(one: Collective) -> bool:
-    return _strided(one) and "joined" not in (one.gives, one.takes)
+def _transposed(collective: Collective) -> bool:
+    return _strided(collective) and "joined" not in (collective.gives, collective.takes)
 
 
 _FORMS: dict[str, Callable[[Collective], bool]] = {
@@ -134,9 +134,9 @@ def applicable(row: Row, world: int) -> bool:
 
 def cases(row: Row, world: int, counts: tuple[int, ...]) -> list[Case]:
     """Return the cases of a row among so many ranks, small ones first."""
-    one = COLLECTIVES[row.collective]
-    variants = _variants(row, one, counts, tuple(range(world)))
-    return [_case(row, one, number, *variant) for number, variant in enumerate(variants)]
+    collective = COLLECTIVES[row.collective]
+    variants = _variants(row, collective, counts, tuple(range(world)))
+    return [_case(row, collective, number, *variant) for number, variant in enumerate(variants)]
 
 
 def _case(row: Row, one: Collective, number: int, count: int, peers: tuple[int, ...], more: dict[str, Any]) -> Case:
@@ -188,15 +188,15 @@ def _rooted(counts: Sequence[int], everyone: tuple[int, ...]) -> Iterator[Varian
             yield from ((count, everyone, {"root": root}) for root in others)
 
 
-def _shapeless(one: Collective) -> bool:
+def _shapeless(collective: Collective) -> bool:
     """Whether a tensor without dimensions goes in and comes out as such; where tensors are joined, `scalar` tries it."""
-    return "joined" not in (one.gives, one.takes) and one.name not in COALESCING
+    return "joined" not in (collective.gives, collective.takes) and collective.name not in COALESCING
 
 
 def subgroups(world: int) -> list[tuple[int, ...]]:
     """Return groups of some ranks: all but the first, all but the last, every other, and all in a group of their own."""
-    found = [tuple(range(1, world)), tuple(range(world - 1)), tuple(range(0, world, 2)), tuple(range(world))]
-    return [peers for peers in dict.fromkeys(found) if peers]
+    numberses = [tuple(range(1, world)), tuple(range(world - 1)), tuple(range(0, world, 2)), tuple(range(world))]
+    return [peers for peers in dict.fromkeys(numberses) if peers]
 
 
 RULES = DATA / "collectives.toml"

@@ -54,12 +54,12 @@ def visible(kind: str) -> tuple[Device, ...]:
 
 def default(kind: str) -> Device:
     """Return the first visible device of the type, or refuse because there is none."""
-    found = visible(kind)
-    if not found:
+    devices = visible(kind)
+    if not devices:
         raise StackUnavailableError(
             f"torch {torch.__version__} sees no '{kind}' device; check the driver, permissions and visibility variables"
         )
-    return found[0]
+    return devices[0]
 
 
 def parse(text: str, kind: str) -> Device:

@@ -98,8 +98,8 @@ class Device:
 
     def name(self) -> str:
         """Return the vendor's name of the device; of a processor, the model's where the host tells it."""
-        found = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
-        return found.group(1) if found else os.uname().machine
+        match = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
+        return match.group(1) if match else os.uname().machine
 
     def synchronize(self) -> None:
         """Wait until all work queued on the device is done."""
@@ -211,8 +211,8 @@ class Accelerator(Device):
     def allocations(self) -> int | None:
         """Return the allocator's own count; a module without statistics has none."""
         read = getattr(self.module, "memory_stats", None)
-        found = (read(self.index) or {}).get("allocation.all.allocated") if read else None
-        return None if found is None else int(found)
+        value = (read(self.index) or {}).get("allocation.all.allocated") if read else None
+        return None if value is None else int(value)
 
     def kernels(self, run: Callable[[], object]) -> int | None:
         """Return what the profiler saw on the card: kernels, copies and fills."""

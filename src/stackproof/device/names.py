@@ -52,11 +52,11 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
     command = [str(python), "-m", "stackproof.device.devices", stack.name, device]
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     ended = processes.run(command, seconds=_ASKED_S, environment={"PYTHONPATH": stack.path(path)})
-    said = tail(ended.errors).removeprefix("stackproof: ")
+    text = tail(ended.errors).removeprefix("stackproof: ")
     if ended.code == Refusal.exit_code:
-        raise Refusal(said)
+        raise Refusal(text)
     if ended.timed_out:
         raise StackUnavailableError(f"{python}: does not answer within {_ASKED_S:.0f} s which devices it sees")
     if not ended.ok:
         remedy = f"name an interpreter that has the torch of '{stack.name}'"
-        raise StackUnavailableError(f"{python}: cannot be asked which devices it sees: {said}; {remedy}")
+        raise StackUnavailableError(f"{python}: cannot be asked which devices it sees: {text}; {remedy}")

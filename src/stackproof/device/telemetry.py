@@ -48,8 +48,8 @@ class Query:
 
     def facts(self, said: str, card: str) -> dict[str, Figure]:
         """Return what the tool told of the card; what it has no number for is left out."""
-        found = _READERS[self.format](self, said, card)
-        return {name: value for name, word in found.items() if (value := _figure(word)) is not None}
+        values = _READERS[self.format](self, said, card)
+        return {name: value for name, word in values.items() if (value := _figure(word)) is not None}
 
     def rows(self, said: str) -> list[tuple[int, str]]:
         """Return process ids with names."""
@@ -92,14 +92,14 @@ def tools() -> tuple[TelemetryTool, ...]:
         return table.rows("tool", TelemetryTool)
 
 
-def _read_csv(query: Query, said: str, _: str) -> dict[str, str]:
-    line = next((line for line in said.splitlines() if line.strip()), "")
+def _read_csv(query: Query, text: str, _: str) -> dict[str, str]:
+    line = next((line for line in text.splitlines() if line.strip()), "")
     words = [word.strip() for word in line.split(",")]
     return dict(zip(query.fields, words, strict=True)) if len(words) == len(query.fields) else {}
 
 
-def _read_json(query: Query, said: str, card: str) -> dict[str, str]:
-    flat = dict(_flat(try_parse_json(said)))
+def _read_json(query: Query, text: str, card: str) -> dict[str, str]:
+    flat = dict(_flat(try_parse_json(text)))
     wanted = {name: key.format(card=card) for name, key in (query.keys or {}).items()}
     return {name: flat[key] for name, key in wanted.items() if key in flat}
 
@@ -112,12 +112,12 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, str(value)
 
 
-def _read_regex(query: Query, said: str, _: str) -> dict[str, str]:
-    found: dict[str, list[float]] = {}
-    for match in re.finditer(query.pattern, said):
+def _read_regex(query: Query, text: str, _: str) -> dict[str, str]:
+    groups: dict[str, list[float]] = {}
+    for match in re.finditer(query.pattern, text):
         for name, word in match.groupdict().items():
-            found.setdefault(name, []).append(float(word))
-    return {name: str(median(values)) for name, values in found.items()}
+            groups.setdefault(name, []).append(float(word))
+    return {name: str(median(values)) for name, values in groups.items()}
 
 
 _READERS = {"csv": _read_csv, "json": _read_json, "regex": _read_regex}
@@ -144,10 +144,10 @@ def others_on_card(device: Device, stack: Stack) -> tuple[str, ...] | None:
     """Return the processes on the card that are not of this run, as "name (id)"; None where nobody tells."""
     telemetry = Telemetry(device, stack)
     query = telemetry.tool.processes if telemetry.tool else None
-    said = answer(query, telemetry.card) if query else None
-    if query is None or said is None:
+    text = answer(query, telemetry.card) if query else None
+    if query is None or text is None:
         return None
-    rows, own = query.rows(said), family()
+    rows, own = query.rows(text), family()
     strange = [(pid, name) for pid, name in rows if pid not in own]
     comparable = any(pid in own for pid, _ in rows)
     if strange and not comparable and not any(Path(f"/proc/{pid}").exists() for pid, _ in strange):
@@ -171,10 +171,10 @@ def require_alone(device: Device, stack: Stack, *, allowed: bool) -> tuple[str, 
 
 def neighbours(device: Device, stack: Stack) -> str:
     """Name the other processes on the card in a few words, or say that nobody tells of any."""
-    found = others_on_card(device, stack)
-    if found:
-        return f"{len(found)} other process(es) on {device}: {', '.join(found[:3])}"
-    return f"no tool tells who else is on {device}" if found is None else f"no other process is seen on {device}"
+    words = others_on_card(device, stack)
+    if words:
+        return f"{len(words)} other process(es) on {device}: {', '.join(words[:3])}"
+    return f"no tool tells who else is on {device}" if words is None else f"no other process is seen on {device}"
 
 
 @contextlib.contextmanager
@@ -259,8 +259,8 @@ class Telemetry:
 
         for query, kept in ((self.tool.state, self.readings), (self.tool.counters, self._counted)) if self.tool else ():
             if query is not None:
-                said = answer(query, self.card, once)
-                kept.append({} if said is None else query.facts(said, self.card))
+                text = answer(query, self.card, once)
+                kept.append({} if text is None else query.facts(text, self.card))
 
     def facts(self) -> dict[str, Figure]:
         """Return both readings, flat; a tool that is absent, or says nothing, is a fact too."""

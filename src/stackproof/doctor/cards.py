@@ -48,8 +48,8 @@ class Card:
 
 def discover(machine: Machine, maker: Maker, rules: Rules) -> list[Card]:
     """Return the maker's cards on the PCI bus; none where the bus cannot be read."""
-    found = hosts.cards((maker.pci_vendor,), maker.skip, "" if machine.real else str(machine.root))
-    return [_card(machine, maker, rules, address) for address in found]
+    values = hosts.cards((maker.pci_vendor,), maker.skip, "" if machine.real else str(machine.root))
+    return [_card(machine, maker, rules, address) for address in values]
 
 
 def gather(machine: Machine, rules: Rules, cards: Iterable[Card]) -> dict[str, str]:
@@ -57,12 +57,12 @@ def gather(machine: Machine, rules: Rules, cards: Iterable[Card]) -> dict[str, s
     counts: dict[str, int] = defaultdict(int)
     for card in cards:
         counts[card.maker.key] += 1
-    found = {f"{key}.cards": str(count) for key, count in counts.items()}
+    values = {f"{key}.cards": str(count) for key, count in counts.items()}
     for maker in rules.makers:
         said = map(maker.driver_pattern.search, map(machine.read, maker.driver_files))
         if version := next(filter(None, said), None):
-            found[f"{maker.key}.driver"] = version[1]
-    return found
+            values[f"{maker.key}.driver"] = version[1]
+    return values
 
 
 def examine(machine: Machine, maker: Maker, cards: list[Card], facts: Facts) -> Iterator[Finding]:
@@ -85,11 +85,11 @@ def _card(machine: Machine, maker: Maker, rules: Rules, address: str) -> Card:
     folder = f"{_DEVICES}/{address}"
     vendor, device = machine.read(f"{folder}/vendor"), machine.read(f"{folder}/device")
     render = machine.glob(f"{folder}/drm/renderD*") if maker.render_nodes else []
-    model, said = (
+    model, text = (
         rules.models.get(f"{vendor}:{device}"),
         machine.read(f"/proc/driver/nvidia/gpus/{address}/information"),
     )
-    named = re.search(r"^Model:\s*(.*)", said, re.MULTILINE)  # as NVIDIA's driver says it
+    named = re.search(r"^Model:\s*(.*)", text, re.MULTILINE)  # as NVIDIA's driver says it
     return Card(
         maker=maker,
         address=address,
@@ -123,8 +123,8 @@ def _linked(machine: Machine, folder: str, maker: Maker) -> str:
 
 def _read_link(machine: Machine, folder: str) -> Link:
     def number(name: str) -> float:
-        found = re.match(r"\d+(\.\d+)?", machine.read(f"{folder}/{name}"))
-        return float(found[0]) if found else 0.0
+        match = re.match(r"\d+(\.\d+)?", machine.read(f"{folder}/{name}"))
+        return float(match[0]) if match else 0.0
 
     width, widest = int(number("current_link_width")), int(number("max_link_width"))
     if not 0 < width <= 32:  # 63 and 255 mean that the device does not say
@@ -148,15 +148,15 @@ def _described(maker: Maker, cards: list[Card], nodes: list[str], facts: Facts) 
     for card in cards:
         alike[card.name, card.driver, str(card.link)].append(card)
     for (name, driver, link), same in alike.items():
-        said = f"driver {driver} {version}".strip() if driver else "no driver"
+        text = f"driver {driver} {version}".strip() if driver else "no driver"
         places: dict[str, list[str]] = defaultdict(list)
         for card in same:
             places[f"NUMA node {card.numa}: " if card.numa.isdecimal() else ""].append(card.address)
         where = "; ".join(f"{node}{', '.join(addresses)}" for node, addresses in places.items())
-        yield ok("cards", f"{len(same)} x {maker.name} {name}: {said}, {link}; {where}", maker.toolkit)
+        yield ok("cards", f"{len(same)} x {maker.name} {name}: {text}, {link}; {where}", maker.toolkit)
     if not cards:
-        said = f", driver {version}" if version else ""
-        yield ok("cards", f"{maker.name}: {', '.join(nodes)}{said}; the PCI bus shows no card", maker.toolkit)
+        text = f", driver {version}" if version else ""
+        yield ok("cards", f"{maker.name}: {', '.join(nodes)}{text}; the PCI bus shows no card", maker.toolkit)
 
 
 def _driver(card: Card) -> Iterator[Finding]:

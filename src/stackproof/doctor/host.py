@@ -27,8 +27,8 @@ def examine(machine: Machine, rules: Rules, toolkits: Collection[str]) -> Iterat
     here = {tool: path for tool in rules.tools if (path := next(filter(None, map(machine.find, tool.paths)), ""))}
 
     def version(tool: Tool) -> str:
-        found = _VERSION.search(machine.ask([here[tool], *tool.version])) if tool.version else None
-        return found[0].rstrip(",;)") if found else ""
+        match = _VERSION.search(machine.ask([here[tool], *tool.version])) if tool.version else None
+        return match[0].rstrip(",;)") if match else ""
 
     with ThreadPoolExecutor(max_workers=max(len(here), 1)) as pool:
         versions = dict(zip(here, pool.map(version, here), strict=True))
@@ -55,19 +55,19 @@ _VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 
 def gather(machine: Machine) -> dict[str, str]:
     """Return what can be read, as text; what cannot is left out, so that no rule judges it."""
-    found = {name: machine.read(path).split("\n")[0] for name, path in _SETTINGS.items()}
-    found |= {name: machine.environ.get(name, "") for name in _VARIABLES}
+    values = {name: machine.read(path).split("\n")[0] for name, path in _SETTINGS.items()}
+    values |= {name: machine.environ.get(name, "") for name in _VARIABLES}
     system = re.search(r'^PRETTY_NAME="?([^"\n]*)', machine.read("/etc/os-release"), re.MULTILINE)
-    found |= {
+    values |= {
         "os": system[1] if system else "",
         "glibc": machine.libc.removeprefix("glibc ") if machine.libc.startswith("glibc ") else "",
         "container": next((row.name for row in load().containers if _shown(row, machine)), ""),
     }
-    found |= _processors(machine) | _memory(machine) | _limits(machine)
-    found["disk_free_mib"] = str(machine.disk_free() >> 20)
-    found["shm_mib"] = _shared_memory(machine)
-    found["rdma"] = ", ".join(name.rsplit("/", 1)[1] for name in machine.glob("/sys/class/infiniband/*"))
-    return {name: value for name, value in found.items() if value}
+    values |= _processors(machine) | _memory(machine) | _limits(machine)
+    values["disk_free_mib"] = str(machine.disk_free() >> 20)
+    values["shm_mib"] = _shared_memory(machine)
+    values["rdma"] = ", ".join(name.rsplit("/", 1)[1] for name in machine.glob("/sys/class/infiniband/*"))
+    return {name: value for name, value in values.items() if value}
 
 
 def describe(facts: Facts) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ def describe(facts: Facts) -> Iterator[Finding]:
 
 def _shown(row: Container, machine: Machine) -> str:
     """Return what shows it: the first file, or the first variable."""
-    files = [found for pattern in row.paths for found in machine.glob(pattern)]
+    files = [text for pattern in row.paths for text in machine.glob(pattern)]
     variables = [f"{name}={machine.environ[name]}" for name in row.variables if name in machine.environ]
     return next(iter([*files, *variables]), "")
 
@@ -138,18 +138,18 @@ def _shared_memory(machine: Machine) -> str:
         return str(int(int(sized[1]) * _UNITS[sized[2].lower()]))
     if not machine.real or not mounted:
         return ""
-    found = os.statvfs("/dev/shm")  # noqa: S108 - it is looked at, not written to
-    return str(found.f_blocks * found.f_frsize >> 20)
+    result = os.statvfs("/dev/shm")  # noqa: S108 - it is looked at, not written to
+    return str(result.f_blocks * result.f_frsize >> 20)
 
 
 def _limits(machine: Machine) -> dict[str, str]:
     """Return the soft limits of this process; bytes as KiB, `unlimited` as the kernel says it."""
     text = machine.read("/proc/self/limits")
     caught = {name: re.search(rf"^{label}\s+(\d+|unlimited)", text, re.MULTILINE) for name, label in _LIMITS.items()}
-    found = {name: match[1] for name, match in caught.items() if match}
+    values = {name: match[1] for name, match in caught.items() if match}
     return {
         name: str(int(value) >> 10) if name.endswith("_kib") and value.isdecimal() else value
-        for name, value in found.items()
+        for name, value in values.items()
     }
 
 
@@ -166,24 +166,24 @@ _BUILT_IN = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DI
 
 def derive(machine: Machine, table: Rules, facts: Facts) -> dict[str, str]:
     """Return the facts that the table makes of these, of variables and of files; what cannot be read is left out."""
-    found = {f"{_PREFIX}{name}": machine.environ[name] for name in _variables(table) if machine.environ.get(name)}
-    found |= {row.fact: ", ".join(dict.fromkeys(_on_path(row, machine))) for row in table.paths}
-    found |= {f"folder.{name}": _folder(machine, machine.environ.get(name, "")) for name in table.folders}
+    values = {f"{_PREFIX}{name}": machine.environ[name] for name in _variables(table) if machine.environ.get(name)}
+    values |= {row.fact: ", ".join(dict.fromkeys(_on_path(row, machine))) for row in table.paths}
+    values |= {f"folder.{name}": _folder(machine, machine.environ.get(name, "")) for name in table.folders}
     user = re.search(r"^Uid:\s+\d+\s+(\d+)", machine.read("/proc/self/status"), re.MULTILINE)
-    found |= {"tmp_noexec": _noexec(machine), "uid": user[1] if user else ""}
-    found |= {"hub_cache": _cache(machine, "hub", "models--*"), "datasets_cache": _cache(machine, "datasets", "*")}
+    values |= {"tmp_noexec": _noexec(machine), "uid": user[1] if user else ""}
+    values |= {"hub_cache": _cache(machine, "hub", "models--*"), "datasets_cache": _cache(machine, "datasets", "*")}
     cards = map(machine.read, machine.glob("/proc/driver/nvidia/gpus/*/information"))
-    found["nvidia.models"] = ", ".join(dict.fromkeys(re.findall(r"^Model:\s*(.*\S)", "\n".join(cards), re.MULTILINE)))
-    found = {name: value for name, value in found.items() if value}
+    values["nvidia.models"] = ", ".join(dict.fromkeys(re.findall(r"^Model:\s*(.*\S)", "\n".join(cards), re.MULTILINE)))
+    values = {name: value for name, value in values.items() if value}
     for version, model in table.capabilities.items():
-        if model.search(found.get("nvidia.models", "")):
-            found["nvidia.capability"] = version
-    if _covers(found.get("env.TORCH_CUDA_ARCH_LIST", ""), found.get("nvidia.capability", "")):
-        found["arch_covered"] = "yes"
+        if model.search(values.get("nvidia.models", "")):
+            values["nvidia.capability"] = version
+    if _covers(values.get("env.TORCH_CUDA_ARCH_LIST", ""), values.get("nvidia.capability", "")):
+        values["arch_covered"] = "yes"
     for figure in table.figures:
-        if value := _figure(figure, {**facts, **found}):
-            found[figure.fact] = value
-    return found
+        if value := _figure(figure, {**facts, **values}):
+            values[figure.fact] = value
+    return values
 
 
 def _covers(listed: str, capability: str) -> bool:

@@ -41,10 +41,10 @@ class Installed:
     @property
     def facts(self) -> dict[str, str]:
         """What rules judge: versions by canonical name, the Python, and what torch/version.py says."""
-        found = {name: versions[-1] for name, versions in self.packages.items()}
-        found |= {f"torch.{name}": value for name, value in self.toolkits.items()}
-        found["python"] = ".".join(self.python.split(".")[:2])
-        return found | ({"torch": self.torch} if self.torch else {})
+        values = {name: versions[-1] for name, versions in self.packages.items()}
+        values |= {f"torch.{name}": value for name, value in self.toolkits.items()}
+        values["python"] = ".".join(self.python.split(".")[:2])
+        return values | ({"torch": self.torch} if self.torch else {})
 
     def lacks(self, stack: Stack) -> list[str]:
         """Return in what its torch is not of the stack's flavour."""
@@ -57,8 +57,8 @@ def own(machine: Machine) -> Installed | None:
     here = machine.prefix == Path(sys.prefix)
     folders = [Path(path) for path in sys.path if path.endswith(("site-packages", "dist-packages"))] if here else []
     version = platform.python_version() if here else ""
-    found = _read(f"this Python ({machine.environment})", folders or _site_packages(machine.prefix), version)
-    return found if found.torch else None
+    installed = _read(f"this Python ({machine.environment})", folders or _site_packages(machine.prefix), version)
+    return installed if installed.torch else None
 
 
 def built(stack: Stack) -> Installed | None:
@@ -85,16 +85,16 @@ def examine_built(stack: Stack, found: Installed, present: Sequence[Stack]) -> I
         yield ok("environment", f"{found.label}: {len(found.packages)} packages equal its lock, torch {found.torch}")
 
 
-def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
+def examine_own(installed: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
     """Hold this Python's torch against the stack that was named, or against those that the host has."""
-    built_for = ", ".join(f"{name.upper()} {value}" for name, value in found.toolkits.items()) or "the CPU only"
-    said = f"{found.label}: Python {found.python}, torch {found.torch} for {built_for}"
+    built_for = ", ".join(f"{name.upper()} {value}" for name, value in installed.toolkits.items()) or "the CPU only"
+    text = f"{installed.label}: Python {installed.python}, torch {installed.torch} for {built_for}"
     candidates = [wanted] if wanted else present
-    fitting = [stack.name for stack in candidates if not found.lacks(stack)]
+    fitting = [stack.name for stack in candidates if not installed.lacks(stack)]
     if fitting:
-        yield ok("environment", f"{said}; the flavour of {', '.join(fitting)}")
+        yield ok("environment", f"{text}; the flavour of {', '.join(fitting)}")
     elif wanted:
-        sentence = f"{said}; {'; '.join(found.lacks(wanted))}"
+        sentence = f"{text}; {'; '.join(installed.lacks(wanted))}"
         remedy = (
             f"`{hosts.proof(wanted, wanted in present)}` builds the right one, or install the stack's own torch here"
         )
@@ -102,7 +102,7 @@ def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) ->
     cards = [stack for stack in present if not wanted and "set" in stack.flavour.toolkits.values()]
     if cards and not any(stack.name in fitting for stack in cards):
         names = ", ".join(stack.name for stack in cards)
-        sentence = f"{found.label}: torch {found.torch} is of no use to this host's cards (stacks {names})"
+        sentence = f"{installed.label}: torch {installed.torch} is of no use to this host's cards (stacks {names})"
         remedy = f"`{hosts.proof(cards[0], True)}` builds an environment that is"
         yield Finding("environment", Level.WARNING, sentence, remedy)
 
@@ -129,13 +129,13 @@ def examine_companions(found: Installed, wanted: Stack | None, present: list[Sta
 
 
 def _has_torch(others: list[environment_proof.Companion]) -> bool:
-    return all(one.fits for one in others if one.name == "torch")
+    return all(other.fits for other in others if other.name == "torch")
 
 
-def _outside(found: Installed, stack: Stack, others: list[environment_proof.Companion]) -> list[str]:
-    python = found.facts["python"]
+def _outside(installed: Installed, stack: Stack, others: list[environment_proof.Companion]) -> list[str]:
+    python = installed.facts["python"]
     wrong = [] if python in stack.pythons else [f"Python {python} (the stack is for {' or '.join(stack.pythons)})"]
-    return wrong + [str(one) for one in others if one.here and not one.fits]
+    return wrong + [str(other) for other in others if other.here and not other.fits]
 
 
 def _unlike(
@@ -164,7 +164,7 @@ def _unlike(
 
 def _by_constraints(stack: Stack, wrong: list[environment_proof.Companion]) -> str:
     """Return the commands that bring the lock's versions, and leave what the vendor built as it is."""
-    names = " ".join(one.name for one in wrong if not one.vendors)
+    names = " ".join(companion.name for companion in wrong if not companion.vendors)
     install = advice.pip("install", "-c", "constraints.txt")
     commands = f"python -m stackproof constraints {stack.name} > constraints.txt && {install} {names}"
     return commands if names else stack.install_hint

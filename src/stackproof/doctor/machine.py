@@ -65,16 +65,16 @@ class Machine:
     def glob(self, pattern: str) -> list[str]:
         """Return the machine's names of what matches, in order."""
         try:
-            found = sorted(self.root.glob(pattern.lstrip("/")))
+            paths = sorted(self.root.glob(pattern.lstrip("/")))
         except OSError:
             return []
-        return [f"/{path.relative_to(self.root)}" for path in found]
+        return [f"/{path.relative_to(self.root)}" for path in paths]
 
     def target(self, name: str) -> str:
         """Return the machine's name of what a link points at in the end."""
-        found = Path(os.path.realpath(self.path(name)))
+        path = Path(os.path.realpath(self.path(name)))
         root = Path(os.path.realpath(self.root))
-        return f"/{found.relative_to(root)}" if found.is_relative_to(root) else str(found)
+        return f"/{path.relative_to(root)}" if path.is_relative_to(root) else str(path)
 
     def may_use(self, name: str) -> bool:
         """Whether a file may be read and written by whoever asks."""
@@ -82,20 +82,20 @@ class Machine:
         if self.identity is None:
             return os.access(path, os.R_OK | os.W_OK)
         try:
-            found = path.stat()
+            result = path.stat()
         except OSError:
             return False
         user, groups = self.identity
-        wanted = 0o600 if found.st_uid == user else 0o060 if found.st_gid in groups else 0o006
-        return user == 0 or found.st_mode & wanted == wanted
+        wanted = 0o600 if result.st_uid == user else 0o060 if result.st_gid in groups else 0o006
+        return user == 0 or result.st_mode & wanted == wanted
 
     def ownership(self, name: str) -> tuple[str, str, int]:
         """Return a file's mode as `ls` writes it, its group's name (empty if it has none here) and the group's number."""
         try:
-            found = self.path(name).stat()
+            result = self.path(name).stat()
         except OSError:
             return "", "", -1
-        return stat.filemode(found.st_mode), self.group_name(found.st_gid), found.st_gid
+        return stat.filemode(result.st_mode), self.group_name(result.st_gid), result.st_gid
 
     def group_name(self, number: int) -> str:
         """Return a group's name, or nothing: in a container the host's groups have numbers only."""

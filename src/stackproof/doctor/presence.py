@@ -68,21 +68,21 @@ def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os
             if name in refusals:
                 seen.append(Sight(name, broken=str(refusals[name])))
                 continue
-            found = hosts.inspect(loaded[name], root)
-            here += [found.stack] if found.present else []
-            ready = (python[found.stack.pythons].result(), _lock(found.stack))
+            availability = hosts.inspect(loaded[name], root)
+            here += [availability.stack] if availability.present else []
+            ready = (python[availability.stack.pythons].result(), _lock(availability.stack))
             unready[name] = tuple(text.partition(" - ")[2] for text in ready if text.startswith(_NOT_READY))
             seen.append(
                 Sight(
                     name,
-                    found.stack.title,
-                    found.present,
-                    found.findings,
-                    "" if found.present else found.stack.install_hint,
+                    availability.stack.title,
+                    availability.present,
+                    availability.findings,
+                    "" if availability.present else availability.stack.install_hint,
                     *ready,
-                    _environment(found.stack, found.present),
-                    found.stack.visibility,
-                    environ.get(found.stack.visibility) if found.stack.visibility else None,
+                    _environment(availability.stack, availability.present),
+                    availability.stack.visibility,
+                    environ.get(availability.stack.visibility) if availability.stack.visibility else None,
                 )
             )
     here.sort(key=lambda stack: (-stack.priority, stack.name))

@@ -150,7 +150,7 @@ def _lines(finding: Finding, width: int, colour: bool) -> Iterator[str]:
 def _total(checkup: Checkup, colour: bool) -> str:
     counts = {level: sum(row.level is level for row in checkup.findings) for level in reversed(Level)}
     plural = {level: "" if count == 1 or level is Level.OK else "s" for level, count in counts.items()}
-    said = ", ".join(f"{count} {level.value}{plural[level]}" for level, count in counts.items() if count)
+    text = ", ".join(f"{count} {level.value}{plural[level]}" for level, count in counts.items() if count)
     worst = "PROBLEM" if checkup.exit_code else "NO PROBLEM"
     shown = f"\x1b[{_COLOURS[Level.PROBLEM if checkup.exit_code else Level.OK]}m{worst}\x1b[0m" if colour else worst
-    return f"{shown}  {said}"
+    return f"{shown}  {text}"

@@ -58,10 +58,10 @@ def judge(fault: Fault, ended: DrilledRun) -> Check:
 
 def judge_clean(name: str, wanted: tuple[str, ...], ended: DrilledRun) -> Check:
     """Return the check of a run without a fault: it ran what was wanted, and nothing is red."""
-    alarms = [f"{one} {seen.verdict}: {seen.reason[:_MOST_SAID]}" for one, seen in ended.checks.items() if seen.red]
-    absent = [one for one in wanted if not any(_green(name, seen, one) for name, seen in ended.checks.items())]
-    absent = [one for one in absent if not any(one in alarm for alarm in alarms)]
-    wrong = [*(f"a false alarm: {alarm}" for alarm in alarms), *(f"{one} did not pass" for one in absent)]
+    alarms = [f"{word} {seen.verdict}: {seen.reason[:_MOST_SAID]}" for word, seen in ended.checks.items() if seen.red]
+    absent = [word for word in wanted if not any(_green(name, seen, word) for name, seen in ended.checks.items())]
+    absent = [word for word in absent if not any(word in alarm for alarm in alarms)]
+    wrong = [*(f"a false alarm: {alarm}" for alarm in alarms), *(f"{word} did not pass" for word in absent)]
     if ended.exit_code != 0:
         wrong.append(f"{_ending(ended)}; without a fault it must be exit code 0")
     verdict = Verdict.FAILED if wrong else Verdict.PASSED

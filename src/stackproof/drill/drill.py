@@ -115,8 +115,8 @@ def passed_earlier(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str,
     """Return what passed earlier of this drill's runs, by name; a run without a fault is of no use to a row that was not there, or red."""
     passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
     open_ = [fault for fault in chosen if fault.name not in passed]
-    names = {fault.name for fault in chosen} | {one.name for one in cleans(chosen)}
-    names -= {one.name for one in cleans(open_)}
+    names = {fault.name for fault in chosen} | {clean.name for clean in cleans(chosen)}
+    names -= {clean.name for clean in cleans(open_)}
     return {name: passed[name] for name in names & passed.keys()}
 
 
@@ -174,9 +174,9 @@ def _site(call: Call, folder: Path) -> Site:
     if call.verb in run.FLAGS:  # it only looks and reads
         return Site(folder, Path(run.THIS_PYTHON))
     stack = stacks.load(call.stack)
-    found = hosts.inspect(stack)
-    if not found.present:
-        raise found.refusal()
+    availability = hosts.inspect(stack)
+    if not availability.present:
+        raise availability.refusal()
     own = environments.location(stack)
     return Site(folder, environments.python_of(own) if environments.stamp(own) else Path(run.THIS_PYTHON))
 
@@ -247,7 +247,7 @@ class LiveTable:
 def close(console: Console, record: Record, where: Path) -> None:
     """Say what the drill came to."""
     counts = Counter(check.verdict for check in record.checks)
-    said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    text = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     faults = f"{record.provenance['faults']} of {record.provenance['of']} faults"
-    console.print(Text(f"{record.verdict.value.upper()}  drill: {faults}; {said} in {record.seconds:.0f} s"))
+    console.print(Text(f"{record.verdict.value.upper()}  drill: {faults}; {text} in {record.seconds:.0f} s"))
     console.print(Text(f"record: {where}", style="dim"), soft_wrap=True)

@@ -109,7 +109,7 @@ def doctor_sees(root: str) -> None:
     from stackproof.doctor import machine
 
     prefix = Path(root) / "opt/env"
-    given: dict[str, Any] = {"prefix": prefix} if prefix.exists() else {}
+    fields: dict[str, Any] = {"prefix": prefix} if prefix.exists() else {}
     environ = {"PATH": "/usr/bin", "USER": "somebody", "HOME": "/home/somebody"}
-    host = functools.partial(machine.Machine, root=Path(root), environ=environ, answers={}, **given)
+    host = functools.partial(machine.Machine, root=Path(root), environ=environ, answers={}, **fields)
     replace(machine, "Machine", lambda _: host)

@@ -44,16 +44,16 @@ class Cell:
 
     def figures(self) -> dict[str, Figure]:
         """Return what a record keeps of it; ratios are head over base, below 1 is better."""
-        found: dict[str, Figure] = {"launches": len(self.ratios), "minimum effect": self.effect}
+        values: dict[str, Figure] = {"launches": len(self.ratios), "minimum effect": self.effect}
         if self.ruling is not None:
             one = self.ruling.estimate
-            found |= {
+            values |= {
                 "ratio": math.exp(one.centre),
                 "ratio, low": math.exp(max(one.low, -50.0)),
                 "ratio, high": math.exp(min(one.high, 50.0)),
                 "minimum detectable effect": math.expm1(min(one.visible, 50.0)),
             }
-        return found | {f"launch {number}": math.exp(ratio) for number, ratio in enumerate(self.ratios)}
+        return values | {f"launch {number}": math.exp(ratio) for number, ratio in enumerate(self.ratios)}
 
 
 class ComparedCells(dict[str, Cell]):
@@ -70,8 +70,8 @@ class ComparedCells(dict[str, Cell]):
         whole = {name: cell for name, cell in self.items() if len(cell.ratios) >= _FEWEST}
         if not whole:
             return
-        found = {name: estimate(cell.ratios, design.per_look) for name, cell in whole.items()}
-        for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
+        estimates = {name: estimate(cell.ratios, design.per_look) for name, cell in whole.items()}
+        for name, ruling in rule(estimates, {name: cell.effect for name, cell in whole.items()}, design).items():
             if not (cell := whole[name]).decided:
                 cell.ruling = ruling
                 cell.underpowered = ruling.blind and underpowered(cell.ratios, cell.effect, design)

@@ -106,9 +106,9 @@ def compare(base: Message, head: Message) -> Sameness:
     return Sameness(compared, unequal, worst, tuple(found))
 
 
-def timed_alike(one: Message, other: Message, dtype: str) -> bool:
+def timed_alike(fields: Message, other: Message, dtype: str) -> bool:
     """Whether two sketches of timed work are equal within what its precision rounds."""
-    bare = [{"settings": {}, "worth": {}, "dtype": dtype, "groups": {TIMED: each}} for each in (one, other)]
+    bare = [{"settings": {}, "worth": {}, "dtype": dtype, "groups": {TIMED: each}} for each in (fields, other)]
     return not compare(*bare).changed
 
 
@@ -137,16 +137,16 @@ def _share(one: Message | None, other: Message | None, floor: float) -> float:
     return distance / size if size > 0 else (math.inf if distance > 0 else 0.0)
 
 
-def _words(group: str, name: str, one: Message | None, other: Message | None, share: float) -> str:
-    if one is None or other is None:
-        return f"only the {'head' if one is None else 'base'} has '{name}'"
-    if one["shape"] != other["shape"]:
-        return f"'{name}' has shape {other['shape']} and had {one['shape']}"
+def _words(group: str, name: str, fields: Message | None, other: Message | None, share: float) -> str:
+    if fields is None or other is None:
+        return f"only the {'head' if fields is None else 'base'} has '{name}'"
+    if fields["shape"] != other["shape"]:
+        return f"'{name}' has shape {other['shape']} and had {fields['shape']}"
     label = name if name in group or group == TIMED else f"{group} '{name}'"
-    if "sketch" not in one:
+    if "sketch" not in fields:
         return f"{label} is not the same"
-    if math.prod(one["shape"]) == 1:
-        return f"{label} {other['norm']:.6g} against {one['norm']:.6g} ({_percent(share)})"
+    if math.prod(fields["shape"]) == 1:
+        return f"{label} {other['norm']:.6g} against {fields['norm']:.6g} ({_percent(share)})"
     return f"{label} by {_percent(share)} of its norm"
 
 
@@ -171,12 +171,12 @@ class ComparedFigure:
 
 def of_callback(steps: Path) -> dict[str, list[float]]:
     """Return the figures that a callback wrote beside the seconds, such as the loss of every step."""
-    found: dict[str, list[float]] = {}
+    groups: dict[str, list[float]] = {}
     for row in metrics.rows_of(steps):
         for name, value in row.items():
             if name not in ("seconds", "step"):  # what is no finite number is a word there
-                found.setdefault(name, []).append(float(value))
-    return found
+                groups.setdefault(name, []).append(float(value))
+    return groups
 
 
 def compare_figures(base: Series, head: Series, within: float = 0.0) -> ComparedFigure:
@@ -185,7 +185,7 @@ def compare_figures(base: Series, head: Series, within: float = 0.0) -> Compared
     Where each side says the same in every launch, so must both. One that varies by itself can only be seen to have moved: its
     means over a run of all launches of one side lie beyond all of the other's.
     """
-    counts = {side: {len(one) for one in series} for side, series in (("base", base), ("head", head))}
+    counts = {side: {len(values) for values in series} for side, series in (("base", base), ("head", head))}
     if any(len(count) > 1 for count in counts.values()):
         return ComparedFigure(
             CellWord.NOT_JUDGED, "not judged: one side gives now more and now fewer values of it by itself"
@@ -195,7 +195,7 @@ def compare_figures(base: Series, head: Series, within: float = 0.0) -> Compared
         return ComparedFigure(
             CellWord.CHANGED, f"CHANGED the base gives {many} values of it, the head {other}", math.inf
         )
-    bad = next((value for one in (*base, *head) for value in one if not math.isfinite(value)), None)
+    bad = next((value for values in (*base, *head) for value in values if not math.isfinite(value)), None)
     if bad is not None:
         return ComparedFigure(CellWord.CHANGED, f"CHANGED a value is {bad}", math.inf)
     own = max(_spread(base), _spread(head))
@@ -216,7 +216,7 @@ def _steady(base: Sequence[float], head: Sequence[float], within: float) -> Comp
 
 
 def _varying(base: Series, head: Series, own: float) -> ComparedFigure:
-    sides = [[sum(one) / len(one) for one in series] for series in (base, head)]
+    sides = [[sum(values) / len(values) for values in series] for series in (base, head)]
     middles = [sum(side) / len(side) for side in sides]
     worst, seen = _distance(*middles), f"means over a run are {middles[0]:.6g} and {middles[1]:.6g}"
     apart = max(sides[0]) < min(sides[1]) or max(sides[1]) < min(sides[0])

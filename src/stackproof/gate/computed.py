@@ -43,24 +43,24 @@ def fingerprint(work: Work) -> Message:
     """
     job, workload = getattr(work, "job", None), getattr(work, "workload", None)
     groups = in_float64(workload.build(HOST.torch, "tiny", _SEED, torch.float64)) if workload is not None else {}
-    found = settings(job) if job is not None else {}
-    return {"settings": found, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **timed(work)}}
+    fields = settings(job) if job is not None else {}
+    return {"settings": fields, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **timed(work)}}
 
 
 def settings(job: Job) -> dict[str, Any]:
     """Return what the optimiser was found, by group and name, and the precision of the job."""
     recipe = job.recipe
     names = {"dtype": recipe.dtype, "autocast": recipe.autocast, "optimiser": type(job.optimiser).__name__}
-    found: dict[str, Any] = {name: str(value) for name, value in names.items()}
+    fields: dict[str, Any] = {name: str(value) for name, value in names.items()}
     for number, group in enumerate(job.optimiser.param_groups):
-        found |= {f"{name} of group {number}": _plain(value) for name, value in group.items() if name not in _HOW}
-    return found
+        fields |= {f"{name} of group {number}": _plain(value) for name, value in group.items() if name not in _HOW}
+    return fields
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.tolist()
-    return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 def in_float64(job: Job) -> dict[str, dict[str, Message]]:
@@ -112,23 +112,23 @@ def timed(work: Work) -> dict[str, dict[str, Message]]:
 
 
 def _sketches(tensors: Mapping[str, torch.Tensor]) -> dict[str, Message]:
-    return {name: sketch(one) for name, one in tensors.items()}
+    return {name: sketch(tensor) for name, tensor in tensors.items()}
 
 
 def sketch(tensor: torch.Tensor) -> Message:
     """Return a tensor's shape, the digest of its bits and, of numbers that round, its norm and its products with random signs."""
     own = tensor.detach().cpu().contiguous().reshape(-1)
     bits = own.view(torch.uint8).numpy().tobytes() if own.numel() else b""
-    found: Message = {"shape": list(tensor.shape), "digest": hashlib.blake2b(bits, digest_size=8).hexdigest()}
+    fields: Message = {"shape": list(tensor.shape), "digest": hashlib.blake2b(bits, digest_size=8).hexdigest()}
     if not tensor.is_floating_point():
-        return found
+        return fields
     total, square = torch.zeros(_SIGNS, dtype=torch.float64), 0.0
     for start in range(0, own.numel(), _CHUNK):
         part = own[start : start + _CHUNK].double()
         square += float(part @ part)
         rows = torch.nn.functional.pad(part, (0, -part.numel() % _WIDTH)).view(-1, _WIDTH)
         total += ((_signs(start // _WIDTH + _WIDTH, len(rows)) @ rows) * _signs(0, _WIDTH)).sum(1)
-    return {**found, "norm": square**0.5, "sketch": total.tolist()}
+    return {**fields, "norm": square**0.5, "sketch": total.tolist()}
 
 
 @cache
@@ -171,16 +171,16 @@ class UnitsDone:
             return
         names = "forward passes", "numbers in", "numbers out", "backward passes", "optimiser steps"
         self.counts = dict.fromkeys(names, 0)
-        first = next(one for one in job.model.parameters() if one.requires_grad)
+        first = next(parameter for parameter in job.model.parameters() if parameter.requires_grad)
         self._hooks = [
             job.model.register_forward_hook(self._forward, with_kwargs=True),
             first.register_hook(lambda _: self._add("backward passes")),  # type: ignore[no-untyped-call]
             job.optimiser.register_step_post_hook(lambda *_: self._add("optimiser steps")),
         ]
 
-    def _forward(self, _: object, given: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+    def _forward(self, _: object, values: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
         self._add("forward passes")
-        self._add("numbers in", _numbers((given, named)))
+        self._add("numbers in", _numbers((values, named)))
         self._add("numbers out", _numbers(output))
 
     def _add(self, name: str, many: int = 1) -> None:
@@ -206,9 +206,9 @@ def _numbers(nested: Any) -> int:
 
 def counts(run: Callable[[], object], device: Device) -> dict[str, int]:
     """Return the counters of one run of warm work by name (`data/gate.toml`); one that nobody can tell here is absent."""
-    found = {"operators": operators(run), "allocations": _allocations(run, device), "kernels": device.kernels(run)}
+    values = {"operators": operators(run), "allocations": _allocations(run, device), "kernels": device.kernels(run)}
     device.synchronize()
-    return {name: count for name, count in found.items() if count is not None}
+    return {name: count for name, count in values.items() if count is not None}
 
 
 def operators(run: Callable[[], object]) -> int:

@@ -132,7 +132,7 @@ class GateRun:
 
         def launch_again(number: int) -> bool:
             nonlocal left
-            if number and not any(terms.fits([PROCESS, *one]) for one in ([[name] for name in left] or [[]])):
+            if number and not any(terms.fits([PROCESS, *words]) for words in ([[name] for name in left] or [[]])):
                 results.late = f"launch {number + 1}, which would not fit"
                 return False
             load = HostLoad()
@@ -349,12 +349,12 @@ def _speed(outcome: GateRun, record: Record) -> list[Check]:
     results = outcome.results
     due = [name for name in outcome.subjects if name not in results.lost]
     times = {cell.subject: cell for cell in results.cells.values() if cell.what == TIME}
-    record.provenance["times"] = said = times_judged([times.get(name) for name in due], results.alike())
+    record.provenance["times"] = text = times_judged([times.get(name) for name in due], results.alike())
     if results.late:
-        record.provenance["times"] = said = f"{said}; the minutes were over in {results.late}"
+        record.provenance["times"] = text = f"{text}; the minutes were over in {results.late}"
     if outcome.worse and not outcome.comparison.request.go_on:
         record.provenance["times"] = (
-            f"{said}; ended at once, since {outcome.worse} is worse to the digit (--go-on goes on)"
+            f"{text}; ended at once, since {outcome.worse} is worse to the digit (--go-on goes on)"
         )
     if any(check.verdict.exit_code for check in record.checks):
         return []
@@ -362,7 +362,7 @@ def _speed(outcome: GateRun, record: Record) -> list[Check]:
     if not results.seen() and not results.late:
         return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
     if 2 * len(judged) < len(due) or not judged or set(due) & set(outcome.comparison.request.only) - judged:
-        return [compared("run", "judged", Verdict.INCONCLUSIVE, said)]
+        return [compared("run", "judged", Verdict.INCONCLUSIVE, text)]
     return []
 
 
@@ -389,12 +389,12 @@ def _shares(values: Iterable[float]) -> str:
 
 def _phases(results: Results) -> dict[str, Figure]:
     """Return where the time of all launches went, in seconds."""
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     for subject, phases in ((name, each) for one in results.launches for name, each in one.phases.items()):
         for phase, seconds in phases.items():
             name = f"{subject}: {phase}, s"
-            found[name] = round(float(found.get(name, 0.0)) + seconds, 3)
-    return found
+            figures[name] = round(float(figures.get(name, 0.0)) + seconds, 3)
+    return figures
 
 
 def conditions_check(conditions: Conditions, phases: Mapping[str, Figure] = MappingProxyType({})) -> Check:
@@ -473,9 +473,9 @@ def chosen_stack(request: CompareRequest) -> stacks.Stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(request.stack)
     stack = stack.rehearse() if request.rehearsed else stack
-    found = hosts.inspect(stack)
-    if not found.present:
-        raise found.refusal()
+    availability = hosts.inspect(stack)
+    if not availability.present:
+        raise availability.refusal()
     return stack
 
 

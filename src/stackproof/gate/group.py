@@ -79,9 +79,9 @@ class RankServer:
     def count(self) -> Answer:
         """Count what one run dispatches on this rank."""
         self._begin(1)
-        found = {"operators": computed.operators(self._work.run)}
+        counts = {"operators": computed.operators(self._work.run)}
         self._rank.device.synchronize()
-        return {"counters": found}
+        return {"counters": counts}
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved."""
@@ -128,10 +128,10 @@ def arranged(subject: Subject, preset: str, device: Device, backend: str) -> Arr
         CapabilityMissing: there are fewer cards than ranks.
         Refusal: nobody knows the backend.
     """
-    found = alone(subject, device, int(subject.parameters[preset]["ranks"]))
-    if not backend or backend == found.backend:
-        return found
-    return replace(found, backend=backend, on_host=subject.stack.device not in serving(backend).devices)
+    arrangement = alone(subject, device, int(subject.parameters[preset]["ranks"]))
+    if not backend or backend == arrangement.backend:
+        return arrangement
+    return replace(arrangement, backend=backend, on_host=subject.stack.device not in serving(backend).devices)
 
 
 class RankGroup:
@@ -214,11 +214,11 @@ class RankGroup:
 
     def block(self, runs: int) -> Answer:
         """Return the slowest rank's mean seconds of a run."""
-        return {"seconds": max(float(one["seconds"]) for one in self._ask("block", runs=runs))}
+        return {"seconds": max(float(fields["seconds"]) for fields in self._ask("block", runs=runs))}
 
     def done(self) -> Answer:
         """Return the largest peak of memory of a rank."""
-        return {"peak-memory": max(one["peak-memory"] for one in self._ask("done"))}
+        return {"peak-memory": max(fields["peak-memory"] for fields in self._ask("done"))}
 
     def count(self) -> Answer:
         """Return the counters of the first rank: all ranks do the same."""
@@ -252,12 +252,12 @@ def in_effect(stack: Stack, arrangement: Arrangement, asked: Mapping[str, str]) 
         launch(_PROBE, stack, arrangement, {}, folder, _PROBE_S, environment=library.talk)
         traces = Traces(folder, len(arrangement.cards))
         logs = {rank: blame.log_of(traces, rank) for rank in range(len(arrangement.cards))}
-    found = {rank: blame.read(library, log, asked) for rank, log in logs.items()}
+    effects = {rank: blame.read(library, log, asked) for rank, log in logs.items()}
     echoed = {match["name"] for log in logs.values() for match in (library.echo.finditer(log) if library.echo else ())}
     return {
-        "facts": blame.common(found),
-        "denied": list(dict.fromkeys(sentence for one in found.values() for sentence in one.contradictions)),
-        "warned": list(dict.fromkeys(sentence for one in found.values() for sentence in one.warnings)),
+        "facts": blame.common(effects),
+        "denied": list(dict.fromkeys(sentence for effect in effects.values() for sentence in effect.contradictions)),
+        "warned": list(dict.fromkeys(sentence for effect in effects.values() for sentence in effect.warnings)),
         "echoed": sorted(echoed),
         "silent": "" if library.echo else f"the log of {library.name} does not list variables",
     }

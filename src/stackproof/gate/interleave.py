@@ -117,10 +117,10 @@ class LiveSide:
 
     def hello(self) -> Answer:
         """Wait until the side is up and return what it is; it refuses to start for instance where there is no device."""
-        found = self._receive()
-        if "refused" in found:
-            raise _REFUSALS.get(found["exit_code"], Refusal)(f"{self.spec.name}: {found['refused']}")
-        return found
+        fields = self._receive()
+        if "refused" in fields:
+            raise _REFUSALS.get(fields["exit_code"], Refusal)(f"{self.spec.name}: {fields['refused']}")
+        return fields
 
     def ask(self, request: str, deadline_s: float, **arguments: Any) -> Answer:
         """Return the answer to one request.
@@ -142,10 +142,10 @@ class LiveSide:
 
     def receive(self) -> Answer:
         """Return the answer to what was sent last; raises as `ask` does."""
-        found = self._receive()
-        if "verdict" in found:
-            raise SideEndedError(self.spec.name, Verdict(found["verdict"]), f"{self.spec.name}: {found['reason']}")
-        return found
+        fields = self._receive()
+        if "verdict" in fields:
+            raise SideEndedError(self.spec.name, Verdict(fields["verdict"]), f"{self.spec.name}: {fields['reason']}")
+        return fields
 
     def _receive(self) -> Answer:
         request, deadline_s = self._waits
@@ -166,14 +166,14 @@ class LiveSide:
             how = processes.describe_exit(self._process.wait(5))
         except subprocess.TimeoutExpired:
             how = "its pipe closed"
-        said = processes.last_words(self._log, 2)
-        reason = f"{self.spec.name}: ended with {how} in '{request}'; it printed last: {said}"
+        text = processes.last_words(self._log, 2)
+        reason = f"{self.spec.name}: ended with {how} in '{request}'; it printed last: {text}"
         return SideEndedError(self.spec.name, Verdict.CRASHED, reason)
 
     def _frame(self) -> str:
         lines = processes.last_lines(self._log, 60, of_bytes=65536)
-        found = next((line.strip() for line in lines if line.strip().startswith("File ")), "")
-        return f"; it was in {found}" if found else ""
+        text = next((line.strip() for line in lines if line.strip().startswith("File ")), "")
+        return f"; it was in {text}" if text else ""
 
     def end(self) -> None:
         """End the process and everything that it started."""
@@ -222,7 +222,7 @@ class LaunchTerms:
 
     def fits(self, subjects: Iterable[str]) -> bool:
         """Whether there is time for these, as far as their last launch tells."""
-        return time.monotonic() + sum(self.took.get(one, 0.0) for one in subjects) <= self.until
+        return time.monotonic() + sum(self.took.get(subject, 0.0) for subject in subjects) <= self.until
 
 
 @dataclass
@@ -281,37 +281,37 @@ class Conditions:
     def add(self, answers: Sequence[Mapping[str, Any]], load: float) -> None:
         """Take over what one launch was answers by the vendor's tool, and the share of the host's cores that others used."""
         self.loads.append(load)
-        for one in answers:
+        for answer in answers:
             self.readings.append(
-                {name: value for name, value in one["reading"].items() if isinstance(value, (int, float))}
+                {name: value for name, value in answer["reading"].items() if isinstance(value, (int, float))}
             )
-        for reason in {reason for one in answers for reason in one["throttled"]}:
+        for reason in {reason for answer in answers for reason in answer["throttled"]}:
             self.throttled[reason] = self.throttled.get(reason, 0) + 1
-        for other in {other for one in answers for other in one["others"]}:
+        for other in {other for answer in answers for other in answer["others"]}:
             self.others[other] = self.others.get(other, 0) + 1
 
     def sentences(self) -> list[str]:
         """Return a sentence for each thing that may have disturbed the comparison; none if nothing is known to have."""
         launches = len(self.loads)
         busy = [load for load in self.loads if load > _BUSY]
-        found = [sentence for rule in self.rules for sentence in self._moved(rule)]
-        found += [f"throttled in {count} of {launches} launches: {reason}" for reason, count in self.throttled.items()]
-        found += [f"{other} used the card in {count} of {launches} launches" for other, count in self.others.items()]
+        lines = [sentence for rule in self.rules for sentence in self._moved(rule)]
+        lines += [f"throttled in {count} of {launches} launches: {reason}" for reason, count in self.throttled.items()]
+        lines += [f"{other} used the card in {count} of {launches} launches" for other, count in self.others.items()]
         if busy:
-            found.append(
+            lines.append(
                 f"others used up to {max(busy):.0%} of the host's cores, in {len(busy)} of {launches} launches"
             )
-        return found
+        return lines
 
     def _moved(self, rule: Condition) -> list[str]:
         names = sorted({name for reading in self.readings for name in reading if rule.name in name})
-        found = []
+        lines = []
         for name in names:
             values = [float(reading[name]) for reading in self.readings if name in reading]
             low, high = min(values), max(values)
             if (rule.share and low > 0 and high / low - 1 > rule.share) or (rule.rise and high - low > rule.rise):
-                found.append(f"the {rule.title} ({name}) moved between {low:g} and {high:g}")
-        return found
+                lines.append(f"the {rule.title} ({name}) moved between {low:g} and {high:g}")
+        return lines
 
 
 def handshake(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path) -> dict[str, Answer]:
@@ -414,7 +414,7 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
     found.seen[subject] = {side.spec.name: seen[side] for side in sides}
     with _timed(found, subject, "warm-up"):
         warm = _warm(order, plan.asked.get(subject, {}).get("kind") in RANKED)
-        took = max(one["seconds"] for one in warm.values())
+        took = max(values["seconds"] for values in warm.values())
         deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
         found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
     with _timed(found, subject, "blocks"):
@@ -429,13 +429,13 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
     if found.counted and subject not in terms.equal_counts:
         with _timed(found, subject, "counters"):
             counters = {side: answer["counters"] for side, answer in ask_all(sides, "count", _OPEN_S).items()}
-        if len(sides) > 1 and all(one == counters[sides[0]] for one in counters.values()):
+        if len(sides) > 1 and all(counter == counters[sides[0]] for counter in counters.values()):
             terms.equal_counts.add(subject)
     for side, one in seen.items():
         one.blocks = [float(block["seconds"]) for block in blocks[side]]
         one.each = [float(seconds) for block in blocks[side] for seconds in block.get("each", ())]
-        told: Answer = {**warm[side], **done[side], **unevenness(one.each)}
-        one.quantities = {name: float(told[name]) for name in plan.quantities if name in told}
+        fields: Answer = {**warm[side], **done[side], **unevenness(one.each)}
+        one.quantities = {name: float(fields[name]) for name in plan.quantities if name in fields}
         one.units, one.counters = done[side].get("units", {}), counters[side]
     with _timed(found, subject, "proof after"):
         ask_all(sides, "conclude", deadline)
@@ -450,12 +450,12 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
 
 def _compute(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, seen: Mapping[LiveSide, Observed]) -> None:
     """Ask what both compute from equal seeds; what the proved work itself gave is the proof of later launches."""
-    for side, told in ask_all(sides, "compute", _OPEN_S).items():
-        if "groups" not in told:  # of ranks
+    for side, fields in ask_all(sides, "compute", _OPEN_S).items():
+        if "groups" not in fields:  # of ranks
             continue
-        seen[side].computed = told
-        if timed := told["groups"].get("timed"):
-            proof = {"proved": seen[side].proved, "dtype": told["dtype"], "timed": timed}
+        seen[side].computed = fields
+        if timed := fields["groups"].get("timed"):
+            proof = {"proved": seen[side].proved, "dtype": fields["dtype"], "timed": timed}
             terms.proofs[side.spec.name, subject] = proof
 
 

@@ -156,11 +156,11 @@ class GatePlan:
 def load() -> GatePlan:
     """Return the plan of the file; a slip in it is refused by key."""
     table = Table.load(FILE)
-    found = table.row(GatePlan, asked={})
+    plan = table.row(GatePlan, asked={})
     try:
-        found.design.require_looks()
+        plan.design.require_looks()
     except Wrong as wrong:
         raise table.refuse("design.looks", wrong.why) from None
-    if found.count.launches < 1:
-        raise table.refuse("count.launches", f"is {found.count.launches}; it must be 1 or more")
-    return found
+    if plan.count.launches < 1:
+        raise table.refuse("count.launches", f"is {plan.count.launches}; it must be 1 or more")
+    return plan

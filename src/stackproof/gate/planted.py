@@ -76,10 +76,10 @@ def _spinning(run: Callable[[], object], device: Device, longer: float) -> Calla
 
     def spinning() -> object:
         nonlocal owed
-        found = run()
+        value = run()
         owed += longer
         owed -= device.spin(owed)
-        return found
+        return value
 
     return spinning
 

@@ -85,12 +85,12 @@ def sweep(
     until = time.monotonic() + 60 * comparison.request.minutes
     swept = {name for setting in settings for name in setting.environment}
     base, head = (spec.lacking(swept) for spec in comparison.specs)
-    found, defaults = [], _effect(comparison, base, {}, folder / "defaults")
+    results, defaults = [], _effect(comparison, base, {}, folder / "defaults")
     for number, setting in enumerate(settings):
         environment = {**head.environment, **setting.environment}
         spec = replace(head, environment=environment, backend=setting.backend).lacking(swept)
         place, result = folder / f"setting-{number}", CombinationResult(setting)
-        found.append(result)
+        results.append(result)
         minutes = max(0.0, until - time.monotonic()) / 60 / (len(settings) - number)
         try:
             result.effect = _effect(comparison, spec, setting.environment, place)
@@ -101,7 +101,7 @@ def sweep(
             result.ended = ended
         if result.outcome is not None and result.outcome.interrupted:
             break
-    return found, defaults
+    return results, defaults
 
 
 def _effect(comparison: Comparison, spec: SideSpec, asked: Mapping[str, str], folder: Path) -> Answer:
@@ -151,8 +151,8 @@ def conclude(results: Sequence[CombinationResult], defaults: Answer, record: Rec
 def _effect_check(label: str, result: CombinationResult, defaults: Answer) -> Check:
     figures = dict[str, Figure](result.effect.get("facts", {}))
     if reason := ignored(result, defaults):
-        found = _whole(label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
-        return replace(found, outcome=CellWord.IGNORED)
+        check = _whole(label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
+        return replace(check, outcome=CellWord.IGNORED)
     in_effect = ", ".join(f"{name} {value}" for name, value in figures.items() if name != "bus id")
     words = result.effect.get("silent") or in_effect or "the library's log says nothing of it"
     warned = "; ".join(result.effect.get("warned", ()))

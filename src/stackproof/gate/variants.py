@@ -141,13 +141,13 @@ def assignments(
     words: Sequence[str], flag: str, form: str = "NAME=VALUE", example: str = "NCCL_PROTO=Simple"
 ) -> dict[str, str]:
     """Read `NAME=VALUE` words of a flag; anything else is refused with an example."""
-    found = {}
+    values = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not _NAMED.fullmatch(name.strip()):
             raise Refusal(f"{flag} '{word}' is not of the form {form}; write for instance {flag} {example}")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def require_known(names: Iterable[str], flag: str) -> None:
@@ -159,13 +159,13 @@ def require_known(names: Iterable[str], flag: str) -> None:
 
 def sources(words: Sequence[str], flag: str) -> dict[str, Path]:
     """Read `PACKAGE=PATH` words; the path must be a Python project."""
-    found = {}
+    paths = {}
     for package, place in assignments(words, flag, "PACKAGE=PATH", "ultralytics=/src/ultralytics").items():
         path = files.expand_user(place).resolve()
         if not any((path / file).exists() for file in ("pyproject.toml", "setup.py")):
             raise Refusal(f"{flag} {package}={place}: {path} holds no pyproject.toml and no setup.py; name a checkout")
-        found[package] = path
-    return found
+        paths[package] = path
+    return paths
 
 
 def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, say: environments.Say) -> SideSpec:
@@ -390,10 +390,10 @@ def _lock_in_tree(stack: stacks.Stack) -> Path:
 
 
 def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
-    found = tree / _lock_in_tree(stack)
-    if not found.is_file():
+    path = tree / _lock_in_tree(stack)
+    if not path.is_file():
         raise Refusal(f"{tree.name}: has no {_lock_in_tree(stack)}; that commit does not know the stack yet")
-    return found
+    return path
 
 
 def require_commit(commit: str) -> None:
@@ -407,12 +407,12 @@ def resolved(commit: str, folder: Path = ROOT) -> str:
     if not commit:
         return ""
     require_history(folder)
-    found = git.try_output(
+    text = git.try_output(
         folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", seconds=60
     )
-    if found is None:
+    if text is None:
         raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name")
-    return found.strip()
+    return text.strip()
 
 
 def require_history(folder: Path = ROOT) -> None:

@@ -89,7 +89,7 @@ def python(state: State) -> str:
 def _subjects() -> dict[str, Subject]:
     """Return the subjects of all profiles by name; the list does not depend on the stack."""
     any_stack = stacks.load_all()[0]
-    return {one.name: one for chosen in profiles() for one in subjects(chosen.name, any_stack)}
+    return {subject.name: subject for chosen in profiles() for subject in subjects(chosen.name, any_stack)}
 
 
 def _word(text: str) -> str:

@@ -102,14 +102,14 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         try:
             self._stack = _stack(python)
             self._interpreter = _interpreter(self._stack)
-            found = _ask(self._interpreter, self._stack.name, self._stack.rehearsed)
+            figures = _ask(self._interpreter, self._stack.name, self._stack.rehearsed)
         except Refusal as refusal:
             if python == PREFERRED and not os.environ.get(
                 leaf.STACK
             ):  # nobody asked for it, and another may be asked for
                 raise EnvironmentUnavailable(str(refusal)) from refusal
             raise Refused(refusal) from refusal
-        self._facts = found | {"device": os.environ.get(leaf.DEVICE) or "the first"}
+        self._facts = figures | {"device": os.environ.get(leaf.DEVICE) or "the first"}
         self._place, self._state = place(self._facts), state(self._facts)
         self._lock: BinaryIO | None = None
         super().__init__(conf, python, asv_names.axes(self._place, self._state), tagged_env_vars)
@@ -164,17 +164,17 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         with tempfile.TemporaryFile() as output:
             code = self._wait([str(self._interpreter), *args], output, kwargs)
             output.seek(0)
-            said = output.read().decode("utf-8", errors="replace")
+            text = output.read().decode("utf-8", errors="replace")
         valid = kwargs.get("valid_return_codes", (0,))
         if valid is not None and code not in valid:
             if kwargs.get("display_error", True):
-                log.error(said)
-            raise util.ProcessError(args, code, said, "")
-        return (said, "", code) if kwargs.get("return_stderr") else said
+                log.error(text)
+            raise util.ProcessError(args, code, text, "")
+        return (text, "", code) if kwargs.get("return_stderr") else text
 
     def _wait(self, command: list[str], output: IO[bytes], kwargs: dict[str, Any]) -> int:
-        mark, given = processes.new_mark(), kwargs.get("env", os.environ)
-        variables = {**given, **self._global_env_vars, **self._variables()}
+        mark, value = processes.new_mark(), kwargs.get("env", os.environ)
+        variables = {**value, **self._global_env_vars, **self._variables()}
         child = processes.start(command, output, variables, mark, cwd=kwargs.get("cwd"))
         try:
             return child.wait(kwargs.get("timeout", 600))
@@ -208,8 +208,8 @@ class StackEnvironment(Environment):  # type: ignore[misc]
 def _stack(python: str) -> stacks.Stack:
     """Return the stack that asv's word for a Python means."""
     if python != PREFERRED:
-        found = stacks.load(python.removesuffix(REHEARSAL))
-        return found.rehearse() if python.endswith(REHEARSAL) else found
+        stack = stacks.load(python.removesuffix(REHEARSAL))
+        return stack.rehearse() if python.endswith(REHEARSAL) else stack
     return leaf.stack() if os.environ.get(leaf.STACK) else hosts.preferred().stack
 
 

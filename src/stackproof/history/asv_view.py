@@ -73,9 +73,9 @@ def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[st
     with files.locked(results / ".view.lock"):
         loaded, dates = store.read(store.files(folders), aside=True), _dates(repository)
         by_file: dict[str, list[Entry]] = {}
-        for one in entries(loaded.records):
-            if one.commit:
-                by_file.setdefault(_file(one), []).append(one)
+        for entry in entries(loaded.records):
+            if entry.commit:
+                by_file.setdefault(_file(entry), []).append(entry)
         for name in set(files.try_read_json(results / INDEX) or ()) - by_file.keys():
             (results / name).unlink(missing_ok=True)
         _write_all(results, [_code_group(group, dates) for group in by_file.values() if group[0].commit in dates])
@@ -100,10 +100,10 @@ def _code_group(found: list[Entry], dates: Mapping[str, int]) -> Group:
     return Group(first.commit, dates[first.commit], name, asv_names.python(first.state), axes, tuple(found))
 
 
-def _file(one: Entry) -> str:
+def _file(entry: Entry) -> str:
     """Return the name of asv's file for an entry, below the folder of results."""
-    machine, name = asv_names.machine(one.place)["machine"], asv_names.environment(one.place, one.state)
-    return str(asv_results.get_filename(machine, one.commit, name))
+    machine, name = asv_names.machine(entry.place)["machine"], asv_names.environment(entry.place, entry.state)
+    return str(asv_results.get_filename(machine, entry.commit, name))
 
 
 def write(results: Path, group: Group) -> list[Pooled]:

@@ -49,11 +49,11 @@ class Command:
 
     def end(self, into: Path, *, keep: bool) -> tuple[list[Path], list[str]]:
         """Join the pieces into records below `into`, unless the command was one that keeps nothing."""
-        found = _seal(self.folder, into) if keep else ([], [])
+        pair = _seal(self.folder, into) if keep else ([], [])
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._lock:
             self._lock.close()
-        return found
+        return pair
 
 
 def seal_left(base: Path, into: Path) -> tuple[list[Path], list[str]]:
@@ -76,15 +76,15 @@ def seal_left(base: Path, into: Path) -> tuple[list[Path], list[str]]:
 def _seal(folder: Path, into: Path) -> tuple[list[Path], list[str]]:
     loaded = store.load([folder])
     joined = join(loaded.records.values())
-    for one in joined:
-        records.seal(one, folder)
-    return [store.append(one, into / slug(one.stack)) for one in joined], loaded.problems
+    for record in joined:
+        records.seal(record, folder)
+    return [store.append(record, into / slug(record.stack)) for record in joined], loaded.problems
 
 
 def join(pieces: Iterable[Record]) -> list[Record]:
     """Return one record for each state and commit among the pieces, with all their checks and figures in order."""
     groups: dict[str, list[Record]] = {}
-    for piece in sorted(pieces, key=lambda one: one.started):
+    for piece in sorted(pieces, key=lambda record: record.started):
         groups.setdefault(state(piece.provenance).as_json(), []).append(piece)
     return [_joined(group) for group in groups.values()]
 
@@ -116,8 +116,8 @@ Result = dict[str, Any]
 def benchmarks(kind: str) -> dict[str, Callable[[], Result]]:
     """Return the benchmarks of a kind in the profile that was asked for, by name of function; a leaf adds them to itself."""
     chosen = profile(os.environ.get(PROFILE, DEFAULT_PROFILE))
-    found = [_benchmark(one, chosen) for one in subjects(chosen.name, stack()) if one.kind == kind]
-    return {one.__name__: one for one in found}
+    functions = [_benchmark(subject, chosen) for subject in subjects(chosen.name, stack()) if subject.kind == kind]
+    return {function.__name__: function for function in functions}
 
 
 def stack() -> stacks.Stack:
@@ -206,8 +206,8 @@ def piece(
 
 def _facts() -> dict[str, Figure]:
     """Return the facts of the environment, with the commit that asv checked out in place of the checkout's own."""
-    found: dict[str, Figure] = files.read_json(Path(os.environ[FACTS]))
-    return found | {"commit": os.environ.get("ASV_COMMIT", found["commit"])}
+    figures: dict[str, Figure] = files.read_json(Path(os.environ[FACTS]))
+    return figures | {"commit": os.environ.get("ASV_COMMIT", figures["commit"])}
 
 
 def _leave(record: Record) -> None:

@@ -37,11 +37,11 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
         why = f"no answer in {seconds:.0f} s, at {processes.load()}" if ended.timed_out else ended.errors
         raise StackUnavailableError(f"{python}: does not answer what it is ({why})")
     if not ended.ok:
-        said = [line for line in ended.errors.splitlines() if line.strip()]
-        sentence = "\n".join(line.removeprefix("stackproof: ") for line in said[-12:]) or "it said nothing"
+        lines = [line for line in ended.errors.splitlines() if line.strip()]
+        sentence = "\n".join(line.removeprefix("stackproof: ") for line in lines[-12:]) or "it said nothing"
         raise _KINDS.get(ended.code, Refusal)(sentence)
-    found: dict[str, Figure] = files.parse_json(ended.output.splitlines()[-1], f"what {python} says of its stack")
-    return found
+    figures: dict[str, Figure] = files.parse_json(ended.output.splitlines()[-1], f"what {python} says of its stack")
+    return figures
 
 
 def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
@@ -50,13 +50,13 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     from stackproof.device.devices import torch_facts
 
     stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
-    found = hosts.inspect(stack)
-    if not found.present:
-        raise found.refusal()
-    told = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
+    availability = hosts.inspect(stack)
+    if not availability.present:
+        raise availability.refusal()
+    figures = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
     os.environ.update(variables_of(stack))  # after they were told from what the user has set
     threads.choose(profile(os.environ.get(PROFILE, DEFAULT_PROFILE)).preset)  # as what is measured gets them
-    return {**told, **torch_facts(stack)}
+    return {**figures, **torch_facts(stack)}
 
 
 def _main(arguments: list[str]) -> int:

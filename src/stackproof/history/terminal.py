@@ -27,10 +27,10 @@ def show(histories: Sequence[History], problems: Sequence[str], console: Console
 
 
 def _parts(histories: Sequence[History], problems: Sequence[str]) -> Iterator[Part]:
-    for one in histories:
-        title = f"{one.place.label}: {len(one.stays)} state{'s' * (len(one.stays) != 1)}"
-        yield TextTable(_HEADS, [_row(series) for series in one.series], title, right=(2, 3, 4), wide=(0, 6))
-        for step in one.changes[:_MOST_CHANGES]:
+    for history in histories:
+        title = f"{history.place.label}: {len(history.stays)} state{'s' * (len(history.stays) != 1)}"
+        yield TextTable(_HEADS, [_row(series) for series in history.series], title, right=(2, 3, 4), wide=(0, 6))
+        for step in history.changes[:_MOST_CHANGES]:
             yield TextLine(Span(_sentence(step), "red" if step.worse else "green"))
     if not histories:
         yield TextLine(f"there are no figures yet; `{advice.command('NAME', 'bench')}` makes some")
@@ -38,16 +38,16 @@ def _parts(histories: Sequence[History], problems: Sequence[str]) -> Iterator[Pa
         yield TextLine(Span(sentence, "bold red"))
 
 
-def _row(one: Series) -> tuple[Cell, ...]:
-    unit = one.key.unit
-    known = find(one.key.subject, one.key.preset, unit)
+def _row(series: Series) -> tuple[Cell, ...]:
+    unit = series.key.unit
+    known = find(series.key.subject, series.key.preset, unit)
     return (
-        one.key.subject,
-        Span(one.key.preset, "dim"),
-        shown(one.newest.seconds.median, unit),
-        Span(f"{one.newest.seconds.relative:.1%}", "dim"),
-        _moved(one.last),
-        Span(bars([rate(point.seconds.median, unit)[0] for point in one.points[-_MOST_BARS:]]), "cyan"),
+        series.key.subject,
+        Span(series.key.preset, "dim"),
+        shown(series.newest.seconds.median, unit),
+        Span(f"{series.newest.seconds.relative:.1%}", "dim"),
+        _moved(series.last),
+        Span(bars([rate(point.seconds.median, unit)[0] for point in series.points[-_MOST_BARS:]]), "cyan"),
         Span("; ".join(f"{shown(row.seconds, row.unit)} on {row.device}" for row in known), "dim"),
     )
 
@@ -68,5 +68,5 @@ def _moved(step: Change | None) -> Span:
 def _sentence(step: Change) -> str:
     before, after = (shown(point.seconds.median, step.key.unit) for point in (step.before, step.after))
     word = "worse" if step.worse else "better"
-    told = f"{step.after.when:%Y-%m-%d}  {step.ratio - 1:+.1%} {word}  {step.key.subject} ({step.key.preset}): {before} -> {after}"
-    return f"{told}; {step.after.because}"
+    text = f"{step.after.when:%Y-%m-%d}  {step.ratio - 1:+.1%} {word}  {step.key.subject} ({step.key.preset}): {before} -> {after}"
+    return f"{text}; {step.after.because}"

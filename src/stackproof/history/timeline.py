@@ -90,16 +90,16 @@ def pooled(group: Iterable[Entry]) -> list[Pooled]:
     for one in group:
         for key, row in one.figures.items():
             rows.setdefault(key, []).append((one.started, row))
-    return [_pool(key, found) for key, found in rows.items()]
+    return [_pool(key, pairs) for key, pairs in rows.items()]
 
 
-def _pool(key: SeriesKey, found: list[tuple[datetime, Measurement]]) -> Pooled:
+def _pool(key: SeriesKey, pairs: list[tuple[datetime, Measurement]]) -> Pooled:
     """Where some runs had the host for themselves, they alone count."""
-    version = found[-1][1].version
-    rows = [row for _, row in found if row.version == version]
+    version = pairs[-1][1].version
+    rows = [row for _, row in pairs if row.version == version]
     quiet = [row for row in rows if BUSY not in row.note]
     samples = tuple(sample for row in quiet or rows for sample in row.samples)
-    return Pooled(key, version, samples, found[-1][0], busy=not quiet)
+    return Pooled(key, version, samples, pairs[-1][0], busy=not quiet)
 
 
 _WHO = "stackproof <stackproof@localhost>"
@@ -121,13 +121,13 @@ class Stay:
 
 def stays(entries: Iterable[Entry]) -> dict[str, list[Stay]]:
     """Return the states of each place (by its slug) in order; a state that comes back later is another stay."""
-    found: dict[str, list[Stay]] = {}
+    groups: dict[str, list[Stay]] = {}
     for one in entries:
-        chain = found.setdefault(one.place.slug, [])
+        chain = groups.setdefault(one.place.slug, [])
         if not chain or chain[-1].state != one.state:
             chain.append(Stay(one.place, one.state))
         chain[-1].entries.append(one)
-    return found
+    return groups
 
 
 def subject(before: Stay | None, now: Stay) -> str:
@@ -175,8 +175,8 @@ def _stream(chains: dict[str, list[Stay]]) -> Iterator[bytes]:
 
 
 def _message(before: Stay | None, now: Stay) -> str:
-    found = changes(before.state, now.state) if before else {}
-    lines = [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
+    groups = changes(before.state, now.state) if before else {}
+    lines = [f"{group}: {phrase}" for group, phrases in groups.items() for phrase in phrases]
     return "\n".join([subject(before, now)[:200], "", *lines]) + "\n"
 
 
@@ -261,8 +261,8 @@ class History:
     @property
     def changes(self) -> list[Change]:
         """All flagged steps, newest first."""
-        found = [step for one in self.series for step in one.changes]
-        return sorted(found, key=lambda step: step.after.when, reverse=True)
+        steps = [step for series in self.series for step in series.changes]
+        return sorted(steps, key=lambda step: step.after.when, reverse=True)
 
 
 def flagged(step: Change) -> bool:
@@ -287,7 +287,7 @@ def span(values: Sequence[float]) -> tuple[float, float]:
 def histories(entries: Iterable[Entry]) -> list[History]:
     """Return the history of each place, in alphabetical order."""
     found = [_history(chain) for chain in stays(entries).values()]
-    return sorted(found, key=lambda one: one.place.label)
+    return sorted(found, key=lambda history: history.place.label)
 
 
 def _history(chain: list[Stay]) -> History:
@@ -300,9 +300,9 @@ def _history(chain: list[Stay]) -> History:
             points.setdefault(one.key, []).append((one.version, point))
     place = chain[0].place
     series = []
-    for key, found in sorted(points.items(), key=lambda row: (row[0].subject, row[0].preset, row[0].unit)):
-        version = found[-1][0]
-        series.append(Series(place, key, version, tuple(point for of, point in found if of == version)))
+    for key, pairs in sorted(points.items(), key=lambda row: (row[0].subject, row[0].preset, row[0].unit)):
+        version = pairs[-1][0]
+        series.append(Series(place, key, version, tuple(point for of, point in pairs if of == version)))
     return History(place, tuple(chain), tuple(series))
 
 

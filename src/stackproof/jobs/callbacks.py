@@ -24,8 +24,8 @@ class StepLog:
 
     def __init__(self, path: str | None = None) -> None:
         """Begin; `path` is where lines go, by default where the verb that launched this job reads them."""
-        found = path or os.environ.get(STEPS_FILE, "")
-        self._path = Path(found) if found and os.environ.get("RANK", "0") == "0" else None
+        text = path or os.environ.get(STEPS_FILE, "")
+        self._path = Path(text) if text and os.environ.get("RANK", "0") == "0" else None
         self._last: float | None = None
 
     def begin(self, device: Any = None) -> None:
@@ -81,8 +81,8 @@ def hugging_face(path: str | None = None) -> Any:
             log.step(args.device)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ARG002
-            found = {name: float(logs[name]) for name in ("loss", "grad_norm") if name in (logs or {})}
-            log.note(**found)
+            values = {name: float(logs[name]) for name in ("loss", "grad_norm") if name in (logs or {})}
+            log.note(**values)
 
     return StepCallback()
 

@@ -25,15 +25,15 @@ def main(words: list[str]) -> None:
     parser.add_argument("--operators", action="store_true", help="count every operator, which is slow")
     own, theirs = words[: words.index("--")], words[words.index("--") + 1 :]
     options = parser.parse_args(own)
-    owner, found = os.getpid(), dict[str, int]()
+    owner, counts = os.getpid(), dict[str, int]()
     try:
-        with _operators(found) if options.operators else contextlib.nullcontext():
+        with _operators(counts) if options.operators else contextlib.nullcontext():
             _run(theirs)
     finally:
         if os.getpid() == owner:  # a fork of theirs that ends here has nothing to say
             with contextlib.suppress(Exception):
-                found |= _counted(compiled=not options.operators)
-            options.to.write_text(json.dumps(found), encoding="utf-8")
+                counts |= _counted(compiled=not options.operators)
+            options.to.write_text(json.dumps(counts), encoding="utf-8")
 
 
 def _run(words: list[str]) -> None:
@@ -58,7 +58,7 @@ def _look_in(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _operators(found: dict[str, int]) -> Iterator[None]:
+def _operators(counts: dict[str, int]) -> Iterator[None]:
     """Count operators that reach a backend, forward and backward; nothing where there is no torch."""
     try:
         from torch.utils._python_dispatch import TorchDispatchMode
@@ -68,7 +68,7 @@ def _operators(found: dict[str, int]) -> Iterator[None]:
 
     class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found["operators"] = found.get("operators", 0) + 1
+            counts["operators"] = counts.get("operators", 0) + 1
             return func(*args, **(kwargs or {}))
 
     with Counting():  # type: ignore[no-untyped-call]
@@ -83,16 +83,16 @@ def _counted(*, compiled: bool) -> dict[str, int]:
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     with contextlib.suppress(Exception):
-        found["allocations"] = int(torch.get_device_module().memory_stats()["allocation.all.allocated"])
+        counts["allocations"] = int(torch.get_device_module().memory_stats()["allocation.all.allocated"])
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is not None and compiled:
-        found["graphs"] = int(dynamo.counters["stats"]["unique_graphs"])
-        found["graph-breaks"] = sum(dynamo.counters["graph_break"].values())
+        counts["graphs"] = int(dynamo.counters["stats"]["unique_graphs"])
+        counts["graph-breaks"] = sum(dynamo.counters["graph_break"].values())
     elif dynamo is not None:
-        found["may compile"] = 1
-    return found
+        counts["may compile"] = 1
+    return counts
 
 
 if __name__ == "__main__":

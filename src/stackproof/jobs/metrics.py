@@ -65,8 +65,8 @@ class Metric:
     @property
     def file(self) -> str:
         """The file that it stands in, relative to the run's folder; empty where that is the output."""
-        found = _JSON.fullmatch(self.text) if self.kind == "json" else None
-        return (found["file"] or "") if found else ""
+        match = _JSON.fullmatch(self.text) if self.kind == "json" else None
+        return (match["file"] or "") if match else ""
 
     def values(self, output: Output) -> list[float]:
         """Return all that a run says of it, in order.
@@ -74,10 +74,10 @@ class Metric:
         Raises:
             MetricMissing: it says nothing, or no number.
         """
-        found = list(_READERS[self.kind](self, output))
-        if not found:
+        numbers = list(_READERS[self.kind](self, output))
+        if not numbers:
             raise MetricMissing(f"the output has no {self.what}")
-        return found
+        return numbers
 
     @property
     def what(self) -> str:
@@ -225,8 +225,8 @@ def _of_file(name: str, output: Output) -> Any:
     except OSError as error:
         raise MetricMissing(f"{name} cannot be read ({error.strerror})") from error
     lines = [line for line in text.splitlines() if line.strip()]
-    found = files.try_parse_json(text)
-    return _as_object(lines[-1]) if found is None and lines else found
+    value = files.try_parse_json(text)
+    return _as_object(lines[-1]) if value is None and lines else value
 
 
 def _as_object(line: str) -> Any:
@@ -271,8 +271,8 @@ def rows_of(steps: Path) -> list[dict[str, float]]:
         lines = steps.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    found = [_as_object(line) for line in lines]
-    return [row for row in found if isinstance(row, dict)]
+    values = [_as_object(line) for line in lines]
+    return [row for row in values if isinstance(row, dict)]
 
 
 _READERS: dict[str, Callable[[Metric, Output], Iterable[float]]] = {

@@ -45,11 +45,11 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(Parent(config), "stackproof-parent")
 
 
-def _seconds(given: object, what: str) -> float:
+def _seconds(item: object, what: str) -> float:
     """Return a deadline, or refuse what no clock can wait for."""
-    value = float(given) if isinstance(given, (int, float)) else 0.0
+    value = float(item) if isinstance(item, (int, float)) else 0.0
     if not 0 < value <= _LONGEST_S:  # neither is "nan"
-        raise Refusal(f"{what}: {given!r} must be a number of seconds above 0, up to {_LONGEST_S:g}")
+        raise Refusal(f"{what}: {item!r} must be a number of seconds above 0, up to {_LONGEST_S:g}")
     return value
 
 
@@ -166,16 +166,16 @@ class Parent:
 
     def __init__(self, config: pytest.Config) -> None:
         """See that the stack is known and here, before anything is collected."""
-        found = hosts.require(stacks.load(config.getoption("--stack")))
+        stack = hosts.require(stacks.load(config.getoption("--stack")))
         if config.getoption("numprocesses", default=None):
             raise Refusal("--stack and -n: tests on one card take turns; leave -n out")
         if config.getoption("usepdb", default=False):
             raise Refusal(
                 "--stack and --pdb: tests run in another process, which nobody can type to; leave one of them out"
             )
-        self._config, self._stack = config, found
+        self._config, self._stack = config, stack
         self._home = tempfile.TemporaryDirectory(prefix="stackproof-pytest-")
-        self._record = writer.begin("pytest", found.name, {**provenance.host_facts(found), "pinned": False})
+        self._record = writer.begin("pytest", stack.name, {**provenance.host_facts(stack), "pinned": False})
         self._began = time.monotonic()
         self._checks: dict[str, Check] = {}
         self._broken = ""
@@ -204,12 +204,12 @@ class Parent:
         running, began = "", False
         with _Worker(self._config, Path(self._home.name), list(left)) as child:
             try:
-                for told in child.events():
-                    if told["event"] == "begins":
-                        running, began = told["test"], True
+                for fields in child.events():
+                    if fields["event"] == "begins":
+                        running, began = fields["test"], True
                         self._config.hook.pytest_runtest_logstart(nodeid=running, location=left[running].location)
-                    elif told["event"] == "report":
-                        self._report(told["report"])
+                    elif fields["event"] == "report":
+                        self._report(fields["report"])
                     else:
                         self._config.hook.pytest_runtest_logfinish(nodeid=running, location=left[running].location)
                         del left[running]
@@ -243,15 +243,15 @@ class Parent:
 
     def _take_up(self, report: pytest.TestReport, verdict: Verdict) -> None:
         known = self._checks.get(report.nodeid)
-        said = "" if report.passed else first_line(report.longreprtext.splitlines()[-1] if report.longreprtext else "")
+        text = "" if report.passed else first_line(report.longreprtext.splitlines()[-1] if report.longreprtext else "")
         if hasattr(report, "wasxfail"):
-            verdict, said = (
+            verdict, text = (
                 (Verdict.KNOWN_ISSUE if report.skipped else verdict),
                 f"xfail: {report.wasxfail or 'expected to fail'}",
             )
         if known is None or not report.passed:
             known = self._checks[report.nodeid] = Check(
-                report.nodeid, verdict, said or "passed", known.seconds if known else 0.0
+                report.nodeid, verdict, text or "passed", known.seconds if known else 0.0
             )
         known.seconds += report.duration
         known.figures |= {
@@ -284,8 +284,8 @@ class _Worker:
         self._traces, self._log = self._folder / "traces", self._folder / "log"
         request = self._folder / "request.json"
         request.write_text(json.dumps({"tests": tests, "pipe": writing, "traces": str(self._traces)}), encoding="utf-8")
-        given = [str(word) for word in config.invocation_params.args]
-        command = [sys.executable, "-m", "pytest", *given, "--color=no"]
+        words = [str(word) for word in config.invocation_params.args]
+        command = [sys.executable, "-m", "pytest", *words, "--color=no"]
         environment = {CHILD: str(request), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with self._log.open("wb") as output:
             self._process = processes.start(
@@ -311,8 +311,8 @@ class _Worker:
             yield told
         status = self._process.wait()
         if running or status not in (0, 1):
-            said = plain(processes.last_words(self._log), 600)
-            reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"
+            text = plain(processes.last_words(self._log), 600)
+            reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {text}"
             raise WorkerDied(Verdict.CRASHED, reason, status)
 
     def _next(self, until: float, running: bool) -> rpc.Message | None:

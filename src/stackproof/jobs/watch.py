@@ -144,10 +144,10 @@ class _Job:
         except OSError as error:
             _say(f"its log cannot be kept ({error.strerror})")
         streams = ((job.stdout, 1, kept), (job.stderr, 2, kept))
-        found = [threading.Thread(target=self._copy, args=each, daemon=True) for each in streams]
-        for copy in found:
+        threads = [threading.Thread(target=self._copy, args=each, daemon=True) for each in streams]
+        for copy in threads:
             copy.start()
-        return found
+        return threads
 
     def _copy(self, source: IO[bytes], target: int, log: IO[bytes] | None) -> None:
         """Copy bytes as they come; a full disk stops only what goes there, and if nobody reads on, the job is told as ever, by SIGPIPE."""

@@ -37,8 +37,8 @@ class Assigned(NamedTuple):
 
 def anchors(size: int, strides: Sequence[int]) -> AnchorPoints:
     """Return the middles of all cells of all maps of a square picture, row by row."""
-    found = [np.stack(np.meshgrid(*[np.arange(size // one) + 0.5] * 2), -1).reshape(-1, 2) for one in strides]
-    return AnchorPoints(np.concatenate(found), np.repeat(strides, [len(one) for one in found]).astype(np.float64))
+    arrays = [np.stack(np.meshgrid(*[np.arange(size // stride) + 0.5] * 2), -1).reshape(-1, 2) for stride in strides]
+    return AnchorPoints(np.concatenate(arrays), np.repeat(strides, [len(array) for array in arrays]).astype(np.float64))
 
 
 def decoded(sides: Floats, at: AnchorPoints) -> Floats:
@@ -47,18 +47,18 @@ def decoded(sides: Floats, at: AnchorPoints) -> Floats:
     return np.concatenate([at.points - distances[:, :2], at.points + distances[:, 2:]], -1)
 
 
-def overlap(one: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
+def overlap(array: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
     """Return of pairs of boxes the overlap less the distance of middles, the difference of aspects, and what that weighs.
 
     The complete overlap (CIoU: Zheng et al., 2020) is the first less the product of the others.
     """
-    width, height = (one[..., 2 + axis] - one[..., axis] for axis in (0, 1))
+    width, height = (array[..., 2 + axis] - array[..., axis] for axis in (0, 1))
     wide, high = (other[..., 2 + axis] - other[..., axis] for axis in (0, 1))
-    near, far = np.maximum(one[..., :2], other[..., :2]), np.minimum(one[..., 2:], other[..., 2:])
+    near, far = np.maximum(array[..., :2], other[..., :2]), np.minimum(array[..., 2:], other[..., 2:])
     common = np.prod(np.maximum(far - near, 0), -1)
     share = common / (width * height + wide * high - common + 1e-7)
-    around = np.maximum(one[..., 2:], other[..., 2:]) - np.minimum(one[..., :2], other[..., :2])
-    between = (one[..., :2] + one[..., 2:] - other[..., :2] - other[..., 2:]) / 2
+    around = np.maximum(array[..., 2:], other[..., 2:]) - np.minimum(array[..., :2], other[..., :2])
+    between = (array[..., :2] + array[..., 2:] - other[..., :2] - other[..., 2:]) / 2
     apart = (between**2).sum(-1) / ((around**2).sum(-1) + 1e-7)
     aspects = 4 / math.pi**2 * (np.arctan(wide / high) - np.arctan(width / height)) ** 2
     return share - apart, aspects, aspects / (1 - share + aspects + 1e-7)
@@ -79,8 +79,8 @@ def assign(scores: Floats, boxes: Floats, at: AnchorPoints, truths: Floats, labe
     taken = np.where(taken.sum(0) > 1, nearest, taken)
     metric, near = metric * taken, near * taken
     shares = (metric * near.max(1, keepdims=True) / (metric.max(1, keepdims=True) + _TINY)).max(0)
-    found = np.where(taken.any(0), taken.argmax(0), -1)
-    return Assigned(found, shares, np.zeros(len(found)))
+    array = np.where(taken.any(0), taken.argmax(0), -1)
+    return Assigned(array, shares, np.zeros(len(array)))
 
 
 def weighed(boxes: Floats, at: AnchorPoints, truths: Floats, assigned: Assigned) -> Assigned:
@@ -103,6 +103,6 @@ def parts(scores: Floats, sides: Floats, at: AnchorPoints, truths: Floats, label
     distances = np.concatenate([points - wanted[:, :2], wanted[:, 2:] - points], -1).clip(0, bins - 1 - _LAST)
     low = distances.astype(int)
     logs = np.log(softmax(sides[taken], -1))
-    first, second = (np.take_along_axis(logs, (low + one)[..., None], -1)[..., 0] for one in (0, 1))
+    first, second = (np.take_along_axis(logs, (low + value)[..., None], -1)[..., 0] for value in (0, 1))
     spread = -(first * (low + 1 - distances) + second * (distances - low)).mean(-1)
     return np.array([box, classes, (spread * share).sum()])

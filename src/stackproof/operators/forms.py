@@ -27,17 +27,17 @@ def attention(query: Any, key: Any, value: Any, cotangent: Any | None, xp: Any =
     weights = weights / weights.sum(-1)[..., None]
     square = weights * weights
     output = weights @ value
-    found = {"output": (output, _size(square, value))}
+    groups = {"output": (output, _size(square, value))}
     if cotangent is None:
-        return found
+        return groups
     slope = cotangent @ value.swapaxes(-1, -2)
     mean = (cotangent * output).sum(-1)[..., None]
     moved = weights * (slope - mean) / width**0.5
     terms = square * (slope * slope + mean * mean) / width
-    found["query"] = (moved @ key, _size(terms, key))
-    found["key"] = (moved.swapaxes(-1, -2) @ query, _size(terms.swapaxes(-1, -2), query))
-    found["value"] = (weights.swapaxes(-1, -2) @ cotangent, _size(square.swapaxes(-1, -2), cotangent))
-    return found
+    groups["query"] = (moved @ key, _size(terms, key))
+    groups["key"] = (moved.swapaxes(-1, -2) @ query, _size(terms.swapaxes(-1, -2), query))
+    groups["value"] = (weights.swapaxes(-1, -2) @ cotangent, _size(square.swapaxes(-1, -2), cotangent))
+    return groups
 
 
 def _size(squares: Any, vectors: Any) -> Any:
@@ -103,8 +103,8 @@ STEPS = {"SGD": sgd, "Adam": adam, "AdamW": adamw}
 
 def rms_norm(values: Floats, weight: Any, small: float, axes: int | tuple[int, ...] = -1) -> Floats:
     """Divide rows, or what `axes` span, by their root mean square (Zhang and Sennrich, 2019)."""
-    found: Floats = values / np.sqrt((values**2).mean(axes, keepdims=True) + small) * weight
-    return found
+    array: Floats = values / np.sqrt((values**2).mean(axes, keepdims=True) + small) * weight
+    return array
 
 
 def rotary(values: Floats, base: float) -> Floats:
@@ -123,19 +123,19 @@ def rotary(values: Floats, base: float) -> Floats:
 
 def silu(values: Floats) -> Floats:
     """Return x / (1 + e^-x)."""
-    found: Floats = values / (1 + np.exp(-values))
-    return found
+    array: Floats = values / (1 + np.exp(-values))
+    return array
 
 
-def softmax(given: Floats, dim: int) -> Floats:
+def softmax(array: Floats, dim: int) -> Floats:
     """e^x by its sum."""
-    powers = np.exp(given - given.max(dim, keepdims=True))
-    found: Floats = powers / powers.sum(dim, keepdims=True)
-    return found
+    powers = np.exp(array - array.max(dim, keepdims=True))
+    result: Floats = powers / powers.sum(dim, keepdims=True)
+    return result
 
 
 def batch_norm(
-    given: Floats,
+    array: Floats,
     running_mean: Floats,
     running_var: Floats,
     weight: Floats,
@@ -145,10 +145,10 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Mapping[str, Floats]:
     """By the batch's biased variance, and the running one takes the unbiased; or by what ran so far (Ioffe and Szegedy, 2015)."""
-    axes, count = (0, *range(2, given.ndim)), given.size // given.shape[1]
-    shape = (1, -1, *[1] * (given.ndim - 2))
-    mean, spread = (given.mean(axes), given.var(axes)) if training else (running_mean, running_var)
-    normal = (given - mean.reshape(shape)) / np.sqrt(spread.reshape(shape) + eps)
+    axes, count = (0, *range(2, array.ndim)), array.size // array.shape[1]
+    shape = (1, -1, *[1] * (array.ndim - 2))
+    mean, spread = (array.mean(axes), array.var(axes)) if training else (running_mean, running_var)
+    normal = (array - mean.reshape(shape)) / np.sqrt(spread.reshape(shape) + eps)
     share = momentum if training else 0.0
     return {
         "output": normal * weight.reshape(shape) + bias.reshape(shape),
@@ -161,8 +161,8 @@ def convolve(pictures: Floats, kernels: Floats, stride: int, padding: int) -> Fl
     """Correlate (N, C, H, W) with (K, C, h, w): what deep learning calls a convolution."""
     padded = np.pad(pictures, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, kernels.shape[2:], (2, 3))[:, :, ::stride, ::stride]
-    found: Floats = np.einsum("nchwij,kcij->nkhw", windows, kernels, optimize=True)
-    return found
+    array: Floats = np.einsum("nchwij,kcij->nkhw", windows, kernels, optimize=True)
+    return array
 
 
 def cross_entropy(scores: Floats, labels: npt.NDArray[np.int64]) -> tuple[float, Floats]:
@@ -187,9 +187,9 @@ def decoder(
     """
 
     def linear(values: Floats, name: str) -> Floats:
-        given = values @ weights[f"{name}.base_layer.weight"].T
+        array = values @ weights[f"{name}.base_layer.weight"].T
         return (
-            given
+            array
             + scaling
             * (values @ weights[f"{name}.lora_A.default.weight"].T)
             @ weights[f"{name}.lora_B.default.weight"].T

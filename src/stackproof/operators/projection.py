@@ -43,7 +43,7 @@ class Deviation:
     mean: float
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """Return error and bound in a sentence."""
         return f"worst {self.worst:.1f} of {WORST:g} and mean {self.mean:.2f} of {MEAN:g} units of rounding"
 
@@ -72,7 +72,9 @@ class ExpectedSums:
         off = np.abs(found - self.sums) / (unit * np.maximum(self.scale, floor))
         seen = Deviation(off.size, float(off.max()), float(np.sqrt(np.mean(off**2))))
         if not (seen.worst <= WORST and seen.mean <= MEAN):  # NaN is neither
-            raise CheckFailed(f"{what}: {_blame(off)}; {seen.said} are allowed of {seen.count} sums against float64")
+            raise CheckFailed(
+                f"{what}: {_blame(off)}; {seen.sentence} are allowed of {seen.count} sums against float64"
+            )
         self._require_level((found - self.sums) / unit, seen, what, whole)
         return seen
 
@@ -180,7 +182,7 @@ def _over_chunks(matrix: torch.Tensor, work: Callable[[int, Floats], Any]) -> li
     """Call work(first row, rows in float64) for a matrix on the host, some rows at a time, on the host's cores; return what it returned."""
     step = max(1, _CHUNK // 4 // matrix.shape[1])
 
-    def one(start: int) -> Any:
+    def on_rows(start: int) -> Any:
         piece = matrix[
             start : start + step
         ]  # NumPy has no bfloat16; torch would bring threads of its own to each of these
@@ -188,7 +190,7 @@ def _over_chunks(matrix: torch.Tensor, work: Callable[[int, Floats], Any]) -> li
         return work(start, wide.numpy().astype(np.float64))
 
     with ThreadPoolExecutor(min(_THREADS, cores())) as pool:
-        return list(pool.map(one, range(0, len(matrix), step)))
+        return list(pool.map(on_rows, range(0, len(matrix), step)))
 
 
 def unit(dtype: torch.dtype, terms: int, *, short: bool = False) -> float:

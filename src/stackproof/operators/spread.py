@@ -35,7 +35,7 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
 
     An alternative that raises (a probability above one, a matrix that is no longer positive) is left out.
     """
-    found: list[Computed] = []
+    computeds: list[Computed] = []
     trials: list[tuple[SampleInput, AbstractContextManager[Any], Feed]] = [(sample, _Narrow(dtype), cotangent)]
     normwise = _by_norm(op, sample, dtype)
     for draw in range(_DRAWS):
@@ -43,8 +43,8 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
         trials.append((trial, nullcontext(), partial(_moved_cotangent, draw=draw)))
     for trial, mode, feed in trials:
         with suppress(Exception):
-            found.append(compute(op, trial, REFERENCE, dtype, backward, True, mode, feed))
-    return tuple(found)
+            computeds.append(compute(op, trial, REFERENCE, dtype, backward, True, mode, feed))
+    return tuple(computeds)
 
 
 def _by_norm(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> bool:
@@ -94,9 +94,9 @@ def terms(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> float:
         places = sorted({0, length // 2, length - 1}) if length else []
         counts = [_changed(op, sample, dtype, which, place, base) for place in places]
         for name in base:
-            found = [each[name] for each in counts if each]
-            most = max([most, *found])
-            into[name] += sum(found) / max(1, len(found)) * length / max(1, base[name].numel())
+            numbers = [each[name] for each in counts if each]
+            most = max([most, *numbers])
+            into[name] += sum(numbers) / max(1, len(numbers)) * length / max(1, base[name].numel())
     return max([most, *into.values()])
 
 

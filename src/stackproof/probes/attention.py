@@ -135,7 +135,7 @@ def _forward(
         except RuntimeError as error:
             if kernel is None:
                 raise
-            raise NotOffered(_reasons([str(one.message) for one in said]) or first_line(error)) from error
+            raise NotOffered(_reasons([str(message.message) for message in said]) or first_line(error)) from error
 
 
 def _with_gradients(output: torch.Tensor, leaves: Tensors) -> Tensors:
@@ -152,9 +152,9 @@ _NO_REASON = re.compile(
 )
 
 
-def _reasons(said: list[str]) -> str:
+def _reasons(words: list[str]) -> str:
     """Return why torch refuses the kernel that was asked for, out of its warnings."""
-    lines = [_NO_REASON.sub("", message.splitlines()[0]).strip() for message in said if message]
+    lines = [_NO_REASON.sub("", message.splitlines()[0]).strip() for message in words if message]
     return "; ".join(dict.fromkeys(filter(None, lines)))[:300]
 
 

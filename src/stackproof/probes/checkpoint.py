@@ -27,9 +27,9 @@ def tensors(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, state
 
 
-def equal(found: Any, expected: Any, what: str) -> int:
+def equal(item: Any, expected: Any, what: str) -> int:
     """Fail unless two states hold the same names, dtypes, shapes and bits; returns how many tensors were compared."""
-    ours, theirs = dict(tensors(found)), dict(tensors(expected))
+    ours, theirs = dict(tensors(item)), dict(tensors(expected))
     strange = sorted(ours.keys() ^ theirs.keys())
     require(not strange, f"{what}: {len(strange)} entries are on one side only, such as '{strange[:1]}'")
     wrong = [name for name in theirs if not _same(ours[name], theirs[name])]
@@ -37,12 +37,12 @@ def equal(found: Any, expected: Any, what: str) -> int:
     return sum(isinstance(value, torch.Tensor) for value in theirs.values())
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(item: Any, other: Any) -> bool:
     if not isinstance(other, torch.Tensor):
-        return type(one) is type(other) and bool(one == other)
-    if not isinstance(one, torch.Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
+        return type(item) is type(other) and bool(item == other)
+    if not isinstance(item, torch.Tensor) or (item.dtype, item.shape) != (other.dtype, other.shape):
         return False
-    bits = [tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)]
+    bits = [tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in (item, other)]
     return torch.equal(*bits)  # NaN equals NaN here, and 0 is not -0
 
 

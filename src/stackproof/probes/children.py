@@ -26,8 +26,8 @@ def ask(
     ended = processes.run(command, seconds=seconds, environment=environment)
     if ended.timed_out:
         raise CheckHung(f"{what} did not end within {seconds:.0f} s")
-    said = ended.output.strip().splitlines()
+    lines = ended.output.strip().splitlines()
     why = tail(ended.errors) if ended.errors.strip() else processes.describe_exit(ended.code)
-    require(ended.ok and bool(said), f"{what} failed: {why}")
-    answer: dict[str, Any] = parse_json(said[-1], what)
+    require(ended.ok and bool(lines), f"{what} failed: {why}")
+    answer: dict[str, Any] = parse_json(lines[-1], what)
     return answer

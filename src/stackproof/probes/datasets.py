@@ -80,13 +80,13 @@ def examine(path: Path | str, most: int = MOST) -> list[Defect]:
     """
     try:
         with Path(path).open("rb") as stream:
-            found = list(islice(_findings(stream), most + 1))
+            defects = list(islice(_findings(stream), most + 1))
     except OSError as error:
         raise Refusal(f"{path}: cannot be read ({error.strerror}); give a file of JSON or JSON Lines") from error
-    if len(found) > most:
+    if len(defects) > most:
         sentence = f"there is more after {most} findings; it is not listed"
-        found[most:] = [Defect(found[most - 1].line, found[most - 1].record, "", "more", sentence)]
-    return found
+        defects[most:] = [Defect(defects[most - 1].line, defects[most - 1].record, "", "more", sentence)]
+    return defects
 
 
 def _findings(stream: BinaryIO) -> Iterator[Defect]:

@@ -96,10 +96,10 @@ def idle(device: Device, imports: tuple[str, ...], seconds: float) -> dict[str, 
     A counter that is off by a constant shows in no difference of two readings, only here.
     """
     words, what = (device.kind, str(device.index), *imports), f"{device}: a process that takes {MIB} bytes"
-    found: dict[str, int] = children.ask(f"{__name__}:report_idle", *words, what=what, seconds=seconds)
-    require(found["idle"] == 0, f"{device}: a process that has taken nothing has {found['idle']} bytes allocated")
-    require(found["taken"] == MIB, f"{device}: a process that has taken {MIB} bytes has {found['taken']} allocated")
-    return found
+    counts: dict[str, int] = children.ask(f"{__name__}:report_idle", *words, what=what, seconds=seconds)
+    require(counts["idle"] == 0, f"{device}: a process that has taken nothing has {counts['idle']} bytes allocated")
+    require(counts["taken"] == MIB, f"{device}: a process that has taken {MIB} bytes has {counts['taken']} allocated")
+    return counts
 
 
 def report_idle() -> None:
@@ -181,8 +181,8 @@ def rate(device: Device) -> Callable[[torch.Tensor], float]:
 def still_usable(device: Device) -> None:
     """After the error a product of known whole numbers must still be right."""
     numbers = torch.arange(64, dtype=torch.float32, device=device.torch)
-    found = float((numbers.reshape(1, 64) @ numbers.reshape(64, 1)).item())
-    require(found == sum(n * n for n in range(64)), f"{device}: after the error a known product gave {found}")
+    value = float((numbers.reshape(1, 64) @ numbers.reshape(64, 1)).item())
+    require(value == sum(n * n for n in range(64)), f"{device}: after the error a known product gave {value}")
 
 
 _LIMIT = 768 * MIB
@@ -206,11 +206,11 @@ def limited() -> None:
     here = int(pages) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (here + _LIMIT, here + _LIMIT))
     try:
-        found = vars(overcommit(HOST, _LIMIT, filled(HOST), rate(HOST), _SLOWEST_HOST))
+        fields = vars(overcommit(HOST, _LIMIT, filled(HOST), rate(HOST), _SLOWEST_HOST))
         still_usable(HOST)
     except Exception as error:
-        found = {"failed": f"{error}"[:400]}
-    print(json.dumps(found), flush=True)  # noqa: T201
+        fields = {"failed": f"{error}"[:400]}
+    print(json.dumps(fields), flush=True)  # noqa: T201
     os._exit(0)  # nothing is left to do that memory could fail
 
 
@@ -247,8 +247,8 @@ def of_process() -> Counts:
     gc.collect()
     status, heap = kilobytes("/proc/self/status"), _heap()
     files = sum(1 for _ in Path("/proc/self/fd").iterdir())
-    found = {"the resident set": status["VmRSS"], "the address space": status["VmSize"], _FILES: files}
-    return found if heap is None else {"the C library": heap, **found}
+    counts = {"the resident set": status["VmRSS"], "the address space": status["VmSize"], _FILES: files}
+    return counts if heap is None else {"the C library": heap, **counts}
 
 
 class _Mallinfo2(ctypes.Structure):
@@ -264,8 +264,8 @@ def _heap() -> int | None:
     if read is None:
         return None
     read.restype = _Mallinfo2
-    found = read()
-    return int(found.uordblks) + int(found.hblkhd)
+    value = read()
+    return int(value.uordblks) + int(value.hblkhd)
 
 
 def most_steps(step: Callable[[], object], warm_up: int = WARM_UP) -> int:
@@ -308,9 +308,9 @@ def steady(
         name: f"{grown / steps:.2g}" if name == _FILES else f"{grown / steps / KIB:.1f} KiB"
         for name, grown in bad.items()
     }
-    told = ", ".join(f"{grown} by {name} ({each[name]} a step)" for name, grown in bad.items())
+    text = ", ".join(f"{grown} by {name} ({each[name]} a step)" for name, grown in bad.items())
     left = "files open" if list(bad) == [_FILES] else "bytes behind"
-    sentence = f"{what}: {steps} training steps left {left} in each of {ROUNDS} rounds: {told}"
+    sentence = f"{what}: {steps} training steps left {left} in each of {ROUNDS} rounds: {text}"
     if all(name in _SHARED and any(moved[name] for moved in rests) for name in bad):
         raise CheckInconclusive(f"{sentence}; but it moved while nothing ran, too: {others()}")
     limits = ", ".join(f"{allowed[name]} by {name}" for name in bad)

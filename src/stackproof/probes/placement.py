@@ -73,8 +73,8 @@ def lands(card: Device, cards: Sequence[Device], made: dict[str, Made]) -> int:
             tensor = make()
             _is_on(card, tensor, spelling)
             _is_on(card, tensor + tensor, f"a sum of what {spelling} gave")
-            found = int(tensor.sum().item())  # whole numbers below 2**24 are exact
-        require(found == _ELEMENTS, f"{spelling}: {_ELEMENTS} ones sum to {found}")
+            count = int(tensor.sum().item())  # whole numbers below 2**24 are exact
+        require(count == _ELEMENTS, f"{spelling}: {_ELEMENTS} ones sum to {count}")
         # A tensor may say that it is on one card and take memory of another; the host's memory is everybody's.
         for other in () if card.shareable else cards:
             grown, expected = other.memory().allocated - before[other], _SIZE if other == card else 0
@@ -153,5 +153,5 @@ def report() -> None:
     for name in imports:
         __import__(name)
     card = devices.default(kind)
-    found = int(torch.ones(_ELEMENTS, device=card.torch).sum().item())
-    print(json.dumps({"count": devices.count(kind), "identity": identity(card), "sum": found}))  # noqa: T201
+    count = int(torch.ones(_ELEMENTS, device=card.torch).sum().item())
+    print(json.dumps({"count": devices.count(kind), "identity": identity(card), "sum": count}))  # noqa: T201

@@ -48,7 +48,7 @@ class Traced(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        tensors = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)]
+        tensors = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, torch.Tensor)]
         if reason := _excuse(func, tensors, kwargs, self._device):
             self.excused[_name(func)] = reason
         elif (size := sum(map(torch.Tensor.numel, tensors))) > self._sizes.get(kind := _kind(func, tensors), -1):
@@ -61,8 +61,8 @@ def _name(func: Any) -> str:
 
 
 def _kind(func: Any, tensors: list[torch.Tensor]) -> str:
-    dtypes = dict.fromkeys(str(one.dtype).removeprefix("torch.") for one in tensors)
-    gaps = " with gaps" if any(not one.is_contiguous() for one in tensors) else ""
+    dtypes = dict.fromkeys(str(tensor.dtype).removeprefix("torch.") for tensor in tensors)
+    gaps = " with gaps" if any(not tensor.is_contiguous() for tensor in tensors) else ""
     return f"{_name(func)} {' '.join(dtypes)}{gaps}"
 
 

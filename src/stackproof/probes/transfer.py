@@ -66,35 +66,35 @@ class Delivery:
 
 def deliver(batches: Iterator[Batch]) -> Delivery:
     """Read an epoch; a sample whose payload is not what was put in is broken."""
-    found = Delivery([], [], [], [], [])
+    delivery = Delivery([], [], [], [], [])
     for batch in batches:
-        found.order.extend(batch["index"].tolist())
-        found.workers.extend(batch["worker"].tolist())
-        found.seeds.extend(batch["seed"].tolist())
-        found.drawn.extend(batch["drawn"].tolist())
+        delivery.order.extend(batch["index"].tolist())
+        delivery.workers.extend(batch["worker"].tolist())
+        delivery.seeds.extend(batch["seed"].tolist())
+        delivery.drawn.extend(batch["drawn"].tolist())
         for index, payload in zip(batch["index"].tolist(), batch["payload"], strict=True):
             if not torch.equal(payload, torch.arange(64) * (index + 1)):
-                found.broken.append(index)
-    return found
+                delivery.broken.append(index)
+    return delivery
 
 
-def complete(found: Delivery, expected: list[int]) -> None:
+def complete(delivery: Delivery, expected: list[int]) -> None:
     """Every sample came once, whole, and in the order that the seed means."""
-    require(not found.broken, f"samples {found.broken[:5]} arrived with other contents than they were given")
-    lost = sorted(set(range(SAMPLES)) - set(found.order))
+    require(not delivery.broken, f"samples {delivery.broken[:5]} arrived with other contents than they were given")
+    lost = sorted(set(range(SAMPLES)) - set(delivery.order))
     require(not lost, f"samples {lost[:5]} never arrived")
-    require(len(found.order) == SAMPLES, f"{len(found.order)} samples arrived, {SAMPLES} were expected")
-    require(found.order == expected, f"workers change the order: {found.order[:6]} instead of {expected[:6]}")
+    require(len(delivery.order) == SAMPLES, f"{len(delivery.order)} samples arrived, {SAMPLES} were expected")
+    require(delivery.order == expected, f"workers change the order: {delivery.order[:6]} instead of {expected[:6]}")
 
 
-def seeds_differ(found: Delivery) -> None:
+def seeds_differ(delivery: Delivery) -> None:
     """Each worker worked, with a seed of its own, and no two drew the same numbers."""
-    seeds = {worker: {seed for who, seed in zip(found.workers, found.seeds, strict=True) if who == worker}
-             for worker in set(found.workers)}  # fmt: skip
+    seeds = {worker: {seed for who, seed in zip(delivery.workers, delivery.seeds, strict=True) if who == worker}
+             for worker in set(delivery.workers)}  # fmt: skip
     require(set(seeds) == set(range(WORKERS)), f"workers {sorted(seeds)} delivered, {WORKERS} were asked for")
     different = set.union(*seeds.values())
     require(len(different) == WORKERS, f"{WORKERS} workers share seeds: {seeds}; they augment alike")
-    for source, drawn in zip(("torch", "numpy", "random"), zip(*found.drawn, strict=True), strict=True):
+    for source, drawn in zip(("torch", "numpy", "random"), zip(*delivery.drawn, strict=True), strict=True):
         alike = len(set(drawn)) <= SAMPLES // 2
         require(not alike, f"workers drew the same random numbers from {source}: {sorted(drawn)[:4]}")
 
@@ -113,8 +113,8 @@ def shuffles() -> None:
     require(orders[0] != orders[1], f"epochs of ranks are shuffled alike: {orders[0][:6]} and again")
     chosen = list(WeightedRandomSampler([1.0, 0.0, 3.0], _CHOSEN, generator=torch.Generator().manual_seed(5)))
     share, never = chosen.count(2) / _CHOSEN, not chosen.count(1)
-    told = f"a sampler with weights 1, 0 and 3 chose the last {share:.1%} of the time"
-    require(abs(share - 0.75) < 0.03 and never, told)
+    text = f"a sampler with weights 1, 0 and 3 chose the last {share:.1%} of the time"
+    require(abs(share - 0.75) < 0.03 and never, text)
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -155,6 +155,6 @@ def overlap(device: Device, prepare: Callable[[torch.Tensor], torch.Tensor], buf
     sums = [tensor.to(device.torch, non_blocking=True, copy=True).to(torch.int64).sum() for tensor in sent]
     device.synchronize()
     exact = [int(tensor.to(torch.int64).sum()) for tensor in sent]
-    wrong = [number for number, (found, sum_) in enumerate(zip(sums, exact, strict=True)) if int(found) != sum_]
+    wrong = [number for number, (result, sum_) in enumerate(zip(sums, exact, strict=True)) if int(result) != sum_]
     require(not wrong, f"sums over buffers {wrong} were taken before their copies had arrived on {device}")
     return buffers

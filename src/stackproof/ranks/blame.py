@@ -113,21 +113,21 @@ def counts_path(folder: Path, rank: int) -> Path:
 
 def read_counts(folder: Path, rank: int) -> Counts:
     """Return a rank's counts by group; nothing where it left none."""
-    found = files.try_read_json(counts_path(folder, rank))
+    value = files.try_read_json(counts_path(folder, rank))
     with contextlib.suppress(ValueError, TypeError, AttributeError):
-        return {str(group): int(count) for group, count in found.items()}
+        return {str(group): int(count) for group, count in value.items()}
     return {}
 
 
 def lagging(entered: Mapping[int, Counts]) -> dict[str, set[int]]:
     """Return which ranks have entered fewer collectives of a group than another of its ranks, by group."""
     groups = dict.fromkeys(group for counts in entered.values() for group in counts)
-    found = {}
+    table = {}
     for group in groups:
         of_group = {rank: counts[group] for rank, counts in entered.items() if group in counts}
         if behind := {rank for rank, count in of_group.items() if count < max(of_group.values())}:
-            found[group] = behind
-    return found
+            table[group] = behind
+    return table
 
 
 def counts_sentence(entered: Mapping[int, Counts]) -> str:
@@ -141,11 +141,11 @@ def counts_sentence(entered: Mapping[int, Counts]) -> str:
             else ""
         )
     several = len({group for counts in entered.values() for group in counts}) > 1
-    said = []
+    lines = []
     for group in apart:
         each = (f"rank {rank} {counts[group]}" for rank, counts in sorted(entered.items()) if group in counts)
-        said.append(f"{f'of group {group} ' if several else ''}{', '.join(each)}")
-    return f"; collectives entered: {'; '.join(said)}"
+        lines.append(f"{f'of group {group} ' if several else ''}{', '.join(each)}")
+    return f"; collectives entered: {'; '.join(lines)}"
 
 
 def who_hung(traces: Traces, after_s: float) -> str:
@@ -191,30 +191,30 @@ def _theirs(traces: Traces, but: Sequence[int]) -> str:
     lines = {
         rank: [frame for frame in traces.stack(rank) if "/torch/" not in frame] for rank in range(traces.world_size)
     }
-    said = [f"rank {rank} was in {own[0]}" for rank, own in lines.items() if own and rank not in but]
-    return f"; {', '.join(said)}" if said else ""
+    sentences = [f"rank {rank} was in {own[0]}" for rank, own in lines.items() if own and rank not in but]
+    return f"; {', '.join(sentences)}" if sentences else ""
 
 
 def who_failed(traces: Traces, status: int) -> Exception:
     """Name the rank that failed first; the others only follow, because its connections break or the agent ends them."""
     failures = _failures(traces)
     if not failures:
-        said = " / ".join(processes.last_lines(traces.folder / "agent.log", 3)) or "nothing"
+        text = " / ".join(processes.last_lines(traces.folder / "agent.log", 3)) or "nothing"
         ended = processes.describe_exit(status)
-        return CheckCrashed(f"the launcher, which holds the ranks' store, ended with {ended}; it printed last: {said}")
+        return CheckCrashed(f"the launcher, which holds the ranks' store, ended with {ended}; it printed last: {text}")
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
     meaning = explain(traces.everything(rank))
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
-        said = first_line(error, 160 if meaning else 400)
+        text = first_line(error, 160 if meaning else 400)
         silent = _silent(traces, failures) if is_symptom(traces.everything(rank)) else ""
-        return CheckFailed(f"rank {rank} failed in '{where}': {said}{because}{_early(traces, [rank])}{silent}")
-    ended, said = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
+        return CheckFailed(f"rank {rank} failed in '{where}': {text}{because}{_early(traces, [rank])}{silent}")
+    ended, text = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
     ended += "" if first["exitcode"] else ", before its program had come to its end,"
     stack = traces.stack(rank)
     at = f"; it was in {stack[0]}" if stack else ""
-    return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {said}")
+    return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {text}")
 
 
 def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:
@@ -258,8 +258,8 @@ def _before_dump(lines: list[str]) -> list[str]:
 
 def _failures(traces: Traces) -> list[dict[str, Any]]:
     """Return what the agent, or each rank's own supervisor, noted of ranks that failed; else what ranks that raised left."""
-    found = [files.try_read_json(path) for path in sorted(traces.folder.glob("rank*.failure"))]
-    return [failure for failure in found if failure] or [
+    values = [files.try_read_json(path) for path in sorted(traces.folder.glob("rank*.failure"))]
+    return [failure for failure in values if failure] or [
         {"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()
     ]
 
@@ -294,13 +294,13 @@ def read(library: Library, log: str, asked: Mapping[str, str]) -> Effect:
 
 def common(effects: Mapping[int, Effect]) -> dict[str, str]:
     """Return the facts of all ranks: one value where they agree, else each rank's; what only some ranks log is theirs."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name in dict.fromkeys(name for effect in effects.values() for name in effect.facts):
         values = {rank: effect.facts[name] for rank, effect in effects.items() if name in effect.facts}
         agreed = len(set(values.values())) == 1
         each = ", ".join(f"rank {rank}: {value}" for rank, value in values.items())
-        found[name] = next(iter(values.values())) if agreed else each
-    return found
+        texts[name] = next(iter(values.values())) if agreed else each
+    return texts
 
 
 def _values(pattern: re.Pattern[str], log: str, many: bool) -> str:
@@ -313,7 +313,7 @@ def _unlike(library: Library, log: str, wanted: Mapping[str, str]) -> Iterator[s
     for match in library.echo.finditer(log) if library.echo else ():
         name, value = match["name"], match["value"]
         added = [row.adds for row in library.additions if row.variable == name and wanted.get(row.asked) == row.value]
-        if name in wanted and not any(_same(one, value) for one in (wanted[name], ",".join([wanted[name], *added]))):
+        if name in wanted and not any(_same(word, value) for word in (wanted[name], ",".join([wanted[name], *added]))):
             yield f"{name}={wanted[name]} was asked for, {value} is in effect"
 
 
@@ -334,7 +334,7 @@ def _denied(library: Library, log: str, wanted: Mapping[str, str], facts: Mappin
 
 def _seen(row: Requested, asked: str, log: str, facts: Mapping[str, str]) -> str:
     if row.seen:
-        found = row.seen.search(log)
-        return found.group().removeprefix("] ").strip(" :") if found else ""
+        match = row.seen.search(log)
+        return match.group().removeprefix("] ").strip(" :") if match else ""
     value, word = facts.get(row.fact, ""), re.split("[,;]", asked.lstrip("="))[0].casefold()
     return "" if not value or word in value.casefold() or value.casefold() in word else value

@@ -38,25 +38,25 @@ _FALL = 0.9
 def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Return a check each for bring-up, collectives and training, judged by the ranks' evidence."""
     who = ", ".join(
-        f"rank {said['rank']} on {said['device']} {said['bus id']}".rstrip() + f" of {said['host']}" for said in ranks
+        f"rank {rank['rank']} on {rank['device']} {rank['bus id']}".rstrip() + f" of {rank['host']}" for rank in ranks
     )
-    formed, split = (max(said[name] for said in ranks) for name in ("formed_s", "split_s"))
+    formed, split = (max(rank[name] for rank in ranks) for name in ("formed_s", "split_s"))
     facts = ("formed_s", "host", "device", "name", "bus id")
-    figures: dict[str, Figure] = {f"rank {said['rank']}.{name}": said[name] for said in ranks for name in facts}
+    figures: dict[str, Figure] = {f"rank {rank['rank']}.{name}": rank[name] for rank in ranks for name in facts}
     came_up = f"{ranks[0]['backend']}: {who}; formed in {formed:.2f} s, split in {split:.2f} s"
-    slowest = straggler({said["rank"]: said["own_s"] for said in ranks})
+    slowest = straggler({rank["rank"]: rank["own_s"] for rank in ranks})
     lag = f"; rank {slowest[0]} is the straggler, {slowest[1]:.1f} times slower than the others" if slowest else ""
     names = ", ".join(["all-reduce", *ranks[0]["collectives"]])
     return [
         Check("bring_up", Verdict.PASSED, came_up, formed, figures),
         Check("collectives", Verdict.PASSED, f"{names} are exact over {len(ranks)} ranks{lag}", 0.0),
-        _training([said["training"] for said in ranks]),
+        _training([rank["training"] for rank in ranks]),
     ]
 
 
 def _training(ranks: Sequence[Mapping[str, Any]]) -> Check:
     (first, *_, last), steps = ranks[0]["losses"], len(ranks[0]["losses"])
-    digests = [said["digest"] for said in ranks]
+    digests = [fields["digest"] for fields in ranks]
     differ = ", ".join(f"rank {rank} {digest[:12]}" for rank, digest in enumerate(digests))
     verdict, reason = Verdict.FAILED, f"after {steps} steps the ranks' parameters differ: {differ}"
     if len(set(digests)) == 1 and last < _FALL * first:
@@ -165,9 +165,9 @@ def _store_file(address: str, deadline_s: float) -> Path | None:
 
 
 def _begin(stack: Stack, spec: Spec, place: Placement) -> Record:
-    found = hosts.inspect(stack)
-    if not found.present:
-        raise found.refusal()
+    availability = hosts.inspect(stack)
+    if not availability.present:
+        raise availability.refusal()
     record = writer.begin("ranks", stack.name)
     proved = environment_proof.prove(stack)
     record.provenance |= provenance.host_facts(stack) | provenance.proof_facts(proved)
@@ -243,7 +243,7 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
 
 def _gone(folder: Path, world_size: int) -> list[int]:
     """Return the ranks of this host whose supervisor is gone without having said how its rank ended."""
-    found = []
+    numbers = []
     for rank in range(1, world_size):
         living = files.try_read_json(folder / f"rank{rank}.alive") or {}
         silent = not any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
@@ -252,8 +252,8 @@ def _gone(folder: Path, world_size: int) -> list[int]:
             status = Path(f"/proc/{living['processes'][0]}/stat").read_text(encoding="utf-8")
             state = status.rpartition(")")[2].split()[0]
         if silent and living.get("host") == socket.gethostname() and state in "ZX":  # a zombie has ended too
-            found.append(rank)
-    return found
+            numbers.append(rank)
+    return numbers
 
 
 def _forget(folder: Path, rank: int) -> None:
@@ -278,12 +278,12 @@ def _add_results(record: Record, spec: Spec) -> None:
     result = files.read_json(spec.folder / "rank0.json")
     note = f"; {result['note']}" if result["note"] else ""
     record.provenance |= {"backend": result["backend"], "note": result["note"]}
-    verdict, said = Verdict.PASSED, f"nothing was refused{note}"
+    verdict, text = Verdict.PASSED, f"nothing was refused{note}"
     if not spec.checked:
-        verdict, said = Verdict.SKIPPED, f"was switched off (--no-preflight){note}"
-    record.checks.append(Check(PREFLIGHT, verdict, said, 0.0))
+        verdict, text = Verdict.SKIPPED, f"was switched off (--no-preflight){note}"
+    record.checks.append(Check(PREFLIGHT, verdict, text, 0.0))
     if spec.program != PROVE:
-        said = f"{spec.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
-        record.checks.append(Check("program", Verdict.PASSED, said, 0.0))
+        text = f"{spec.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
+        record.checks.append(Check("program", Verdict.PASSED, text, 0.0))
         return
     record.checks += judge(result["ranks"])

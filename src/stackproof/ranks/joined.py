@@ -213,17 +213,17 @@ def _started(folder: Path, rank: int) -> bool:
     return (folder / f"rank{rank}.alive").exists() and not (folder / f"rank{rank}.failure").exists()
 
 
-def _no_meeting(address: str, place: Placement, said: str) -> str:
+def _no_meeting(address: str, place: Placement, text: str) -> str:
     where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} (MASTER_ADDR, MASTER_PORT)"
     where = where if address == "env://" else address
-    if "EADDRINUSE" in said or "already in use" in said:
+    if "EADDRINUSE" in text or "already in use" in text:
         if place.rank == 0 and address == "env://" and _store_answers():
             return (
                 f"{where}: another rank 0 waits there already: two processes were started with RANK=0, or another group uses "
                 "this port; give each process a rank of its own, or this group another MASTER_PORT"
             )
         return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
-    first = first_line(said)
+    first = first_line(text)
     if place.rank == 0:  # it holds the store and waits there for the others
         return (
             f"rank 0 waited at {where}, and not all of {place.world_size} ranks came ({first[:200]}): "
@@ -261,36 +261,36 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     seat = preflight.seat_of(place.rank, _card(place, cards), cards, stack, environ)
     if store.add(f"here/{place.rank}", 1) > 1:
         raise PreflightRefusal(f"two processes take themselves for rank {place.rank} of {place.world_size}")
-    told = {
+    fields = {
         **preflight.to_json(seat, preflight.this_host(cards, environ)),
         "world_size": place.world_size,
         "torch": torch.__version__,
     }
-    store.set(f"site/{place.rank}", json.dumps(told))
+    store.set(f"site/{place.rank}", json.dumps(fields))
     if place.rank == 0:
         decided = replace(_decide(store, spec, place, stack), world_size=place.world_size)
         store.set("agreement", json.dumps(asdict(decided)))
-    found = Decision(**files.parse_json(store.get("agreement"), "what a rank told"))
-    if found.world_size != place.world_size:
-        raise PreflightRefusal(_other_world(place.rank, place.world_size, found.world_size))
-    if found.refused:
-        raise CheckHung(found.refused) if found.hung else PreflightRefusal(found.refused)
-    return found
+    decision = Decision(**files.parse_json(store.get("agreement"), "what a rank told"))
+    if decision.world_size != place.world_size:
+        raise PreflightRefusal(_other_world(place.rank, place.world_size, decision.world_size))
+    if decision.refused:
+        raise CheckHung(decision.refused) if decision.hung else PreflightRefusal(decision.refused)
+    return decision
 
 
 def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decision:
     seats, nodes, folder = [], [], spec.folder
     for rank in range(place.world_size):
         try:
-            told = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
+            value = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
         except RuntimeError:
             return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
-        if told["world_size"] != place.world_size:
-            return Decision(stack.backend, refused=_other_world(rank, told["world_size"], place.world_size))
-        if told.get("torch") != torch.__version__:
-            both = f"rank {rank} has torch {told.get('torch')}, and rank 0 {torch.__version__}"
+        if value["world_size"] != place.world_size:
+            return Decision(stack.backend, refused=_other_world(rank, value["world_size"], place.world_size))
+        if value.get("torch") != torch.__version__:
+            both = f"rank {rank} has torch {value.get('torch')}, and rank 0 {torch.__version__}"
             return Decision(stack.backend, refused=f"{both}: one group needs one build; install the same on every host")
-        seat, node = preflight.from_json(told)
+        seat, node = preflight.from_json(value)
         seats.append(seat)
         nodes.append(node)
     cards = len({seat.place for seat in seats})
@@ -305,18 +305,18 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
     return replace(agreed, refused=refused)
 
 
-def _other_world(rank: int, told: int, of_rank_0: int) -> str:
+def _other_world(rank: int, count: int, of_rank_0: int) -> str:
     return (
-        f"rank {rank} was told of {told} ranks, and rank 0 of {of_rank_0}: they were not started as one group; "
+        f"rank {rank} was told of {count} ranks, and rank 0 of {of_rank_0}: they were not started as one group; "
         "look at what sets the world size on each host"
     )
 
 
 def _absent(rank: int, place: Placement, folder: Path) -> str:
-    said = f"rank {rank} of {place.world_size} did not come: "
+    text = f"rank {rank} of {place.world_size} did not come: "
     if _started(folder, rank):
-        return f"{said}it was started, and in {folder} it came no further than '{Traces(folder, place.world_size).place(rank)}'"
-    return f"{said}it was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
+        return f"{text}it was started, and in {folder} it came no further than '{Traces(folder, place.world_size).place(rank)}'"
+    return f"{text}it was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
 
 
 def _card(place: Placement, cards: tuple[Device, ...]) -> int:

@@ -180,10 +180,10 @@ def unexplained(place: Placement, environ: Mapping[str, str]) -> dict[str, str]:
 
 def first_host(hosts: str) -> str:
     """Return the first host of a list as Slurm writes it: `node[03-05,9],gpu1` begins with `node03`."""
-    found = re.match(r"(?P<name>[^,\[]+)(?:\[(?P<first>\d+)[^\]]*\](?P<rest>[^,\[]*))?", hosts)
-    if not found:
+    match = re.match(r"(?P<name>[^,\[]+)(?:\[(?P<first>\d+)[^\]]*\](?P<rest>[^,\[]*))?", hosts)
+    if not match:
         raise Refusal(f"SLURM_STEP_NODELIST={hosts} names no host; add --rendezvous")
-    return "".join(part or "" for part in found.group("name", "first", "rest"))
+    return "".join(part or "" for part in match.group("name", "first", "rest"))
 
 
 def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
@@ -193,10 +193,10 @@ def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
         return _number(row, row.local_world_size, environ)
     counts: list[int] = []
     for part in environ[name].split(","):
-        found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
-        if not found:
+        match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
+        if not match:
             raise Refusal(f"{name}={environ[name]} is not a list of numbers of ranks; {_HOW}")
-        counts += [int(found.group(1))] * int(found.group(2) or 1)
+        counts += [int(match.group(1))] * int(match.group(2) or 1)
     node = environ.get("SLURM_NODEID", "0")
     return counts[int(node)] if node.isdecimal() and int(node) < len(counts) else counts[0]
 

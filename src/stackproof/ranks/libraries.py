@@ -124,8 +124,8 @@ def finalises(backend: str) -> bool:
 
 def explain(text: str) -> str:
     """Return what a rank's last words mean, as a sentence with the words that say so; nothing when no row knows them."""
-    row, found = _known_error(text)
-    return f"{row.sentence} ('{found.group()}')" if row and found else ""
+    row, match = _known_error(text)
+    return f"{row.sentence} ('{match.group()}')" if row and match else ""
 
 
 def is_symptom(text: str) -> bool:

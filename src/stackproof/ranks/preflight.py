@@ -286,10 +286,10 @@ def group_of(
     on_host: bool = False,
 ) -> PlannedGroup:
     """Return the description of a group about to form; of several descriptions of one host the first counts."""
-    hosts = {found.host: found for found in reversed(nodes)}
+    hosts = {node.host: node for node in reversed(nodes)}
     return PlannedGroup(
         replace(stack, backend=backend),
-        tuple(sorted(seats, key=lambda found: found.rank)),
+        tuple(sorted(seats, key=lambda place: place.rank)),
         tuple(hosts[host] for host in sorted(hosts)),
         deadline_s,
         dist.is_available() and dist.is_backend_available(backend),
@@ -317,16 +317,16 @@ def this_host(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
     return Node(socket.gethostname(), len(shown), dict(environ), interfaces(), tuple(names))
 
 
-def to_json(found: RankPlace, site: Node) -> dict[str, Any]:
+def to_json(place: RankPlace, site: Node) -> dict[str, Any]:
     """Return what a rank tells the others of itself."""
-    return {"seat": asdict(found), "node": {**asdict(site), "environ": _public(site.environ)}}
+    return {"seat": asdict(place), "node": {**asdict(site), "environ": _public(site.environ)}}
 
 
-def from_json(told: Mapping[str, Any]) -> tuple[RankPlace, Node]:
+def from_json(fields: Mapping[str, Any]) -> tuple[RankPlace, Node]:
     """Return what a rank told of itself."""
-    interfaces = tuple(Interface(**row) for row in told["node"]["interfaces"])
-    values = {**told["node"], "interfaces": interfaces, "providers": tuple(told["node"]["providers"])}
-    return RankPlace(**told["seat"]), Node(**values)
+    interfaces = tuple(Interface(**row) for row in fields["node"]["interfaces"])
+    values = {**fields["node"], "interfaces": interfaces, "providers": tuple(fields["node"]["providers"])}
+    return RankPlace(**fields["seat"]), Node(**values)
 
 
 def _public(environ: Mapping[str, str]) -> dict[str, str]:

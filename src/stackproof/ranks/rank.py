@@ -84,8 +84,8 @@ def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -
     try:
         result = run()
     except Exception as error:
-        said = str(error).strip() or "no message"
-        (spec.folder / f"rank{place.rank}.error").write_text(f"{type(error).__name__}: {said}"[:8000], encoding="utf-8")
+        text = str(error).strip() or "no message"
+        (spec.folder / f"rank{place.rank}.error").write_text(f"{type(error).__name__}: {text}"[:8000], encoding="utf-8")
         raise
     write_atomically(spec.folder / f"rank{place.rank}.json", json.dumps(result))
 

@@ -80,11 +80,11 @@ class RowRunner:
         else:
             asked, failure = names, self._launch(names, folder)
         ranks = [left_by(folder, rank) for rank in range(self.size)]
-        self.ranks = self.ranks or [found[""] for found in ranks if found and "" in found]
+        self.ranks = self.ranks or [groups[""] for groups in ranks if groups and "" in groups]
         self.rows = self.rows or (self.ranks or [{}])[0].get("rows", [])
         for name in asked or self.rows:
-            if name not in self._ended and all(found and name in found for found in ranks):
-                self._ended[name] = [found[name] for found in ranks if found]
+            if name not in self._ended and all(groups and name in groups for groups in ranks):
+                self._ended[name] = [groups[name] for groups in ranks if groups]
         left, undone = ([name for name in some or self.rows if name not in self._ended] for some in (names, asked))
         if known and failure is None:
             return "a process that was ended from outside", left
@@ -107,17 +107,17 @@ class RowRunner:
     def _launch(self, names: list[str], folder: Path) -> CheckEnded | None:
         folder.mkdir(parents=True)
         self._limit_s = self.row_s * processes.crowding()
-        given = {"rows": names, "outcomes": str(folder), "kept": str(self.folder), "row_s": self._limit_s}
+        fields = {"rows": names, "outcomes": str(folder), "kept": str(self.folder), "row_s": self._limit_s}
         failure: CheckEnded | None = None
         try:
-            self.start({**self.arguments, **given})
+            self.start({**self.arguments, **fields})
         except (CheckFailed, CheckCrashed, CheckHung) as ended:
             failure = ended
         except Refusal as refused:
             self._failure = refused
             raise
-        said = [names, type(failure).__name__, str(failure)] if failure else []
-        write_atomically(folder / "ended.json", json.dumps(said))
+        lineses = [names, type(failure).__name__, str(failure)] if failure else []
+        write_atomically(folder / "ended.json", json.dumps(lineses))
         return failure
 
     def _expired(self, name: str, ranks: Sequence[dict[str, Outcome] | None], folder: Path) -> CheckHung | None:
@@ -125,14 +125,14 @@ class RowRunner:
         hung = [rank for rank in range(self.size) if (folder / f"rank{rank}.expired").exists()]
         if not hung:
             return None
-        said = [
-            f"rank {rank} said: {found[name]['refusal']['said']}"
-            for rank, found in enumerate(ranks)
-            if found and name in found and found[name]["refusal"]
+        lines = [
+            f"rank {rank} said: {groups[name]['refusal']['said']}"
+            for rank, groups in enumerate(ranks)
+            if groups and name in groups and groups[name]["refusal"]
         ]
         who = " and ".join(f"rank {rank}" for rank in hung)
         within = f" within {self._limit_s:.0f} s" if self._limit_s else " in time"  # an earlier process knew the limit
-        return CheckHung("; ".join([f"{who} did not come back from {name}{within}", *said]))
+        return CheckHung("; ".join([f"{who} did not come back from {name}{within}", *lines]))
 
 
 def left_by(folder: Path, rank: int) -> dict[str, Outcome] | None:

@@ -35,10 +35,10 @@ def collected(stack: Stack, theirs: bool = False) -> tuple[str, ...]:
         Refusal: a file cannot be collected.
     """
     project, own = projects.current(), own_suites()
-    found = _collected(stack, SUITES, counted([name for name in suites() if name not in own]))
+    pairs = _collected(stack, SUITES, counted([name for name in suites() if name not in own]))
     if theirs and project and project.suites and own:
-        found += _collected(stack, project.suites, own)
-    return tuple(name for name, foreign in found if foreign is theirs)
+        pairs += _collected(stack, project.suites, own)
+    return tuple(name for name, foreign in pairs if foreign is theirs)
 
 
 def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[str, bool]]:
@@ -50,8 +50,8 @@ def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[
         ended = processes.run(
             [*command(request, root), "--collect-only"], seconds=_SECONDS * processes.crowding(), environment=variables
         )
-        told = Path(folder) / "events.jsonl"
-        events = [files.parse_json(line, told) for line in told.read_bytes().splitlines()] if told.exists() else []
+        path = Path(folder) / "events.jsonl"
+        events = [files.parse_json(line, path) for line in path.read_bytes().splitlines()] if path.exists() else []
     wrong = [event["check"]["reason"] for event in events if event["event"] == "finished"]
     collected = [event for event in events if event["event"] == "collected"]
     names = [(name, name in event["theirs"]) for event in collected for name in event["known"]]
@@ -124,7 +124,7 @@ def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
     from stackproof.operators import database
 
     operators = database.load()
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name in names:
         operator, _, dtype = name.removeprefix("operators/sweep::agrees[").removesuffix("]").rpartition("-")
         if name.startswith("operators/sweep::agrees[") and operator in operators:
@@ -132,8 +132,8 @@ def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
                 listed = operators[operator].supported_dtypes(stack.device)
             except RuntimeError:  # a device type that it does not know by name has those of the CPU
                 listed = operators[operator].supported_dtypes(HOST)
-            found |= {} if getattr(torch, dtype) in listed else {name: "not applicable"}
-    return found
+            values |= {} if getattr(torch, dtype) in listed else {name: "not applicable"}
+    return values
 
 
 def settle(stack: Stack, rows: Mapping[str, FileRow], names: Iterable[str]) -> dict[str, FileRow]:

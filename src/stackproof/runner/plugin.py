@@ -189,7 +189,7 @@ class Reporter:
         if not Path(item.config.rootpath).samefile(SUITES):
             return True
         given = getattr(getattr(item, "callspec", None), "params", {}).values()
-        words = {word for one in given for word in (one, getattr(one, "workload", None)) if isinstance(word, str)}
+        words = {word for value in given for word in (value, getattr(value, "workload", None)) if isinstance(word, str)}
         return bool(words & catalogue.theirs().keys())
 
     def _chosen(self, identifier: str) -> bool:
@@ -216,10 +216,10 @@ class Reporter:
             verdict, reason = Verdict.FAILED, lack
         if odd := [name for name, value in figures.items() if not isinstance(value, (bool, int, float, str))]:
             kind = type(figures[odd[0]]).__name__
-            said = (
+            text = (
                 f"its figure '{odd[0]}' is a {kind}, which no record can hold; make it a number or a text of Python's"
             )
-            verdict, reason = Verdict.FAILED, f"{reason}; {said}" if reason else said
+            verdict, reason = Verdict.FAILED, f"{reason}; {text}" if reason else text
             figures = {name: value for name, value in figures.items() if name not in odd}
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
 
@@ -259,27 +259,27 @@ def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str
     homes = [Path(pytest.__file__).parent, Path(pytest.__file__).parent.parent / "_pytest", Path(config.rootpath)]
     homes.append(Path(__file__).parents[1])
     homes += [file.parent for name in allowed if (file := _home(sys.modules.get(name)))]
-    found = []
+    lines = []
     for name, plugin in config.pluginmanager.list_name_plugin():
         home = _home(plugin)
         if plugin is not None and not any(home and home.is_relative_to(place) for place in homes):
-            found.append(f"{name} ({home or 'made while running'})")
-    return sorted(found)
+            lines.append(f"{name} ({home or 'made while running'})")
+    return sorted(lines)
 
 
 def plugin_facts(config: pytest.Config) -> dict[str, str]:
     """Return for provenance what had a say in the checks: each conftest with the digest of its text, and plugins besides pytest's."""
-    found, own, others = {}, Path(config.rootpath), []
+    values, own, others = {}, Path(config.rootpath), []
     for name, plugin in config.pluginmanager.list_name_plugin():
         file = _file(plugin) if isinstance(plugin, ModuleType) else None
         if file is None or not file.is_file() or file.is_relative_to(Path(pytest.__file__).parents[1] / "_pytest"):
             continue
         if file.name == "conftest.py":
             place = file.relative_to(own).as_posix() if file.is_relative_to(own) else str(file)
-            found[f"conftest.{place}"] = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+            values[f"conftest.{place}"] = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
         else:
             others.append(str(name))
-    return {**found, **({"plugins": " ".join(sorted(others))} if others else {})}
+    return {**values, **({"plugins": " ".join(sorted(others))} if others else {})}
 
 
 def _home(plugin: Any) -> Path | None:

@@ -96,19 +96,19 @@ def _take_over(request: Request, record: Record, outputs: Outputs, folder: Path)
     record.provenance["continues"] = path.parent.name
 
 
-def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
+def _torch_sees(stack: Stack, availability: hosts.Availability) -> str:
     """In somebody's container the nodes may have other names; there, what torch sees counts."""
     try:
         from stackproof.device import devices
 
         cards = devices.count(stack.device)
     except StackUnavailableError as refusal:
-        raise StackUnavailableError(f"{found.refusal()}; {refusal}") from refusal
+        raise StackUnavailableError(f"{availability.refusal()}; {refusal}") from refusal
     except (ImportError, OSError, Refusal):  # no torch, or one that does not load here
         cards = 0
     if not cards:
-        raise found.refusal()
-    unseen = "; no ".join(row.what for row in found.findings if not row.found)
+        raise availability.refusal()
+    unseen = "; no ".join(row.what for row in availability.findings if not row.found)
     return f"torch sees {cards} '{stack.device}' device(s), although the host shows no {unseen}"
 
 
@@ -138,17 +138,17 @@ class Vetted:
 
     def sentence(self) -> str:
         """Say what stands beside ours."""
-        told = [
+        lines = [
             f"{name} ({self._display_path(one.file)} {one.digest[:12]}: {one.seen})"
             for name, one in self.workloads.items()
         ]
         where = f"project {self.project.name} at {self.project.folder}" if self.project else "packages"
-        return f"{where}: {counted(len(told), 'workload')}" + (f": {'; '.join(told)}" if told else "")
+        return f"{where}: {counted(len(lines), 'workload')}" + (f": {'; '.join(lines)}" if lines else "")
 
     def facts(self) -> dict[str, Figure]:
         """Return what a record keeps of it."""
-        found: dict[str, Figure] = dict(self.project.facts()) if self.project else {}
-        return found | {
+        figures: dict[str, Figure] = dict(self.project.facts()) if self.project else {}
+        return figures | {
             f"workload.{name}": f"{self._display_path(one.file)} {one.digest}" for name, one in self.workloads.items()
         }
 
@@ -182,5 +182,5 @@ def vet(
         raise Refusal(f"the workloads of {where} were not built in {_SECONDS * scale:.0f} s; make `tiny` smaller")
     if ended.code:
         raise Refusal(tail(ended.errors, 1 if ended.code == Refusal.exit_code else 3, most=2000))
-    found = files.parse_json(ended.output.strip().splitlines()[-1], "what the workloads say of themselves")
-    return Vetted(project, {name: Offered(**row) for name, row in found.items()})
+    value = files.parse_json(ended.output.strip().splitlines()[-1], "what the workloads say of themselves")
+    return Vetted(project, {name: Offered(**row) for name, row in value.items()})

@@ -120,7 +120,7 @@ def _few(only: tuple[str, ...]) -> bool:
 def plugins_of(chosen: tuple[str, ...], folder: Path = SUITES) -> tuple[str, ...]:
     """Return the plugins of pytest that these suites need; every other one is switched off."""
     rows = _rows(folder)
-    suites = dict.fromkeys(one.partition("/")[0] for one in chosen)
+    suites = dict.fromkeys(word.partition("/")[0] for word in chosen)
     return tuple(dict.fromkeys(name for suite in suites for name in rows.get(suite, SuiteEntry(suite)).plugins))
 
 

@@ -208,8 +208,8 @@ class CheckProcess:
     def _conclude(self, hung: bool) -> None:
         status = self._child.returncode or 0
         if self._broken:
-            said = f"{self._broken}; the process was ended, and what it had not said runs again"
-            self.state.conclude(Check(self._place(), Verdict.CRASHED, said, 0.0))
+            text = f"{self._broken}; the process was ended, and what it had not said runs again"
+            self.state.conclude(Check(self._place(), Verdict.CRASHED, text, 0.0))
         elif hung:
             self.state.conclude(Check(self._place(), Verdict.HUNG, self._hang(), 0.0))
         elif self.current or not self.ended or status < 0:
@@ -232,8 +232,8 @@ class CheckProcess:
         return explain.with_finding(f"did not end by its deadline and was ended; {where}", [self._log])
 
     def _death(self, status: int) -> str:
-        said = processes.last_words(self._log)
-        reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"[:800]
+        text = processes.last_words(self._log)
+        reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {text}"[:800]
         return explain.with_finding(reason, [self._log])
 
     def _place(self) -> str:
@@ -323,10 +323,10 @@ def _stages(request: Request) -> list[tuple[Path, Stage]]:
     own, project = stacks.own_suites(), projects.current()
     ours = tuple(name for name in request.suites if name not in own)
     theirs = tuple(name for name in request.suites if name in own)
-    found = [(SUITES, stage) for stage in stages(ours, SUITES, request.only)]
+    pairs = [(SUITES, stage) for stage in stages(ours, SUITES, request.only)]
     if project and project.suites and theirs:
-        found += [(project.suites, stage) for stage in stages(theirs, project.suites, request.only)]
-    return found
+        pairs += [(project.suites, stage) for stage in stages(theirs, project.suites, request.only)]
+    return pairs
 
 
 def _run_stage(
@@ -421,15 +421,15 @@ def _guard_selection(only: Sequence[str], chosen: Sequence[str], known: Collecti
         Refusal: none selects anything: a slip of the keyboard. Where others did, what they ran is kept, and the run fails.
     """
     unmatched = [pattern for pattern in only if known and not any(matches(name, [pattern]) for name in known)]
-    said = []
+    lines = []
     for pattern in unmatched:
         longer = f"; try '{pattern}*'" if any(pattern in name for name in known) else ""
         near = suggestion(pattern, known) or longer
-        said.append(f"--only '{as_typed(pattern)}' matches no check of {', '.join(chosen)}{near}; patterns may hold *")
-    if said and len(said) == len(only):
-        raise Refusal(" | ".join(said))
-    if said:
-        yield Check("guard: selection", Verdict.FAILED, " | ".join(said), 0.0)
+        lines.append(f"--only '{as_typed(pattern)}' matches no check of {', '.join(chosen)}{near}; patterns may hold *")
+    if lines and len(lines) == len(only):
+        raise Refusal(" | ".join(lines))
+    if lines:
+        yield Check("guard: selection", Verdict.FAILED, " | ".join(lines), 0.0)
 
 
 def _guard_project(project: Project, run: manifest.Selection, stack: Stack) -> Iterator[Check]:
@@ -437,12 +437,12 @@ def _guard_project(project: Project, run: manifest.Selection, stack: Stack) -> I
     done = sum(check.verdict not in NOT_EXECUTED for check in run.checks)
     counted = f"{done} of {len(list(run.collected))} checks of {project.name} were executed"
     if project.expected is None:
-        said = f"{counted}; no expected.toml beside {project.file.name} says how many there must be, so none would be missed"
+        text = f"{counted}; no expected.toml beside {project.file.name} says how many there must be, so none would be missed"
     else:
-        said = f"{counted}, held against {project.display_path(project.expected)}"
+        text = f"{counted}, held against {project.display_path(project.expected)}"
         for file, sentence in manifest.complaints(manifest.read(project.expected, stack), run, stack):
             yield Check(f"guard: {project.name}: {file}", Verdict.FAILED, sentence, 0.0)
-    yield Check("guard: project", Verdict.PASSED, said, 0.0)
+    yield Check("guard: project", Verdict.PASSED, text, 0.0)
 
 
 def _guard_count(suite: str, every: Sequence[Check], stack: Stack) -> Iterator[Check]:

@@ -154,17 +154,17 @@ def _signal(groups: Groups) -> int | None:
     return code - _SHELL_OFFSET if code > _SHELL_OFFSET and code - _SHELL_OFFSET in set(signal.Signals) else None
 
 
-def _raised(said: str, hit: Hit, who: Who) -> Death:
-    follows = any(pattern.match(said) for pattern in rules.wrappers())
-    return Death(who, Weight.FOLLOWED if follows else Weight.EXCEPTION, f"raised {said or CUT}", hit)
+def _raised(text: str, hit: Hit, who: Who) -> Death:
+    follows = any(pattern.match(text) for pattern in rules.wrappers())
+    return Death(who, Weight.FOLLOWED if follows else Weight.EXCEPTION, f"raised {text or CUT}", hit)
 
 
 def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
     what = hit.groups.get("what") or hit.text.strip()
-    said = f": {hit.groups['said']}" if hit.groups.get("said") else ""
+    text = f": {hit.groups['said']}" if hit.groups.get("said") else ""
     if ending.role == rules.HANG:
         return Death(who, Weight.SIGNAL, "hung until its deadline (a dump of its stack follows in the log)", hit)
     name = rules.words().get(what)
     hint = Weight.SENTENCE if ending.weak else Weight.HINT
     weight = hint if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
-    return Death(who, weight, f"was ended by {name}" if name else f"said {what}{said}", hit)
+    return Death(who, weight, f"was ended by {name}" if name else f"said {what}{text}", hit)

@@ -175,8 +175,8 @@ class Job(ABC):
         named = [(name, parameter.grad) for name, parameter in self.model.named_parameters()]
         gradients = {name: (gradient / scale).cpu() for name, gradient in named if gradient is not None}
         self.optimiser.zero_grad(set_to_none=True)
-        floating = {name: one for name, one in self.model.named_buffers() if one.is_floating_point()}
-        buffers = {name: one.detach().cpu().clone() for name, one in floating.items()}
+        floating = {name: tensor for name, tensor in self.model.named_buffers() if tensor.is_floating_point()}
+        buffers = {name: tensor.detach().cpu().clone() for name, tensor in floating.items()}
         return StepResult(torch.cat(outputs).cpu(), torch.stack(losses).mean().cpu(), gradients, buffers)
 
     def _backward(self) -> Iterator[Evaluation]:
@@ -259,9 +259,9 @@ class Workload(ABC):
     def missing(self) -> str | None:
         """Return one sentence about the first package that is absent or too old; reads metadata only."""
         for need in map(Requirement, self.offer.needs):
-            found = _installed(need.name)
-            if found is None or not need.specifier.contains(found, prereleases=True):
-                have = "it is not installed" if found is None else f"{found} is installed"
+            text = _installed(need.name)
+            if text is None or not need.specifier.contains(text, prereleases=True):
+                have = "it is not installed" if text is None else f"{text} is installed"
                 return f"{self.name} needs {need}, {have}: {self.offer.reason or 'its file says so'}"
         return None
 
@@ -273,9 +273,9 @@ def _require_batches(batches: object) -> None:
     for batch in batches:
         if not isinstance(batch, Mapping):
             raise TypeError(f"a batch is of type {type(batch).__name__}; write a mapping, {{'images': images}}")
-        for name, one in batch.items():
-            if not isinstance(one, torch.Tensor):
-                raise TypeError(f"'{name}' of a batch is of type {type(one).__name__}; it must be a tensor")
+        for name, item in batch.items():
+            if not isinstance(item, torch.Tensor):
+                raise TypeError(f"'{name}' of a batch is of type {type(item).__name__}; it must be a tensor")
 
 
 def _installed(name: str) -> str | None:

@@ -151,7 +151,7 @@ class TimedCollective(Work):
         if (
             self._call in _MOVED
         ):  # play the ring for all ranks at once: which content each buffer has, and how it was moved
-            states: list[list[torch.Tensor] | None] = [None, everyone, [one + 16 for one in everyone]]
+            states: list[list[torch.Tensor] | None] = [None, everyone, [tensor + 16 for tensor in everyone]]
             for turn in range(runs):
                 if (source := states[(turn + 1) % _RING]) is not None:
                     states[turn % _RING] = _MOVED[self._call](source, self._part)
@@ -166,7 +166,7 @@ class TimedCollective(Work):
 def _gathered(whole: list[torch.Tensor], part: int) -> list[torch.Tensor]:
     """Each rank sends the part after its own, so that parts move on."""
     world = len(whole)
-    sent = [one.view(world, part)[(rank + 1) % world] for rank, one in enumerate(whole)]
+    sent = [tensor.view(world, part)[(rank + 1) % world] for rank, tensor in enumerate(whole)]
     return [torch.cat(sent)] * world
 
 

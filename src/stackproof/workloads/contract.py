@@ -37,27 +37,27 @@ def declared(module: ModuleType, file: str) -> tuple[Workload, ...]:
     Raises:
         Refusal: `WORKLOADS`, a name or an offer is not what it must be.
     """
-    found = getattr(module, "WORKLOADS", None)
-    if not isinstance(found, (tuple, list)) or not found:
-        what = "has no WORKLOADS" if found is None else f"has WORKLOADS = {found!r}"
+    value = getattr(module, "WORKLOADS", None)
+    if not isinstance(value, (tuple, list)) or not value:
+        what = "has no WORKLOADS" if value is None else f"has WORKLOADS = {value!r}"
         raise Refusal(f"{file}: {what}; end it with a tuple of objects, such as WORKLOADS = (Mine(),)")
-    for one in found:
-        if not isinstance(one, Workload):
-            hint = "make an object of it" if isinstance(one, type) else "extend stackproof.workloads.base.Workload"
-            raise Refusal(f"{file}: WORKLOADS holds {one!r}, which is no Workload; {hint}")
-        name = getattr(one, "name", None)
+    for item in value:
+        if not isinstance(item, Workload):
+            hint = "make an object of it" if isinstance(item, type) else "extend stackproof.workloads.base.Workload"
+            raise Refusal(f"{file}: WORKLOADS holds {item!r}, which is no Workload; {hint}")
+        name = getattr(item, "name", None)
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST:
             raise Refusal(
-                f"{file}: {type(one).__name__}.name is {plain(repr(name), 80)}; "
+                f"{file}: {type(item).__name__}.name is {plain(repr(name), 80)}; "
                 f"it must be a word in lower case of at most {_LONGEST} characters, such as 'my-vit'"
             )
-        if not isinstance(one.offer, Offer):
+        if not isinstance(item.offer, Offer):
             raise Refusal(
-                f"{file}: '{name}' has offer = {one.offer!r}; it must be an Offer(...) of stackproof.project.offers"
+                f"{file}: '{name}' has offer = {item.offer!r}; it must be an Offer(...) of stackproof.project.offers"
             )
-        if one.offer.roles and name not in offers.ours():
+        if item.offer.roles and name not in offers.ours():
             raise Refusal(f"{file}: '{name}' has roles, which only stackproof's own workloads play; leave them out")
-    return tuple(found)
+    return tuple(value)
 
 
 def check(workload: Workload) -> str:
@@ -93,7 +93,7 @@ class _Look:
         self._parts(job)
         loss = float(self._try("step()", job.step))
         self._need(math.isfinite(loss), f"the loss of the first step is {loss}")
-        trainable = sum(one.numel() for one in job.model.parameters() if one.requires_grad)
+        trainable = sum(parameter.numel() for parameter in job.model.parameters() if parameter.requires_grad)
         shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in job.batches[0].items())
         return f"{trainable} trainable numbers, {type(job.optimiser).__name__}, {shapes}"
 
@@ -108,8 +108,8 @@ class _Look:
         except Refusal:
             raise
         except Exception as error:
-            said = f"{what} raises {error_line(error)}{line_of(error, self.workload.origin)}"
-            raise Refusal(f"{self.where}: {said}") from error
+            text = f"{what} raises {error_line(error)}{line_of(error, self.workload.origin)}"
+            raise Refusal(f"{self.where}: {text}") from error
 
     def _job(self, dtype: torch.dtype, seed: int = _SEED, shard: tuple[int, int] = (0, 1)) -> Job:
         job = self._try(f"building it in {dtype}", lambda: self.workload.build(_CPU, "tiny", seed, dtype, shard=shard))
@@ -121,26 +121,26 @@ class _Look:
         """Model, optimiser and batches are of their kinds, on the device, in the dtype that was asked for."""
         of_kinds = isinstance(job.model, nn.Module) and isinstance(job.optimiser, torch.optim.Optimizer)
         self._need(of_kinds, "a Job takes a torch.nn.Module and a torch.optim.Optimizer")
-        trained = {name: one for name, one in job.model.named_parameters() if one.requires_grad}
-        given = {id(one) for group in job.optimiser.param_groups for one in group["params"]}
+        trained = {name: parameter for name, parameter in job.model.named_parameters() if parameter.requires_grad}
+        numbers = {id(item) for group in job.optimiser.param_groups for item in group["params"]}
         self._need(bool(trained), "no parameter of the model requires a gradient")
-        left = [name for name, one in trained.items() if id(one) not in given]
+        left = [name for name, parameter in trained.items() if id(parameter) not in numbers]
         remedy = "give it what requires a gradient, after model.to(...)"
         self._need(not left, f"the optimiser does not have '{(left or [''])[0]}'; {remedy}")
         full = bool(job.batches) and all(job.batches)
         self._need(full, "a Job has no batches, or an empty one; give it a list of mappings from names to tensors")
-        for name, one in {**trained, **_data(job)}.items():
+        for name, tensor in {**trained, **_data(job)}.items():
             self._need(
-                not one.is_floating_point() or one.dtype is dtype,
-                f"{name} is {one.dtype} where {dtype} was asked for; use recipe.dtype, or recipe.share() for data",
+                not tensor.is_floating_point() or tensor.dtype is dtype,
+                f"{name} is {tensor.dtype} where {dtype} was asked for; use recipe.dtype, or recipe.share() for data",
             )
-            self._need(bool(one.numel()), f"{name} is empty, of shape {tuple(one.shape)}")
+            self._need(bool(tensor.numel()), f"{name} is empty, of shape {tuple(tensor.shape)}")
 
     def _same(self, job: Job, other: Job, off: float, how: str) -> None:
         """Two jobs have the same weights and data."""
         before = _everything(job)
-        for name, one in _everything(other).items():
-            same = name in before and relative_error(before[name], one) <= off
+        for name, tensor in _everything(other).items():
+            same = name in before and relative_error(before[name], tensor) <= off
             self._need(same, f"{name} differs {how}")
 
     def _repeats(self, job: Job) -> None:
@@ -149,7 +149,7 @@ class _Look:
             job, self._job(torch.float32), 0.0, "between two builds from one seed; draw everything from recipe.seed"
         )
         before, other = _everything(job), _everything(self._job(torch.float32, _SEED + 1))
-        alike = all(name in before and torch.equal(one, before[name]) for name, one in other.items())
+        alike = all(name in before and torch.equal(tensor, before[name]) for name, tensor in other.items())
         remedy = "draw them from recipe.seed, or from torch's generator"
         self._need(not alike, f"another seed gives the same weights and batches; {remedy}")
 
@@ -171,13 +171,13 @@ class _Look:
         self._need(not none, f"{len(none)} parameters get no gradient, {some}")
 
     def _forward(self, job: Job) -> tuple[torch.Tensor, torch.Tensor]:
-        found: Any = self._try("evaluate()", lambda: job.forward(0))
-        what = type(found).__name__
-        if sequence := isinstance(found, Sequence) and not isinstance(found, str):
-            what += f" of ({', '.join(type(one).__name__ for one in found)})"
-        two = sequence and len(found) == 2 and all(isinstance(one, torch.Tensor) for one in found)
+        item: Any = self._try("evaluate()", lambda: job.forward(0))
+        what = type(item).__name__
+        if sequence := isinstance(item, Sequence) and not isinstance(item, str):
+            what += f" of ({', '.join(type(one).__name__ for one in item)})"
+        two = sequence and len(item) == 2 and all(isinstance(one, torch.Tensor) for one in item)
         self._need(two, f"evaluate() returns {what}; it must return two tensors, (output, loss)")
-        output, loss = found
+        output, loss = item
         remedy = "it must be a scalar with a gradient, such as a mean"
         self._need(not loss.dim() and loss.requires_grad, f"the loss has shape {tuple(loss.shape)}; {remedy}")
         remedy = "return logits or another prediction in floating point"
@@ -195,8 +195,8 @@ class _Look:
         if "compile" in parts:
             self._try(f"compiled = '{compiled}'", lambda: job.model.get_submodule(compiled))
         if "channels-last" in parts:
-            pictures = any(one.dim() == 4 and one.is_floating_point() for one in job.batches[0].values())
-            convolves = any(isinstance(one, nn.Conv2d) for one in job.model.modules())
+            pictures = any(tensor.dim() == 4 and tensor.is_floating_point() for tensor in job.batches[0].values())
+            convolves = any(isinstance(module, nn.Conv2d) for module in job.model.modules())
             what = "takes part in 'channels-last', and has no pictures (4 dimensions) or no Conv2d"
             self._need(pictures and convolves, what)
         if set(_SHARED) & set(parts) and len(job.batches) == 1:
@@ -211,13 +211,13 @@ def _data(job: Job) -> dict[str, torch.Tensor]:
 
 
 def _everything(job: Job) -> dict[str, torch.Tensor]:
-    return {f"parameter '{name}'": one.detach() for name, one in job.model.named_parameters()} | _data(job)
+    return {f"parameter '{name}'": parameter.detach() for name, parameter in job.model.named_parameters()} | _data(job)
 
 
 def line_of(error: BaseException, file: str) -> str:
     """Return the last line of the workload's file that an error went through."""
-    found, trace = "", error.__traceback__
+    text, trace = "", error.__traceback__
     while trace:
-        found = f" (line {trace.tb_lineno})" if trace.tb_frame.f_code.co_filename == file else found
+        text = f" (line {trace.tb_lineno})" if trace.tb_frame.f_code.co_filename == file else text
         trace = trace.tb_next
-    return found
+    return text

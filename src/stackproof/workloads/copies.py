@@ -58,7 +58,7 @@ class Copy(Work):
         # The period is no power of two, so that a block in the wrong place shows.
         pattern = torch.arange(251, dtype=torch.uint8).repeat(self._size // 251 + 1)[: self._size]
         places = {block.device for block in (self.sources[0], self.targets[0])}
-        self._contents = [{place: one.to(place) for place in places} for one in (pattern, pattern.bitwise_not())]
+        self._contents = [{place: tensor.to(place) for place in places} for tensor in (pattern, pattern.bitwise_not())]
         self._turn = 0
         self.facts = {"memory": "device" if self._ring else "link"}
         self.worth = {"GB": (2 if self._ring else 1) * self._size / 1e9}

@@ -38,7 +38,7 @@ class Gemm(Work):
         self._signs = signs(self._size, _SEED)
         self._expected = product(left, self._start, self._signs)
         self.device = setting.device
-        self._start, self.left = (one.to(self.device.torch) for one in (self._start, left))
+        self._start, self.left = (tensor.to(self.device.torch) for tensor in (self._start, left))
         self.buffers = self._start.clone(), torch.empty_like(self._start)
         place = self.device.torch if has_float64(str(self.device.torch)) else HOST.torch
         self._wide = left.to(place, torch.float64)
@@ -69,8 +69,8 @@ class Gemm(Work):
         # Rounding adds up as a walk does; tf32 is cut rather than rounded, always to the same side.
         grown = runs if self._short else math.sqrt(runs)
         scale = ExpectedSums(expected, expected * 0 + math.sqrt(self._size) * grown)
-        found = fold(self.buffers[runs % 2], self._signs, self._size)
-        scale.judge(found, unit(self._start.dtype, self._size, short=self._short), f"{runs} products", math.inf)
+        array = fold(self.buffers[runs % 2], self._signs, self._size)
+        scale.judge(array, unit(self._start.dtype, self._size, short=self._short), f"{runs} products", math.inf)
 
     def close(self) -> None:
         """Put the switches of float32 back."""
@@ -80,12 +80,12 @@ class Gemm(Work):
         """Hold every element of one product against float64."""
         self.begin(1)
         self.run()
-        found = fold(self.buffers[1], self._signs)
+        array = fold(self.buffers[1], self._signs)
         # Matrix units cut factors to tf32 rather than round them, and then all numbers are a little too small.
         whole = math.inf if self._short else WHOLE
         step = unit(self._start.dtype, self._size, short=self._short)
-        seen = self._expected.judge(found, step, "the product", whole)
-        return f"all {self._size} x {self._size} of the product: {seen.said}"
+        seen = self._expected.judge(array, step, "the product", whole)
+        return f"all {self._size} x {self._size} of the product: {seen.sentence}"
 
 
 def orthogonal(size: int, seed: int) -> torch.Tensor:

@@ -83,12 +83,12 @@ def progressions(seed: int, count: int, vocabulary: int, mean: int = MEAN) -> li
 
     Token 0 opens; then start, start + stride ... modulo a small period: something that a model can learn.
     """
-    draws, period, found = Draws(seed), min(vocabulary - 1, 61), []
+    draws, period, arrays = Draws(seed), min(vocabulary - 1, 61), []
     for length in lengths(draws, count, mean):
         start, stride = draws.between(0, period - 1), draws.between(1, 3)
         body = 1 + (start + stride * np.arange(length - 1, dtype=np.int64)) % period
-        found.append(np.concatenate([np.zeros(1, dtype=np.int64), body]))
-    return found
+        arrays.append(np.concatenate([np.zeros(1, dtype=np.int64), body]))
+    return arrays
 
 
 FORMS = ("square", "disc", "triangle", "cross")

@@ -81,8 +81,8 @@ class Loading(Work):
         """Hold every picture of the last epoch."""
         seen = sum(map(len, self._kept))
         require(bool(runs) and seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
-        found, wanted = torch.cat([_sums(one) for one in self._kept]), self._sums[self._order]
-        wrong = int((found != wanted).sum())
+        tensor, wanted = torch.cat([_sums(result) for result in self._kept]), self._sums[self._order]
+        wrong = int((tensor != wanted).sum())
         require(not wrong, f"{wrong} pictures of an epoch are not what the data set holds at their place in its order")
 
     def close(self) -> None:

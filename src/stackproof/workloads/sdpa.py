@@ -82,7 +82,7 @@ class Attention(Work):
         self._signs = signs(shape[-1], _SEED)
         self._expected: dict[str, ExpectedSums] = {}
         query, key, value, cotangent = self._drawn
-        same = [one.requires_grad_(self._backward) for one in (query, key)]
+        same = [tensor.requires_grad_(self._backward) for tensor in (query, key)]
         moved = [
             (value.clone().requires_grad_(self._backward), cotangent.clone() if self._backward else cotangent)
             for _ in range(self.most_runs)
@@ -110,11 +110,11 @@ class Attention(Work):
         number, self._turn = self._turn % self.most_runs, self._turn + 1
         query, key, value, cotangent = self.inputs[number]
         output = scaled_dot_product_attention(query, key, value, is_causal=True)
-        found = {"output": output.detach()}
+        tensors = {"output": output.detach()}
         if self._backward:
-            found |= zip(_INPUTS, torch.autograd.grad(output, (query, key, value), cotangent), strict=True)
-        self._left[number] = found
-        return found
+            tensors |= zip(_INPUTS, torch.autograd.grad(output, (query, key, value), cotangent), strict=True)
+        self._left[number] = tensors
+        return tensors
 
     def verify(self, runs: int) -> None:
         """Hold some rows of every head of each run's results."""
@@ -141,8 +141,8 @@ class Attention(Work):
                 f"torch has no {self._kernel} kernel for {self.dtype} of {shape} here: {first_line(error)}"
             ) from error
         self.facts = {"kernel": witness.kernel}
-        seen = max(self._judged(0, torch.arange(self._shape[2])), key=lambda one: one.worst)
-        return f"kernel {witness.kernel}, all numbers of {len(self._left[0])} tensors: {seen.said}"
+        seen = max(self._judged(0, torch.arange(self._shape[2])), key=lambda deviation: deviation.worst)
+        return f"kernel {witness.kernel}, all numbers of {len(self._left[0])} tensors: {seen.sentence}"
 
     def _judged(self, number: int, rows: torch.Tensor) -> list[Deviation]:
         """Hold these rows of every head of what a run left."""
@@ -159,8 +159,8 @@ class Attention(Work):
             what = "the output" if name == "output" else f"the gradient of the {name}"
             # A value times a factor is rounded to the dtype, as the first one was not.
             step = (_STEPS + 2) * unit(self._dtype, self._shape[-1])
-            found = fold(tensor[:, :, rows.to(tensor.device)], self._signs) / factors[name]
-            seen.append(part.judge(found, step, f"attention: {what}", _WHOLE if self._dtype.itemsize == 2 else WHOLE))
+            array = fold(tensor[:, :, rows.to(tensor.device)], self._signs) / factors[name]
+            seen.append(part.judge(array, step, f"attention: {what}", _WHOLE if self._dtype.itemsize == 2 else WHOLE))
         return seen
 
     def close(self) -> None:
@@ -185,8 +185,8 @@ def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[st
 
     def form(chosen: slice, place: torch.device | None) -> dict[str, Any]:
         """Compute some heads by plain products in a place, or by NumPy."""
-        given: list[Any] = [heads[name][chosen].to(place or HOST.torch).double() for name in (*_INPUTS, "cotangent")]
-        query, key, value, cotangent = given if place else [one.numpy() for one in given]
+        values: list[Any] = [heads[name][chosen].to(place or HOST.torch).double() for name in (*_INPUTS, "cotangent")]
+        query, key, value, cotangent = values if place else [item.numpy() for item in values]
         return forms.attention(query, key, value, cotangent if backward else None, *([torch] if place else []))
 
     if count * length**2 <= _ON_HOST:
@@ -194,18 +194,18 @@ def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[st
     else:
         place = heads["query"].device if has_float64(str(heads["query"].device)) else HOST.torch
         parts = [form(slice(index, index + 1), place) for index in range(count)]
-        for name, (one, _) in form(slice(count - 1, count), None).items():
-            off = np.abs(one - parts[-1][name][0].cpu().numpy()).max() / np.abs(one).max()
+        for name, (item, _) in form(slice(count - 1, count), None).items():
+            off = np.abs(item - parts[-1][name][0].cpu().numpy()).max() / np.abs(item).max()
             require(
                 off <= _AGREE,
                 f"attention: the reference on {place} is {off:.1g} from NumPy's, so nothing can be held against it",
             )
-    found = {}
+    sumses = {}
     for name in parts[0]:
         sums = np.concatenate([fold(torch.as_tensor(part[name][0]), signs_of_row) for part in parts])
         scale = np.concatenate([torch.as_tensor(part[name][1]).cpu().numpy().reshape(-1) for part in parts])
-        found[name] = ExpectedSums(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
-    return found
+        sumses[name] = ExpectedSums(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
+    return sumses
 
 
 KINDS = {"attention": Attention}

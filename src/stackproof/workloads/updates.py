@@ -36,8 +36,8 @@ class Update:
 
     def __init__(self, optimiser: torch.optim.Optimizer, some: Sequence[torch.Tensor] = ()) -> None:
         self.optimiser, self.name = optimiser, type(optimiser).__name__
-        self._parameters = list(some) or [one for group in optimiser.param_groups for one in group["params"]]
-        self._options = {id(one): group for group in optimiser.param_groups for one in group["params"]}
+        self._parameters = list(some) or [item for group in optimiser.param_groups for item in group["params"]]
+        self._options = {id(item): group for group in optimiser.param_groups for item in group["params"]}
         own = type(optimiser) is not getattr(torch.optim, self.name, None)
         odd = any(
             group.get("maximize") or (self.name == "Adam" and group.get("decoupled_weight_decay"))
@@ -48,7 +48,7 @@ class Update:
         self.against = (
             "its closed form" if self._written else f"the CPU only: no closed form for {self.name}{with_options}"
         )
-        self._before = {id(one): self._state(one) for one in self._parameters}
+        self._before = {id(parameter): self._state(parameter) for parameter in self._parameters}
 
     def share(self) -> float:
         """Hold every parameter that has a gradient, and all that the optimiser keeps of it, against float64.
@@ -56,12 +56,12 @@ class Update:
         Raises:
             CheckFailed: one is further from what the step must give than rounding may bring it.
         """
-        given = [one for one in self._parameters if one.grad is not None]
-        require(bool(given), f"a step of {self.name}: no parameter has a gradient")
+        tensors = [parameter for parameter in self._parameters if parameter.grad is not None]
+        require(bool(tensors), f"a step of {self.name}: no parameter has a gradient")
         allowed, worst = _SHARE if self._written else _SHARE_TWIN, State()
-        for one, (exact, sizes) in zip(given, self._exact(given), strict=True):
-            before, eps = self._before[id(one)], torch.finfo(one.dtype).eps
-            after = {name: value for name, value in self._state(one).items() if isinstance(value, np.ndarray)}
+        for tensor, (exact, sizes) in zip(tensors, self._exact(tensors), strict=True):
+            before, eps = self._before[id(tensor)], torch.finfo(tensor.dtype).eps
+            after = {name: value for name, value in self._state(tensor).items() if isinstance(value, np.ndarray)}
             require(
                 after.keys() == exact.keys(),
                 f"{self.name} keeps {', '.join(sorted(after))}, not {', '.join(sorted(exact))}",

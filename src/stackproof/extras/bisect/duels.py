@@ -136,9 +136,9 @@ def _ended(results: cells.Results) -> Iterator[Symptom]:
 
 
 def _changed(results: cells.Results) -> Iterator[Symptom]:
-    for subject, found in results.computed.items():
-        if found.changed:
-            yield Symptom(SymptomKind.CHANGED, subject, COMPUTED, found.sentence())
+    for subject, sameness in results.computed.items():
+        if sameness.changed:
+            yield Symptom(SymptomKind.CHANGED, subject, COMPUTED, sameness.sentence())
 
 
 def _counted(results: cells.Results) -> Iterator[Symptom]:
@@ -266,12 +266,12 @@ class Duels:
     ) -> tuple[interleave.Launch, list[interleave.Lost]]:
         def run() -> resume.Answer:
             sides = tuple(map(self.fresh, specs))
-            found, lost = interleave.launch(
+            launch, lost = interleave.launch(
                 sides, subjects, self._terms(), number, self.folder / store.slug(key), lambda _: None
             )
-            seen = {name: {side: asdict(each) for side, each in sides.items()} for name, sides in found.seen.items()}
+            seen = {name: {side: asdict(each) for side, each in sides.items()} for name, sides in launch.seen.items()}
             rows = [[each.subject, each.side, each.verdict.value, each.reason] for each in lost]
-            return {"seen": seen, "counted": found.counted, "lost": rows}
+            return {"seen": seen, "counted": launch.counted, "lost": rows}
 
         def read(row: resume.Answer) -> tuple[interleave.Launch, list[interleave.Lost]]:
             seen = {
@@ -347,10 +347,10 @@ class Duels:
             launched = self._side_by_side(key, names, number)
             if isinstance(launched, NoAnswer):
                 return {"none": {_place(launched.reason.partition(":")[0]): launched.reason}}
-            found, lost = launched
+            launch, lost = launched
             if lost:
                 return {"none": {_place(lost[0].side): lost[0].reason}}
-            seen, level = found.seen[self.symptom.subject], self.symptom.level
+            seen, level = launch.seen[self.symptom.subject], self.symptom.level
             return {
                 "levels": {
                     str(GOOD) if side == cells.BASE else _place(side): level(each) for side, each in seen.items()
@@ -372,7 +372,7 @@ class Duels:
         at = self.comparison.plan.count.launches + number if self.symptom.timed else 0
         terms = self._terms(short=not self.symptom.timed)
         try:
-            found, lost = interleave.launch(
+            launch, lost = interleave.launch(
                 sides, self._subjects(), terms, at, self.folder / store.slug(key), lambda _: None
             )
         except (SideEndedError, Refusal) as ended:
@@ -381,7 +381,7 @@ class Duels:
             return NoAnswer(str(ended))
         if broken := next((each for each in lost if each.side in (cells.BASE, "both")), None):
             raise GoodTurnedBadError(broken.reason)
-        return found, lost
+        return launch, lost
 
     def _subjects(self) -> list[str]:
         """Return what is launched; the process itself is seen in every launch, and is not asked for."""
@@ -389,10 +389,10 @@ class Duels:
         return [] if self.symptom.subject == interleave.PROCESS else [self.symptom.subject]
 
     def _terms(self, short: bool = False) -> interleave.LaunchTerms:
-        found = self.comparison.plan
+        plan = self.comparison.plan
         if short:
-            found = replace(found, design=replace(found.design, rounds=1, block_seconds=_SHORT_BLOCK_S))
-        return interleave.LaunchTerms(self.comparison.preset, found, self.scale)
+            plan = replace(plan, design=replace(plan.design, rounds=1, block_seconds=_SHORT_BLOCK_S))
+        return interleave.LaunchTerms(self.comparison.preset, plan, self.scale)
 
 
 def _place(side: str) -> str:

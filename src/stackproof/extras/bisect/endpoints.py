@@ -98,12 +98,12 @@ class Mixture:
 
 def differences(good: Endpoint, bad: Endpoint, described: Mapping[str, str] | None = None) -> list[OneChange]:
     """Return every change between two ends that can be moved here; `described`: the markers of the Python that both run on."""
-    found = [*_packages(good.lock, bad.lock, described)]
-    found += _values(ChangeKind.VARIABLE, good.environment, bad.environment)
-    found += _values(ChangeKind.SOURCE, good.sources, bad.sources)
+    changes = [*_packages(good.lock, bad.lock, described)]
+    changes += _values(ChangeKind.VARIABLE, good.environment, bad.environment)
+    changes += _values(ChangeKind.SOURCE, good.sources, bad.sources)
     if good.commit != bad.commit:
-        found.append(OneChange(ChangeKind.COMMITS, "commits", good.commit, bad.commit))
-    return found
+        changes.append(OneChange(ChangeKind.COMMITS, "commits", good.commit, bad.commit))
+    return changes
 
 
 def mixed(good: Endpoint, bad: Endpoint, moved: Collection[OneChange]) -> Mixture:
@@ -144,10 +144,10 @@ def _packages(good: lockfile.Lock, bad: lockfile.Lock, described: Mapping[str, s
 
 
 def _by_name(pins: Iterable[lockfile.Pin]) -> dict[str, list[lockfile.Pin]]:
-    found: dict[str, list[lockfile.Pin]] = {}
+    groups: dict[str, list[lockfile.Pin]] = {}
     for pin in pins:
-        found.setdefault(pin.name, []).append(pin)
-    return found
+        groups.setdefault(pin.name, []).append(pin)
+    return groups
 
 
 def _values(kind: ChangeKind, before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[OneChange]:
@@ -200,13 +200,13 @@ def units(changes: Sequence[OneChange], good: Requirements, bad: Requirements) -
 def _needs(changes: Sequence[OneChange], good: Requirements, bad: Requirements) -> dict[str, set[str]]:
     """Return for each change those without which what the wheels ask for does not hold."""
     moved = {change.name: change for change in changes if change.kind is ChangeKind.PACKAGE}
-    found: dict[str, set[str]] = {change.name: set() for change in changes}
+    groups: dict[str, set[str]] = {change.name: set() for change in changes}
     for name in moved:
         for other in _unmet(bad.get(name, ()), {key: change.before for key, change in moved.items()}):
-            found[name].add(other)  # its new wheel does not take the other's old one
+            groups[name].add(other)  # its new wheel does not take the other's old one
         for other in _unmet(good.get(name, ()), {key: change.after for key, change in moved.items()}):
-            found[other].add(name)  # its old wheel does not take the other's new one
-    return found
+            groups[other].add(name)  # its old wheel does not take the other's new one
+    return groups
 
 
 def _unmet(rows: Iterable[Requirement], versions: Mapping[str, str]) -> Iterator[str]:
@@ -220,15 +220,15 @@ def _unmet(rows: Iterable[Requirement], versions: Mapping[str, str]) -> Iterator
 
 
 def _reach(changes: Sequence[OneChange], needs: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+    groups: dict[str, frozenset[str]] = {}
     for change in changes:
         seen, left = {change.name}, [change.name]
         while left:
             fresh = needs[left.pop()] - seen
             seen |= fresh
             left += fresh
-        found[change.name] = frozenset(seen)
-    return found
+        groups[change.name] = frozenset(seen)
+    return groups
 
 
 LOCAL = "what is not committed here"
@@ -331,10 +331,10 @@ class Checkouts:
             tree = self.home / commit[:16]
             git.output(top, "worktree", "add", "--quiet", "--force", "--detach", str(tree), commit)
             self.laid[commit] = tree
-        found = self.laid[commit] / inner
-        if not found.is_dir():
+        path = self.laid[commit] / inner
+        if not path.is_dir():
             raise Refusal(f"commit {commit[:10]} has no folder {inner}; stand in one that every commit has")
-        return found
+        return path
 
     def again(self, commit: str) -> str:
         """Return what lays a checkout out once more, for a shell; those of the search are taken away."""
@@ -461,10 +461,10 @@ def _lock(
         raise Refusal(
             f"--{name}-lock {lock} is for Python {found.header['python']}, and both sides run on {python}; name one for that"
         )
-    said = str(facts.get("lock", ""))
-    if said and said != "unpinned" and not lock and said != found.digest:
+    sentence = str(facts.get("lock", ""))
+    if sentence and sentence != "unpinned" and not lock and sentence != found.digest:
         raise Refusal(
-            f"--{name}: the record's lock ({said[:12]}) is not that of its commit ({found.digest[:12]}); "
+            f"--{name}: the record's lock ({sentence[:12]}) is not that of its commit ({found.digest[:12]}); "
             f"name the file with --{name}-lock"
         )
     return found
@@ -485,7 +485,7 @@ def immovable(good: NamedEndpoint, bad: NamedEndpoint, stack: stacks.Stack) -> l
     if not (good.facts or bad.facts):
         return []
     here = provenance.host_facts(stack)
-    before, after = (store.state({**here, **one.facts} if one.facts else here) for one in (good, bad))
+    before, after = (store.state({**here, **endpoint.facts} if endpoint.facts else here) for endpoint in (good, bad))
     return [
         f"{group}: {phrase}"
         for group, phrases in store.changes(before, after).items()

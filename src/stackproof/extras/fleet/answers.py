@@ -103,21 +103,21 @@ def gather(folder: Path, tasks: HostTasks) -> FleetAnswers:
 
     Refusal: there is no such folder, or it cannot be listed.
     """
-    found, limits = FleetAnswers(), plan.table().limits
+    answers, limits = FleetAnswers(), plan.table().limits
     for number, path in enumerate(_listed(folder)):
         if number >= limits.records:
             raise Refusal(f"{folder}: holds more than {limits.records} records; judge the hosts in several folders")
         host = path.name.removesuffix(_ENDED)
         if not plan.is_host(host):
             name = text.plain(path.name, 80, lines=False)
-            found.refused[text.plain(host, 80, lines=False)] = f"{name}: is named after no host; passed over"
+            answers.refused[text.plain(host, 80, lines=False)] = f"{name}: is named after no host; passed over"
             continue
         try:
-            found.hosts[host] = read(path, host, tasks)
+            answers.hosts[host] = read(path, host, tasks)
         except Refusal as refusal:
-            found.refused[host] = text.plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
-    found.begun = {name for name in _begun(folder) if name not in found.hosts}
-    return found
+            answers.refused[host] = text.plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
+    answers.begun = {name for name in _begun(folder) if name not in answers.hosts}
+    return answers
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -170,13 +170,13 @@ def _answer(record: Record, host: str, tasks: HostTasks) -> HostAnswer:
 def _reason(record: Record) -> str:
     if not record.verdict.exit_code:
         return ""
-    bad = next((one for one in record.checks if one.verdict is record.verdict), None)
-    said = (
+    bad = next((check for check in record.checks if check.verdict is record.verdict), None)
+    sentence = (
         f"{bad.id}: {bad.reason or bad.verdict.value}"
         if bad
         else f"ended '{record.verdict.value}', and does not say why"
     )
-    return text.plain(said, 300, lines=False)
+    return text.plain(sentence, 300, lines=False)
 
 
 def state(facts: Mapping[str, Figure]) -> store.State:

@@ -158,7 +158,7 @@ def _card(options: argparse.Namespace) -> int:
         raise Refusal(f"{folder}: {why}")
     host = options.host
     if host is None:
-        host = next((os.environ[one] for one in _SCHEDULERS if os.environ.get(one)), "") or provenance.host_name()
+        host = next((os.environ[word] for word in _SCHEDULERS if os.environ.get(word)), "") or provenance.host_name()
     plan.host(host)
     if host not in chosen.hosts:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"

@@ -61,7 +61,7 @@ def spread(seconds: Sequence[float], floor: float) -> RobustSpread:
 
     Half of the cards may be anything before either moves without bound (Huber and Ronchetti, Robust Statistics, section 5.2).
     """
-    logs = [math.log(one) for one in seconds]
+    logs = [math.log(second) for second in seconds]
     centre = median(logs)
     return RobustSpread(centre, max(statistics.robust_sigma(logs), floor))
 
@@ -106,7 +106,7 @@ def _cut(ordered: Sequence[float], at: int, floor: float) -> TwoModes:
     for half in (ordered[:at], ordered[at:]):
         first, _, third = quantiles(half, n=4, method="inclusive")
         widths.append((third - first) / _QUARTILES)
-    slower = sum(one > (middle + high) / 2 for one in ordered)
+    slower = sum(value > (middle + high) / 2 for value in ordered)
     distance = (high - middle) / max(math.hypot(*widths) / math.sqrt(2), floor)
     return TwoModes(math.exp(middle), math.exp(high), slower, distance)
 
@@ -170,7 +170,7 @@ def _blind(found: Yardstick) -> str:
 def _faster(seconds: Sequence[float], found: Yardstick) -> str:
     """Say that several are faster than the middle by as much as a slow one is slower: the middle may be the slow ones."""
     judging = plan.table().judging
-    gains = [1 / found.spread.ratio(one) - 1 for one in seconds if found.spread.z(one) <= -found.limit]
+    gains = [1 / found.spread.ratio(second) - 1 for second in seconds if found.spread.z(second) <= -found.limit]
     gains = sorted(gain for gain in gains if gain >= judging.effect)
     if not gains or len(gains) < judging.split * len(seconds):
         return ""
@@ -200,11 +200,11 @@ def vote(cards: Sequence[CardAnswer]) -> list[DigestVote]:
     votes = []
     for row in sorted({row for card in cards for row in card.replayed}):
         seen = [card.replayed[row] for card in cards if row in card.replayed]
-        counts = Counter(one.digest for one in seen)
+        counts = Counter(answer.digest for answer in seen)
         digest, most = counts.most_common(1)[0]
         clear = 2 * most > len(seen) and len(seen) >= _MAJORITY
         votes.append(
-            DigestVote(row, digest if clear else "", len(seen), sum(one.products for one in seen), len(counts))
+            DigestVote(row, digest if clear else "", len(seen), sum(answer.products for answer in seen), len(counts))
         )
     return votes
 
@@ -324,11 +324,11 @@ def _notes(found: FleetAnswers, chosen: FleetPlan) -> list[str]:
     return notes
 
 
-def keep(found: FleetJudgement, folder: Path) -> str:
+def keep(judgement: FleetJudgement, folder: Path) -> str:
     """Keep a judgement beside its records, for the site; return why that cannot be, which spoils nothing."""
     path = folder / NAME
     try:
-        files.write_atomically(path, as_json(found))
+        files.write_atomically(path, as_json(judgement))
     except OSError as error:
         return f"{path}: the judgement cannot be kept ({error.strerror}); it is shown all the same"
     return ""
@@ -344,16 +344,16 @@ def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[JudgedHost
     by_kind: dict[str, dict[str, list[HostAnswer]]] = {}
     for host in hosts:
         by_kind.setdefault(host.architecture, {}).setdefault(host.state.digest, []).append(host)
-    total = sum(len(one) for states in by_kind.values() for one in states.values())
+    total = sum(len(state) for states in by_kind.values() for state in states.values())
     groups, alone = list[_Group](), list[JudgedHost]()
     largest = max((max(states.values(), key=len) for states in by_kind.values()), key=len, default=[])
-    for states in sorted(by_kind.values(), key=lambda found: -sum(map(len, found.values()))):
+    for states in sorted(by_kind.values(), key=lambda table: -sum(map(len, table.values()))):
         ranked = sorted(states.values(), key=lambda those: (-len(those), those[0].host))
         enough = plan.table().judging.enough(sum(map(len, ranked)))
         for those in ranked:
             differs = _differs(ranked[0][0] if len(ranked[0]) >= enough else largest[0], those[0])
             if len(those) >= enough:
-                groups.append(_Group(_name(len(groups)), tuple(sorted(those, key=lambda one: one.host)), differs))
+                groups.append(_Group(_name(len(groups)), tuple(sorted(those, key=lambda answer: answer.host)), differs))
             else:
                 alone += [_unlike(host, differs, len(those), total) for host in those]
     return groups, alone
@@ -367,10 +367,10 @@ def _name(number: int) -> str:
 
 def _differs(first: HostAnswer, other: HostAnswer) -> str:
     """Say what sets a host apart from one of the largest group."""
-    found = [f"{first.architecture} -> {other.architecture}"] if first.architecture != other.architecture else []
+    lines = [f"{first.architecture} -> {other.architecture}"] if first.architecture != other.architecture else []
     changed = store.changes(first.state, other.state)
-    found += [phrase for group, phrases in changed.items() if group != store.CODE for phrase in phrases]
-    return _first_few(found, "; ")
+    lines += [phrase for group, phrases in changed.items() if group != store.CODE for phrase in phrases]
+    return _first_few(lines, "; ")
 
 
 def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> JudgedHost:
@@ -421,10 +421,10 @@ class _GroupJudge:
     def _slow(self, key: SubjectKey, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:
         seconds = card.seconds[key]
         ratio, z = measure.spread.ratio(seconds), measure.spread.z(seconds)
-        said = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, key.unit)}), z {z:.1f}"
-        said += "; one of many, so there may be two populations" if split else ""
+        sentence = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, key.unit)}), z {z:.1f}"
+        sentence += "; one of many, so there may be two populations" if split else ""
         word = HostVerdict.SLOW if z >= measure.limit else HostVerdict.SUSPECTED
-        return FleetFinding(word, card.number, key.name, said, round(ratio, 5), round(z, 2))
+        return FleetFinding(word, card.number, key.name, sentence, round(ratio, 5), round(z, 2))
 
     def _add(self, host: str, finding: FleetFinding) -> None:
         self._found.setdefault(host, []).append(finding)
@@ -452,8 +452,8 @@ class _GroupJudge:
     def _doubt(self, host: HostAnswer) -> str:
         """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""
         did = {name for card in host.cards for name in (*card.replayed, *(key.name for key in card.seconds))}
-        found = [f"{name}: {why}" for name, why in self._doubts.items() if name in did]
-        return f"{found[0]}{_and_more(found)}" if found else ""
+        lines = [f"{name}: {why}" for name, why in self._doubts.items() if name in did]
+        return f"{lines[0]}{_and_more(lines)}" if lines else ""
 
     def summary(self) -> JudgedGroup:
         """Return it as it is kept."""

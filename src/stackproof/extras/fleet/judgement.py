@@ -125,39 +125,39 @@ class FleetJudgement:
     @property
     def counts(self) -> dict[HostVerdict, int]:
         """Return how many hosts there are of each word, the gravest first."""
-        found = Counter(one.standing for one in self.hosts)
+        found = Counter(host.standing for host in self.hosts)
         return {word: found[word] for word in GRAVEST if found[word]}
 
     @property
     def exit_code(self) -> int:
         """1 where a host is slow or wrong, 6 where any is not proved or there is none, 0 where all are."""
-        if any(one in self.counts for one in BAD):
+        if any(verdict in self.counts for verdict in BAD):
             return 1
         return 0 if list(self.counts) == [HostVerdict.PROVED] else 6
 
     @property
     def headline(self) -> str:
         """Return one sentence of all."""
-        said = ", ".join(f"{count} {word.value}" for word, count in self.counts.items())
-        return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said or 'none'}"
+        sentence = ", ".join(f"{count} {word.value}" for word, count in self.counts.items())
+        return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {sentence or 'none'}"
 
     def drains(self) -> Iterator[str]:
         """Yield what takes hosts that are slow or wrong out of service, as people type it."""
         yield from (shlex.join(host.drain()) for host in self.hosts if host.standing in BAD and plan.is_host(host.host))
 
 
-def as_json(found: FleetJudgement) -> str:
+def as_json(judgement: FleetJudgement) -> str:
     """Return one JSON object."""
-    return json.dumps(dataclasses.asdict(found), ensure_ascii=True, allow_nan=False, default=str) + "\n"
+    return json.dumps(dataclasses.asdict(judgement), ensure_ascii=True, allow_nan=False, default=str) + "\n"
 
 
 def read(path: Path) -> FleetJudgement:
     """Read a judgement from its file (Refusal: it is none, or is damaged)."""
     remedy = "make it with `stackproof fleet judge`"
-    found = read_object(path, _MOST_BYTES, remedy)
-    if found.get("schema") != SCHEMA:
+    fields = read_object(path, _MOST_BYTES, remedy)
+    if fields.get("schema") != SCHEMA:
         raise Refusal(f"{path}: is no judgement of a fleet ({SCHEMA}); {remedy}")
-    return toml.Table(path, found).row(FleetJudgement)
+    return toml.Table(path, fields).row(FleetJudgement)
 
 
 _MOST = 60
@@ -170,9 +170,9 @@ _TITLES = {
 }  # fmt: skip
 
 
-def terminal(found: FleetJudgement, folder: str = "FOLDER") -> str:
+def terminal(judgement: FleetJudgement, folder: str = "FOLDER") -> str:
     """Return the lines of a terminal, the gravest first."""
-    return outline.text(parts(found, folder))
+    return outline.text(parts(judgement, folder))
 
 
 def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Part]:
@@ -196,14 +196,14 @@ def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Par
     yield from _section(title, [[line] for line in found.drains()])
 
 
-def _suspects(found: FleetJudgement) -> list[str]:
-    return [host.host for host in sorted((one for one in found.hosts if one.findings), key=_oddness)]
+def _suspects(judgement: FleetJudgement) -> list[str]:
+    return [host.host for host in sorted((one for one in judgement.hosts if one.findings), key=_oddness)]
 
 
 def _oddness(host: JudgedHost) -> tuple[bool, int, float, str]:
     """Rank by being wrong, then by how many subjects agree, then by how odd the oddest is."""
-    wrong = any(one.standing is HostVerdict.WRONG for one in host.findings)
-    return not wrong, -len(host.findings), -max((one.z for one in host.findings), default=0.0), host.host
+    wrong = any(finding.standing is HostVerdict.WRONG for finding in host.findings)
+    return not wrong, -len(host.findings), -max((finding.z for finding in host.findings), default=0.0), host.host
 
 
 def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[outline.Part]:
@@ -217,7 +217,7 @@ def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[outline.Part
 
 
 def _host(host: JudgedHost) -> list[str]:
-    return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
+    return [f"{host.host}: {host.reason}", *(f"{finding.subject}: {finding.sentence}" for finding in host.findings[1:])]
 
 
 def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[outline.Part]:

@@ -49,17 +49,17 @@ class NodeSummary:
     @property
     def wrong(self) -> list[str]:
         """What its fleet, its doctor and the newest runs that prove a stack have against it; a gate says nothing of its host."""
-        found, (when, word, fleet) = [], self.judged
+        lines, (when, word, fleet) = [], self.judged
         if word in BAD:
-            found.append(f"{word} among the hosts of {fleet[:_WIDEST]}, judged {when}")
+            lines.append(f"{word} among the hosts of {fleet[:_WIDEST]}, judged {when}")
         if self.doctor and self.doctor.count["problem"]:
-            found.append(f"doctor: {self.doctor.worst}")
+            lines.append(f"doctor: {self.doctor.worst}")
         for record in self.runs.values():
             if record.verb in SUITE_VERBS and record.verdict.exit_code:
-                first = next((one for one in record.checks if one.verdict is record.verdict), None)
+                first = next((check for check in record.checks if check.verdict is record.verdict), None)
                 why = f": {first.id}: {first.reason[:300]}" if first else ""
-                found.append(f"{record.verb} of {record.stack} {record.verdict.value}{why}")
-        return found
+                lines.append(f"{record.verb} of {record.stack} {record.verdict.value}{why}")
+        return lines
 
 
 @dataclass
@@ -98,10 +98,10 @@ def gather(places: Iterable[Path]) -> Nodes:
 
     Refusal: a file that was named is neither a record, a judgement nor an answer of the doctor.
     """
-    found = Nodes()
+    nodes = Nodes()
     for place in places:
         if not place.is_dir():
-            found.add(_read(place))
+            nodes.add(_read(place))
             continue
         for path in sorted(place.rglob("*.json")):
             inside = any(part.startswith(_OF_PROCESSES) for part in path.relative_to(place).parts[:-1])
@@ -110,21 +110,21 @@ def gather(places: Iterable[Path]) -> Nodes:
             ):  # what the processes of a run leave beside its record, empty or half written
                 continue
             try:
-                found.add(_read(path))
+                nodes.add(_read(path))
             except _ForeignError:
                 continue
             except Refusal as refusal:
-                found.damaged.append(str(refusal))
-    return found
+                nodes.damaged.append(str(refusal))
+    return nodes
 
 
 def _read(path: Path) -> DoctorAnswer | Record | FleetJudgement:
     if why := files.why_unreadable(path, _MOST_BYTES):
         raise Refusal(f"{path}: {why}; {_REMEDY}")
-    found = files.read_json(path, _REMEDY)
-    schema = str(found.get("schema", "")) if isinstance(found, dict) else ""
+    value = files.read_json(path, _REMEDY)
+    schema = str(value.get("schema", "")) if isinstance(value, dict) else ""
     if schema.startswith(_DOCTOR):
-        return _doctor_answer(found, path)
+        return _doctor_answer(value, path)
     if schema == judgement.SCHEMA:
         return judgement.read(path)
     if schema.startswith(_RECORD):
@@ -132,28 +132,28 @@ def _read(path: Path) -> DoctorAnswer | Record | FleetJudgement:
     raise _ForeignError(f"{path}: is neither a record nor an answer of the doctor; {_REMEDY}")
 
 
-def _doctor_answer(found: dict[str, Any], path: Path) -> DoctorAnswer:
+def _doctor_answer(fields: dict[str, Any], path: Path) -> DoctorAnswer:
     """Take from an answer what is shown; older ones do not say of whom they are, and are called by their file."""
     try:
-        findings = [(str(row["level"]), str(row["sentence"])) for row in found["findings"]]
+        findings = [(str(row["level"]), str(row["sentence"])) for row in fields["findings"]]
     except (KeyError, TypeError) as error:
         raise Refusal(f"{path}: is no whole answer of `doctor --json`; write it anew") from error
-    count = {level: sum(one == level for one, _ in findings) for level in LEVELS}
-    worst = next((sentence for level in LEVELS[:2] for one, sentence in findings if one == level), "")
-    return DoctorAnswer(str(found.get("node") or path.stem), _time(str(found.get("looked", ""))), count, worst)
+    count = {level: sum(word == level for word, _ in findings) for level in LEVELS}
+    worst = next((sentence for level in LEVELS[:2] for word, sentence in findings if word == level), "")
+    return DoctorAnswer(str(fields.get("node") or path.stem), _time(str(fields.get("looked", ""))), count, worst)
 
 
 def _time(words: str) -> datetime:
     try:
-        found = datetime.fromisoformat(words.replace("Z", "+00:00"))
+        time = datetime.fromisoformat(words.replace("Z", "+00:00"))
     except ValueError:
         return _NEVER
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
-def terminal(found: Nodes) -> str:
+def terminal(nodes: Nodes) -> str:
     """Return one sentence of all, what is wrong with each node that is not well, and the table, those first."""
-    return outline.text(_parts(found))
+    return outline.text(_parts(nodes))
 
 
 def _parts(found: Nodes) -> Iterator[outline.Part]:

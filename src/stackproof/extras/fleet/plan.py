@@ -167,7 +167,7 @@ def profile(name: str) -> CardProfile:
 def usual(kind: str) -> str:
     """Return the profile of a plan for a type of device."""
     rows = table().profile
-    return next((one.name for one in rows if kind in one.devices), rows[-1].name)
+    return next((row.name for row in rows if kind in row.devices), rows[-1].name)
 
 
 def is_host(name: str) -> bool:
@@ -239,8 +239,8 @@ class HostTasks:
 
 
 def _ranks(name: str) -> int:
-    found = _RANKS.search(name)
-    return int(found[1]) if found else 1
+    match = _RANKS.search(name)
+    return int(match[1]) if match else 1
 
 
 @dataclass(frozen=True)
@@ -312,10 +312,10 @@ def read_object(path: Path, most_bytes: int, remedy: str) -> dict[str, Any]:
     """Return the JSON object in a file (Refusal: it is not there, too large, damaged, or no object)."""
     if why := files.why_unreadable(path, most_bytes):
         raise Refusal(f"{path}: {why}; {remedy}")
-    found = files.read_json(path, remedy)
-    if not isinstance(found, dict):
+    value = files.read_json(path, remedy)
+    if not isinstance(value, dict):
         raise Refusal(f"{path}: is no JSON object; {remedy}")
-    return found
+    return value
 
 
 def make(
@@ -341,15 +341,15 @@ def expanded(text: str) -> list[str]:
 
     Refusal: brackets or ranges are wrong, or there are too many.
     """
-    most, found = table().limits.records, list[str]()
+    most, words = table().limits.records, list[str]()
     for piece in filter(
         None, re.split(r"[,\s]+(?![^\[]*\])", text.strip())
     ):  # at commas and blanks outside of brackets
         for name in _expanded(piece):
-            found.append(host(name))
-            if len(found) > most:
+            words.append(host(name))
+            if len(words) > most:
                 raise Refusal(f"--hosts names more than {most} hosts; sweep them in several folders")
-    return found
+    return words
 
 
 def _expanded(piece: str) -> Iterator[str]:
@@ -361,11 +361,11 @@ def _expanded(piece: str) -> Iterator[str]:
 
 
 def _numbers(ranges: str, piece: str) -> list[str]:
-    found, most = list[str](), table().limits.records
-    for one in ranges.split(","):
-        matched = _RANGE.fullmatch(one)
+    words, most = list[str](), table().limits.records
+    for word in ranges.split(","):
+        matched = _RANGE.fullmatch(word)
         first, last = (matched[1], matched[2] or matched[1]) if matched else ("1", "0")
         if not matched or int(last) < int(first) or int(last) - int(first) >= most:
-            raise Refusal(f"'{piece[:80]}' holds the range '{one[:40]}', which is none; write hosts as node[01-16,20]")
-        found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return found
+            raise Refusal(f"'{piece[:80]}' holds the range '{word[:40]}', which is none; write hosts as node[01-16,20]")
+        words += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return words

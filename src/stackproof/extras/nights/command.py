@@ -56,9 +56,9 @@ def _drift(options: argparse.Namespace) -> int:
     if options.stack:
         stacks.load(options.stack)
     _require_folders(options.results)
-    found = findings.look(options.results or store.folders(), options.stack)
-    print(report.terminal(found).rstrip("\n"))  # noqa: T201
-    return found.exit_code
+    drift = findings.look(options.results or store.folders(), options.stack)
+    print(report.terminal(drift).rstrip("\n"))  # noqa: T201
+    return drift.exit_code
 
 
 def add_night(verbs: Verbs) -> None:
@@ -234,7 +234,7 @@ def _site(options: argparse.Namespace) -> int:
         options.days, stacks.doubles(), suites.of_verb("verify"),
     )  # fmt: skip
     done, index = build.build(options.out, order), options.out / "index.html"
-    lines = [f"skipped: {one}" for one in done.problems]
+    lines = [f"skipped: {problem}" for problem in done.problems]
     if done.sentence is None:
         lines.append(f"{index}: nothing is new, {done.files} files")
     else:

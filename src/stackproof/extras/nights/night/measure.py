@@ -70,32 +70,32 @@ def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
 
     SideEndedError: a side does not come up.
     """
-    told = interleave.handshake(tuple(asked.sides.values()), asked.terms, folder / "handshake")
-    known = {side: _comparable(asked, told[spec.name]["subjects"]) for side, spec in asked.sides.items()}
+    groups = interleave.handshake(tuple(asked.sides.values()), asked.terms, folder / "handshake")
+    known = {side: _comparable(asked, groups[spec.name]["subjects"]) for side, spec in asked.sides.items()}
     today = known[Measured.TODAY]
     plan = replace(asked.terms.plan, asked=today)
     asked = replace(asked, terms=replace(asked.terms, plan=plan))
-    wanted = {name: _sides_with(name, one, known) for name, one in today.items()}
-    found = MeasuredNight(
-        told[asked.sides[Measured.TODAY].name]["facts"], interleave.Conditions(plan.conditions), today
+    wanted = {name: _sides_with(name, item, known) for name, item in today.items()}
+    night = MeasuredNight(
+        groups[asked.sides[Measured.TODAY].name]["facts"], interleave.Conditions(plan.conditions), today
     )
-    found.alone = {
+    night.alone = {
         name: "the frozen side has no such figure, or another version of it"
         for name, sides in wanted.items()
         if Measured.ANCHOR in known and Measured.ANCHOR not in sides
     }
     for number in range(asked.launches):
-        _launch(asked, wanted, number, folder, found, say)
-    return found
+        _launch(asked, wanted, number, folder, night, say)
+    return night
 
 
 def _comparable(asked: Measuring, subjects: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out kinds that cannot live in one process, what is not worth its time here, and what was not asked for."""
     plan = replace(asked.terms.plan, asked=subjects)
     return {
-        name: one
-        for name, one in subjects.items()
-        if one["kind"] not in plan.design.left_out
+        name: item
+        for name, item in subjects.items()
+        if item["kind"] not in plan.design.left_out
         and (name in asked.only if asked.only else not plan.spares(name, asked.kind))
     }
 
@@ -109,7 +109,7 @@ def _sides_with(name: str, today: Mapping[str, Any], known: Mapping[Measured, Ma
 
 
 def _launch(
-    asked: Measuring, wanted: dict[str, list[Measured]], number: int, folder: Path, found: MeasuredNight, say: _Say
+    asked: Measuring, wanted: dict[str, list[Measured]], number: int, folder: Path, night: MeasuredNight, say: _Say
 ) -> None:
     left = list(wanted)
     while left:
@@ -121,41 +121,41 @@ def _launch(
         launched, lost = interleave.launch(
             specs, now, asked.terms, _FIRST + number, at, lambda name: say(f"launch {number + 1} of {asked.launches}: {name}")
         )  # fmt: skip
-        found.conditions.add(launched.conditions, load.share())
-        _take(asked, launched, sides, found)
+        night.conditions.add(launched.conditions, load.share())
+        _take(asked, launched, sides, night)
         for one in lost:
-            left += _lost(asked, one, wanted, found)
+            left += _lost(asked, one, wanted, night)
 
 
-def _take(asked: Measuring, launched: interleave.Launch, sides: Iterable[Measured], found: MeasuredNight) -> None:
+def _take(asked: Measuring, launched: interleave.Launch, sides: Iterable[Measured], night: MeasuredNight) -> None:
     for name, seen in launched.seen.items():
-        for side in sides if name in found.subjects else ():
+        for side in sides if name in night.subjects else ():
             if asked.sides[side].name in seen:
-                found.seen.setdefault(name, {}).setdefault(side, []).append(seen[asked.sides[side].name])
+                night.seen.setdefault(name, {}).setdefault(side, []).append(seen[asked.sides[side].name])
 
 
 def _lost(
-    asked: Measuring, one: interleave.Lost, wanted: dict[str, list[Measured]], found: MeasuredNight
+    asked: Measuring, one: interleave.Lost, wanted: dict[str, list[Measured]], night: MeasuredNight
 ) -> Iterator[str]:
     """Leave a frozen side out of a subject that it cannot run, and yield the subject again; one that today's cannot run is lost."""
     frozen = [side for side in wanted[one.subject] if side is not Measured.TODAY and asked.sides[side].name == one.side]
     if frozen and one.verdict is not Verdict.SKIPPED:
         wanted[one.subject] = [side for side in wanted[one.subject] if side not in frozen]
-        found.alone[one.subject] = one.reason
+        night.alone[one.subject] = one.reason
         yield one.subject
         return
-    found.lost[one.subject] = one
+    night.lost[one.subject] = one
     del wanted[one.subject]
 
 
 def _row(
-    name: str, side: Measured, seen: Sequence[interleave.Observed], told: Mapping[str, Any], preset: str
+    name: str, side: Measured, seen: Sequence[interleave.Observed], fields: Mapping[str, Any], preset: str
 ) -> Measurement:
     """Return the row of a side: a sample a round of A B B A, so that the n-th of one side ran beside the n-th of the other."""
-    unit = told["unit"]
+    unit = fields["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
     samples = tuple(seconds / amount for one in seen for seconds in _rounds(one.blocks))
-    row = NightSide(FigureKey(name, preset, 1, unit, told["version"]), "", side, samples).row()
+    row = NightSide(FigureKey(name, preset, 1, unit, fields["version"]), "", side, samples).row()
     row.figures |= {"verified": seen[0].proved, "launches": len(seen)}
     return row
 
@@ -172,12 +172,12 @@ _VERDICTS = {StackUnavailableError: Verdict.UNAVAILABLE, EnvironmentMismatchErro
 
 def frozen(asked: NightRequest) -> dict[Measured, FrozenSide]:
     """Return the frozen sides of tonight: the anchor, and the former one for as long as it is being chained."""
-    found = {Measured.ANCHOR: asked.anchors.anchor}
+    sides = {Measured.ANCHOR: asked.anchors.anchor}
     if asked.anchors.former:
         earlier, _ = nights(store.dated(store.read(store.files(asked.tops, (VERB,)))))
-        if former := asked.anchors.former_in_chain(one for one in earlier if one.place.stack == asked.stack.name):
-            found[Measured.FORMER] = former
-    return found
+        if former := asked.anchors.former_in_chain(night for night in earlier if night.place.stack == asked.stack.name):
+            sides[Measured.FORMER] = former
+    return sides
 
 
 def anchor_facts(chosen: dict[Measured, FrozenSide]) -> dict[str, str]:
@@ -193,13 +193,13 @@ def measured(run: NightRun) -> None:
     began = time.monotonic()
     try:
         sides = _built(run)
-        found, reasons = _admitted(run, sides)
+        night, reasons = _admitted(run, sides)
     except SideEndedError as ended:
         run.add("figures", began, verbs.StageOutcome(ended.verdict, str(ended)))
     except Refusal as refusal:
         run.add("figures", began, verbs.StageOutcome(_VERDICTS.get(type(refusal), Verdict.FAILED), str(refusal)))
     else:
-        _take_over(run, found, reasons, time.monotonic() - began)
+        _take_over(run, night, reasons, time.monotonic() - began)
 
 
 def _built(run: NightRun) -> dict[Measured, SideSpec]:
@@ -233,13 +233,13 @@ def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredN
     """Measure until nothing has disturbed it, twice at most; return what was seen last and what disturbed that."""
     asked, rules = run.asked, run.asked.plan.admission
     for attempt in range(1, _ATTEMPTS + 1):
-        found = _measured(run, sides, run.ledger.folder / f"measure-{attempt}")
-        reasons = disturbances(found.conditions, rules, asked.stack.device)
+        night = _measured(run, sides, run.ledger.folder / f"measure-{attempt}")
+        reasons = disturbances(night.conditions, rules, asked.stack.device)
         if not reasons or attempt == _ATTEMPTS:
             break
         run.ledger.say(f"disturbed: {'; '.join(reasons)}; measured once more in {rules.pause:.0f} s")
         time.sleep(rules.pause)
-    return found, [f"disturbed {attempt} times, the last time because {'; '.join(reasons)}"] if reasons else []
+    return night, [f"disturbed {attempt} times, the last time because {'; '.join(reasons)}"] if reasons else []
 
 
 def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> MeasuredNight:
@@ -259,35 +259,35 @@ def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> M
         return _measured(run, sides, folder)
 
 
-def _take_over(run: NightRun, found: MeasuredNight, reasons: list[str], seconds: float) -> None:
+def _take_over(run: NightRun, night: MeasuredNight, reasons: list[str], seconds: float) -> None:
     record = run.ledger.record
-    record.provenance |= found.facts
+    record.provenance |= night.facts
     record.provenance |= {DISTURBED: "; ".join(reasons)} if reasons else {}
-    record.measurements = found.rows(bench_subjects.profile(run.asked.profile).preset)
-    for one in found.lost.values():
+    record.measurements = night.rows(bench_subjects.profile(run.asked.profile).preset)
+    for one in night.lost.values():
         record.checks.append(Check(f"runs::{one.subject}", one.verdict, one.reason, 0.0))
-    record.checks.append(_admission(found, reasons))
-    figures = verbs.StageOutcome(*_figures(found))
+    record.checks.append(_admission(night, reasons))
+    figures = verbs.StageOutcome(*_figures(night))
     record.checks.append(Check("figures", figures.verdict, figures.reason, seconds))
     for check in record.checks[-2:]:
         run.ledger.say(f"{check.verdict.value}: {check.id}: {check.reason}")
     run.ledger.keep()
 
 
-def _admission(found: MeasuredNight, reasons: list[str]) -> Check:
+def _admission(night: MeasuredNight, reasons: list[str]) -> Check:
     """Return whether the night counts; a disturbed one is left out of every series, and is no success."""
-    loads = {f"launch {number}, others' share of the cores": load for number, load in enumerate(found.conditions.loads)}
+    loads = {f"launch {number}, others' share of the cores": load for number, load in enumerate(night.conditions.loads)}
     if reasons:
         return Check("admission", Verdict.INCONCLUSIVE, f"{'; '.join(reasons)}; the night is left out", 0.0, {**loads})
-    said = "; ".join(found.conditions.sentences()) or "nothing is known to have disturbed it"
-    return Check("admission", Verdict.PASSED, f"admitted: {said}", 0.0, {**loads})
+    sentence = "; ".join(night.conditions.sentences()) or "nothing is known to have disturbed it"
+    return Check("admission", Verdict.PASSED, f"admitted: {sentence}", 0.0, {**loads})
 
 
-def _figures(found: MeasuredNight) -> tuple[Verdict, str]:
-    beside = [name for name, sides in found.seen.items() if Measured.ANCHOR in sides]
-    alone = [f"{name} of today alone ({why})" for name, why in found.alone.items()]
-    if not found.seen:
-        bad = [one for one in found.lost.values() if one.verdict not in NOT_EXECUTED]
+def _figures(night: MeasuredNight) -> tuple[Verdict, str]:
+    beside = [name for name, sides in night.seen.items() if Measured.ANCHOR in sides]
+    alone = [f"{name} of today alone ({why})" for name, why in night.alone.items()]
+    if not night.seen:
+        bad = [one for one in night.lost.values() if one.verdict not in NOT_EXECUTED]
         return Verdict.FAILED, "no figure was measured" + (f": {bad[0].reason}" if bad else "")
-    said = f"{text.counted(len(beside), 'figure')} beside the anchor; launches: {len(found.conditions.loads)}"
-    return Verdict.PASSED, "; ".join([said, *alone])
+    sentence = f"{text.counted(len(beside), 'figure')} beside the anchor; launches: {len(night.conditions.loads)}"
+    return Verdict.PASSED, "; ".join([sentence, *alone])

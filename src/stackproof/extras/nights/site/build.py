@@ -106,7 +106,7 @@ def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
         for path in places.PACKAGE.rglob("*")
         if path.suffix in (".py", ".toml", ".css", ".js", ".svg", ".html", ".xml")
     )
-    asked = [str(getattr(order, one.name)) for one in fields(order)]
+    asked = [str(getattr(order, field.name)) for field in fields(order)]
     marks = [stack_status.fingerprint(those) for those in (code, paths, _judgement_files(order.folders))]
     return hashlib.sha256(json.dumps([asked, marks]).encode()).hexdigest(), paths
 
@@ -118,10 +118,10 @@ def _manifest(out: Path) -> dict[str, Any]:
         if out.is_dir() and any(out.iterdir()):
             raise Refusal(f"{out}: holds files and is no site; name a new or an empty folder")
         return {}
-    found = files.read_json(path, anew)
+    value = files.read_json(path, anew)
     try:
-        names, problems = dict(found["files"]), [*map(str, found.get("problems", ()))]
-        inputs = found["inputs"]
+        names, problems = dict(value["files"]), [*map(str, value.get("problems", ()))]
+        inputs = value["inputs"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refusal(f"{path}: is damaged ({error}); {anew}") from error
     if not all(isinstance(name, str) and _inside(name) for name in names):
@@ -155,15 +155,15 @@ def _files(site: SiteModel) -> Iterator[tuple[str, bytes]]:
 
 
 def _judgements(folders: Sequence[Path]) -> tuple[list[FleetJudgement], list[str]]:
-    found, problems = list[FleetJudgement](), list[str]()
+    judgements, problems = list[FleetJudgement](), list[str]()
     for path in _judgement_files(folders):
         try:
-            found.append(judgement.read(path))
+            judgements.append(judgement.read(path))
         except Refusal as refusal:
             problems.append(str(refusal))
-    return sorted(found, key=lambda one: (one.judged, one.fleet), reverse=True), problems
+    return sorted(judgements, key=lambda one: (one.judged, one.fleet), reverse=True), problems
 
 
 def _judgement_files(folders: Sequence[Path]) -> list[Path]:
-    found = {path for top in folders for path in top.rglob(judgement.NAME)}
-    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+    paths = {path for top in folders for path in top.rglob(judgement.NAME)}
+    return sorted(path for path in paths if path.is_file() and not path.is_symlink())

@@ -49,7 +49,7 @@ class Curve:
     @property
     def newest(self) -> statistics.Interval:
         """The last point that there is."""
-        return next((one for one in reversed(self.values) if not math.isnan(one.median)), _MISSING)
+        return next((value for value in reversed(self.values) if not math.isnan(value.median)), _MISSING)
 
 
 @dataclass(frozen=True)
@@ -99,21 +99,21 @@ class SeriesView:
     def word(self) -> str:
         """What is to be said of it first."""
         words = [step.word for step in self.steps]
-        return next((one for one in ("confirmed slower", "suspected") if one in words), "")
+        return next((value for value in ("confirmed slower", "suspected") if value in words), "")
 
 
-def of_nights(found: PlaceDrift) -> Iterator[SeriesView]:
+def of_nights(drift: PlaceDrift) -> Iterator[SeriesView]:
     """Yield the figures of a place, as its nights tell them."""
-    states = tuple(_states(found.nights))
-    steps = (*found.confirmed, *found.refuted, *found.suspicions)
-    for trend in found.trends:
-        yield _of_trend(trend, states, tuple(one for one in steps if one.figure == trend.figure))
+    states = tuple(_states(drift.nights))
+    steps = (*drift.confirmed, *drift.refuted, *drift.suspicions)
+    for trend in drift.trends:
+        yield _of_trend(trend, states, tuple(step for step in steps if step.figure == trend.figure))
 
 
 def _states(nights: Sequence[Night]) -> Iterator[StateMark]:
     for at, (before, after) in enumerate(pairwise(nights), 1):
-        told = store.changes(before.state, after.state)
-        phrases = [f"{group}: {phrase}" for group, those in told.items() if group != store.CODE for phrase in those]
+        groups = store.changes(before.state, after.state)
+        phrases = [f"{group}: {phrase}" for group, those in groups.items() if group != store.CODE for phrase in those]
         if before.anchor != after.anchor:
             phrases.append(f"anchor: {before.anchor[:12]} -> {after.anchor[:12]}")
         if phrases:
@@ -134,7 +134,7 @@ def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[Suspicio
         trend.place, key.label, key.subject, key.preset, key.unit, tuple(night.started for night in nights),
         tuple(night.path for night in nights), tuple(_note(night) for night in nights),
         tuple(len(night.figures.get(key, {}).get(Measured.TODAY, ())) for night in nights), tuple(curves), states, steps,
-        (*trend.problems, *(one.sentence for one in trend.links)), long_term(trend),
+        (*trend.problems, *(link.sentence for link in trend.links)), long_term(trend),
     )  # fmt: skip
 
 
@@ -148,23 +148,23 @@ def _unit(kind: SeriesKind, unit: str) -> str:
 
 def _intervals(trend: Trend, kind: SeriesKind) -> tuple[statistics.Interval, ...]:
     """Return each night's value, chained as the trend is, between the bounds of the median of its launches."""
-    found = []
+    intervals = []
     for night, value in zip(trend.nights, trend.values[kind].tolist(), strict=True):
         if math.isnan(value):
-            found.append(_MISSING)
+            intervals.append(_MISSING)
             continue
         own = statistics.median_interval(_samples(night.figures[trend.figure], kind))
         scale = math.exp(value) / own.median
-        found.append(
+        intervals.append(
             _shown(statistics.Interval(math.exp(value), own.low * scale, own.high * scale), kind, trend.figure.unit)
         )
-    return tuple(found)
+    return tuple(intervals)
 
 
 def _samples(sides: Mapping[Measured, tuple[float, ...]], kind: SeriesKind) -> Sequence[float]:
     today, anchor = sides[Measured.TODAY], sides.get(Measured.ANCHOR, ())
     if kind is SeriesKind.RATIO and len(today) == len(anchor):
-        return [one / other for one, other in zip(today, anchor, strict=True)]
+        return [value / other for value, other in zip(today, anchor, strict=True)]
     return anchor if kind is SeriesKind.ANCHOR else today
 
 
@@ -172,7 +172,7 @@ def _shown(seconds: statistics.Interval, kind: SeriesKind, unit: str) -> statist
     """Return a rate, or the speed against the anchor, where seconds or a ratio of them stand; what has no rate stays seconds."""
     if kind is SeriesKind.RATIO:
         return statistics.Interval(1 / seconds.median, 1 / seconds.high, 1 / seconds.low)
-    values = [text.rate(one, unit)[0] for one in (seconds.median, seconds.low, seconds.high)]
+    values = [text.rate(value, unit)[0] for value in (seconds.median, seconds.low, seconds.high)]
     return statistics.Interval(values[0], min(values[1:]), max(values[1:]))
 
 
@@ -200,33 +200,33 @@ class SiteModel:
     @property
     def problems(self) -> tuple[str, ...]:
         """What was wrong with the records."""
-        return tuple(self.shown(one) for one in dict.fromkeys((*self.index.problems, *self.drift.problems)))
+        return tuple(self.shown(word) for word in dict.fromkeys((*self.index.problems, *self.drift.problems)))
 
     @property
     def sentence(self) -> str:
         """What matters, in one sentence, the worst first: what is red or old, slowdowns, what was never seen on its card."""
-        told = [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
-        told.append(", ".join(self._steps()))
+        lines = [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
+        lines.append(", ".join(self._steps()))
         never = [name for name in self.matrix.never_on_card if name not in self.doubles]
         device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
-        told.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
-        sentence = "; ".join(told)
+        lines.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
+        sentence = "; ".join(lines)
         return f"{sentence[0].upper()}{sentence[1:]}."
 
     def _steps(self) -> Iterator[str]:
         """Yield what nights tell; that no slowdown is confirmed is said only where nights of these days could have shown one."""
-        slower = sum(len(one.slowdowns) for one in self.drift.places)
-        suspected = sum(len(one.suspicions) for one in self.drift.places)
-        newest = max((one.nights[-1].started.date() for one in self.drift.places), default=None)
+        slower = sum(len(place.slowdowns) for place in self.drift.places)
+        suspected = sum(len(place.suspicions) for place in self.drift.places)
+        newest = max((place.nights[-1].started.date() for place in self.drift.places), default=None)
         if newest is None:
             yield "no night has been measured yet, so nothing is known of slowdowns"
             return
-        lacking = min(one.lacking for one in self.drift.places)
-        lost = sum(far.clear and far.size > 0 for one in self.drift.places for far in one.long_terms)
+        lacking = min(place.lacking for place in self.drift.places)
+        lost = sum(far.clear and far.size > 0 for place in self.drift.places for far in place.long_terms)
         if lacking:
             yield f"{text.counted(lacking, 'more night')} needed before a slowdown can be seen"
         else:
-            earlier = sum(step.slower for one in self.drift.places for step in one.confirmed) - slower
+            earlier = sum(step.slower for place in self.drift.places for step in place.confirmed) - slower
             if slower or not earlier:
                 yield f"{_count(slower, 'confirmed slowdown')}{f' (and {earlier} earlier)' if earlier > 0 else ''}"
             else:
@@ -243,28 +243,28 @@ def _count(number: int, what: str) -> str:
 
 
 def model(
-    found: RecordsIndex, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int,
+    index: RecordsIndex, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int,
     doubles: Sequence[str] = (), nightly: Sequence[str] = (),
 ) -> SiteModel:  # fmt: skip
     """Return what a site of these runs shows as of a day."""
-    loaded = store.dated(found.loaded(), today)
+    loaded = store.dated(index.loaded(), today)
     drift = drift_of(loaded)
-    views = [view for one in drift.places for view in of_nights(one)]
-    cells = matrix(found.runs, stacks, suites, today, days, nightly)
-    kept = _kept(found, cells, drift)
-    return SiteModel(found, tuple(folders), cells, drift, tuple(views), kept, tuple(doubles))
+    views = [view for place in drift.places for view in of_nights(place)]
+    cells = matrix(index.runs, stacks, suites, today, days, nightly)
+    kept = _kept(index, cells, drift)
+    return SiteModel(index, tuple(folders), cells, drift, tuple(views), kept, tuple(doubles))
 
 
-def _kept(found: RecordsIndex, cells: StackMatrix, drift: Drift) -> dict[Path, IndexedRun]:
+def _kept(index: RecordsIndex, cells: StackMatrix, drift: Drift) -> dict[Path, IndexedRun]:
     """Return the runs that have a page: the newest of each kind, those that prove a cell, and those that steps name."""
     wanted = {cell.run.path for cell in cells.cells.values() if cell.run} | set(_named(drift))
     seen: dict[tuple[str, str, str], int] = {}
-    for run in reversed(found.runs):
+    for run in reversed(index.runs):
         kind = _kind(run)
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= _NEWEST:
             wanted.add(run.path)
-    return {run.path: run for run in reversed(found.runs) if run.path in wanted}
+    return {run.path: run for run in reversed(index.runs) if run.path in wanted}
 
 
 def _named(drift: Drift) -> Iterator[Path]:

@@ -95,8 +95,8 @@ def fingerprint(paths: Iterable[Path]) -> str:
     """Return the same for files that nobody has touched: their names, sizes and times."""
     found = hashlib.sha256()
     for path in paths:
-        told = path.stat()
-        found.update(f"{path}\0{told.st_size}\0{told.st_mtime_ns}\n".encode(errors="surrogateescape"))
+        result = path.stat()
+        found.update(f"{path}\0{result.st_size}\0{result.st_mtime_ns}\n".encode(errors="surrogateescape"))
     return found.hexdigest()
 
 
@@ -179,7 +179,7 @@ class StackMatrix:
         rows = {suite: [cell for stack in stacks if (cell := self.cells[stack, suite]).run] for suite in self.suites}
         states = list(CellState)
         return sorted(
-            (one for one in rows if rows[one]), key=lambda one: min(states.index(cell.state) for cell in rows[one])
+            (row for row in rows if rows[row]), key=lambda word: min(states.index(cell.state) for cell in rows[word])
         )
 
     def of(self, stack: str) -> list[MatrixCell]:
@@ -222,13 +222,13 @@ def matrix(
             measured[run.record.stack] = run
         for suite, proof in _proofs(run):
             newest[run.record.stack, suite, run.place.digest] = proof
-    found: dict[tuple[str, str], list[_Proof]] = {}
+    groups: dict[tuple[str, str], list[_Proof]] = {}
     for (stack, suite, _), proof in newest.items():
-        found.setdefault((stack, suite), []).append(proof)
-    rows = tuple(dict.fromkeys((*stacks, *sorted({stack for stack, _ in found}))))
-    columns = tuple(dict.fromkeys((*nightly, *suites, *sorted({suite for _, suite in found}))))
+        groups.setdefault((stack, suite), []).append(proof)
+    rows = tuple(dict.fromkeys((*stacks, *sorted({stack for stack, _ in groups}))))
+    columns = tuple(dict.fromkeys((*nightly, *suites, *sorted({suite for _, suite in groups}))))
     cells = {
-        (stack, suite): _cell(stack, suite, found.get((stack, suite), []), today, days) for stack in rows for suite in columns
+        (stack, suite): _cell(stack, suite, groups.get((stack, suite), []), today, days) for stack in rows for suite in columns
     }  # fmt: skip
     return StackMatrix(rows, columns, cells, today, days, tuple(nightly or suites), measured)
 
@@ -289,7 +289,7 @@ def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: i
     if fresh:
         worst = min(fresh, key=lambda proof: (list(CellState).index(proof.state), -proof.run.started.timestamp()))
         return MatrixCell(stack, suite, worst.state, worst.why, worst.run)
-    last, age = min(aged, key=lambda one: one[1])
+    last, age = min(aged, key=lambda pair: pair[1])
     return MatrixCell(
         stack, suite, CellState.STALE, f"no record for {age} days; then {last.state.value}: {last.why}", last.run
     )  # fmt: skip
@@ -343,17 +343,17 @@ class StackStatus:
     @property
     def remarks(self) -> list[str]:
         """Return what narrows the word."""
-        found = [f"{self.proved} of {self.wanted} of a night passed"] if self.word is StackWord.FAILED else []
-        found += ["on a CPU, not on its device"] if self.word is StackWord.REHEARSED else []
-        found += ["unpinned"] if self.unpinned else []
-        found += ["has no card"] if self.double else []
-        return [*found, *([self.day] if self.day and self.word is not StackWord.STALE else [])]
+        lines = [f"{self.proved} of {self.wanted} of a night passed"] if self.word is StackWord.FAILED else []
+        lines += ["on a CPU, not on its device"] if self.word is StackWord.REHEARSED else []
+        lines += ["unpinned"] if self.unpinned else []
+        lines += ["has no card"] if self.double else []
+        return [*lines, *([self.day] if self.day and self.word is not StackWord.STALE else [])]
 
 
 def statuses(cells: StackMatrix, doubles: Collection[str]) -> list[StackStatus]:
     """Return how each stack stands, the worst first; `doubles` have no card."""
     found = [_status(stack, cells, stack in doubles) for stack in cells.stacks]
-    return sorted(found, key=lambda one: list(StackWord).index(one.word))
+    return sorted(found, key=lambda status: list(StackWord).index(status.word))
 
 
 _RECENT = 30
