@@ -195,8 +195,8 @@ def _shapeless(collective: Collective) -> bool:
 
 def subgroups(world: int) -> list[tuple[int, ...]]:
     """Return groups of some ranks: all but the first, all but the last, every other, and all in a group of their own."""
-    numberses = [tuple(range(1, world)), tuple(range(world - 1)), tuple(range(0, world, 2)), tuple(range(world))]
-    return [peers for peers in dict.fromkeys(numberses) if peers]
+    groups = [tuple(range(1, world)), tuple(range(world - 1)), tuple(range(0, world, 2)), tuple(range(world))]
+    return [peers for peers in dict.fromkeys(groups) if peers]
 
 
 RULES = DATA / "collectives.toml"

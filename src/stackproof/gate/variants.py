@@ -428,7 +428,7 @@ def require_history(folder: Path = ROOT) -> None:
         why = "is not owned by you; see git's safe.directory" if owned else "has no git history"
         raise Refusal(
             f"{folder} {why}, so there are no commits to compare (was it unpacked from an archive?); clone the repository, or compare "
-            "what needs none: variables, or a stored record"
+            "what needs none: variables"
         ) from None
 
 

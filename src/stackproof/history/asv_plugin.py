@@ -173,8 +173,8 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         return (text, "", code) if kwargs.get("return_stderr") else text
 
     def _wait(self, command: list[str], output: IO[bytes], kwargs: dict[str, Any]) -> int:
-        mark, value = processes.new_mark(), kwargs.get("env", os.environ)
-        variables = {**value, **self._global_env_vars, **self._variables()}
+        mark, inherited = processes.new_mark(), kwargs.get("env", os.environ)
+        variables = {**inherited, **self._global_env_vars, **self._variables()}
         child = processes.start(command, output, variables, mark, cwd=kwargs.get("cwd"))
         try:
             return child.wait(kwargs.get("timeout", 600))

@@ -170,8 +170,8 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log:
 def _wait(started: processes.Process, until: float) -> tuple[int | None, int]:
     """Return the status, None at the deadline, and the peak of memory, which only the kernel's `wait4` tells."""
     while True:
-        count, status, usage = os.wait4(started.pid, os.WNOHANG)
-        if count:
+        process, status, usage = os.wait4(started.pid, os.WNOHANG)
+        if process:
             started.returncode = os.waitstatus_to_exitcode(status)
             return started.returncode, usage.ru_maxrss * 1024
         if time.monotonic() > until:

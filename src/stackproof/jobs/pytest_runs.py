@@ -45,11 +45,11 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(Parent(config), "stackproof-parent")
 
 
-def _seconds(item: object, what: str) -> float:
+def _seconds(deadline: object, what: str) -> float:
     """Return a deadline, or refuse what no clock can wait for."""
-    value = float(item) if isinstance(item, (int, float)) else 0.0
+    value = float(deadline) if isinstance(deadline, (int, float)) else 0.0
     if not 0 < value <= _LONGEST_S:  # neither is "nan"
-        raise Refusal(f"{what}: {item!r} must be a number of seconds above 0, up to {_LONGEST_S:g}")
+        raise Refusal(f"{what}: {deadline!r} must be a number of seconds above 0, up to {_LONGEST_S:g}")
     return value
 
 

@@ -35,7 +35,7 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
 
     An alternative that raises (a probability above one, a matrix that is no longer positive) is left out.
     """
-    computeds: list[Computed] = []
+    results: list[Computed] = []
     trials: list[tuple[SampleInput, AbstractContextManager[Any], Feed]] = [(sample, _Narrow(dtype), cotangent)]
     normwise = _by_norm(op, sample, dtype)
     for draw in range(_DRAWS):
@@ -43,8 +43,8 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
         trials.append((trial, nullcontext(), partial(_moved_cotangent, draw=draw)))
     for trial, mode, feed in trials:
         with suppress(Exception):
-            computeds.append(compute(op, trial, REFERENCE, dtype, backward, True, mode, feed))
-    return tuple(computeds)
+            results.append(compute(op, trial, REFERENCE, dtype, backward, True, mode, feed))
+    return tuple(results)
 
 
 def _by_norm(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> bool:

@@ -143,15 +143,15 @@ def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> t
 
 def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None]) -> int | None:
     """Wait for the agent until its ranks have noted no phase for as long as they may be silent."""
-    noted = value = time.monotonic()
+    noted = reported = time.monotonic()
     seen, formed = 0, False
     while agent.poll() is None:
         now, moved = time.monotonic(), traces.size()
         formed = formed or traces.formed()
         if moved != seen:
             seen, noted = moved, now
-            if now > value + _TELL_S:
-                value = now
+            if now > reported + _TELL_S:
+                reported = now
                 progress(", ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size)))
         if now > noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S:
             break

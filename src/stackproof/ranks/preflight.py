@@ -300,9 +300,8 @@ def group_of(
 def seat_of(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ: Mapping[str, str]) -> RankPlace:
     """Describe where a rank sits; a card that is not shown leaves its identity empty."""
     name, identity = f"{stack.device}:{card}", ""
-    if card < len(
-        shown
-    ):  # where it has no bus id, its place among all cards of the host: the visibility variable renumbers them
+    if card < len(shown):
+        # Where it has no bus id, its place among all cards of the host: the visibility variable renumbers them.
         places = [part.strip() for part in environ.get(stack.visibility, "").split(",") if part.strip()]
         name, kind, index = str(shown[card]), shown[card].kind, shown[card].index
         identity = shown[card].bus_id() or f"{kind} {places[index] if index < len(places) else index}"

@@ -116,8 +116,8 @@ class RowRunner:
         except Refusal as refused:
             self._failure = refused
             raise
-        lineses = [names, type(failure).__name__, str(failure)] if failure else []
-        write_atomically(folder / "ended.json", json.dumps(lineses))
+        kept = [names, type(failure).__name__, str(failure)] if failure else []
+        write_atomically(folder / "ended.json", json.dumps(kept))
         return failure
 
     def _expired(self, name: str, ranks: Sequence[dict[str, Outcome] | None], folder: Path) -> CheckHung | None:

@@ -200,12 +200,12 @@ def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[st
                 off <= _AGREE,
                 f"attention: the reference on {place} is {off:.1g} from NumPy's, so nothing can be held against it",
             )
-    sumses = {}
+    expected = {}
     for name in parts[0]:
         sums = np.concatenate([fold(torch.as_tensor(part[name][0]), signs_of_row) for part in parts])
         scale = np.concatenate([torch.as_tensor(part[name][1]).cpu().numpy().reshape(-1) for part in parts])
-        sumses[name] = ExpectedSums(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
-    return sumses
+        expected[name] = ExpectedSums(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
+    return expected
 
 
 KINDS = {"attention": Attention}

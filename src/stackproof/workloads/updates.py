@@ -68,7 +68,8 @@ class Update:
             )
             for what, value in exact.items():
                 bound = _ULPS * eps * sizes[what] + allowed * np.abs(value - before.get(what, 0.0))
-                share = float((np.abs(after[what] - value) / (bound + np.finfo(np.float32).tiny)).max(initial=0.0))
+                shares = np.abs(after[what] - value) / (bound + np.finfo(np.float32).tiny)
+                share = float(np.nan_to_num(shares, nan=np.inf).max(initial=0.0))
                 worst[what] = max(share, worst.get(what, 0.0))
         most = max(worst, key=lambda what: float(worst[what]))
         require(
