@@ -68,7 +68,7 @@ def test_prefixes_name_rank_and_process(raw: str, text: str, rank: int | None, p
     ],
 )
 def test_times_of_all_formats_are_comparable(raw: str, seconds: float | None) -> None:
-    assert lines.parse(raw).seconds == seconds
+    assert lines.time_of(lines.parse(raw).head) == seconds
 
 
 def test_last_time_of_several_lines() -> None:
@@ -87,4 +87,4 @@ def test_lines_that_ranks_wrote_into_one_are_taken_apart() -> None:
 def test_any_text_is_a_line(raw: str) -> None:
     line = lines.parse(raw)
     assert "\x1b[" not in line.text
-    assert line.seconds is None or line.seconds >= 0
+    assert (lines.time_of(line.head) or 0.0) >= 0

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 
 from stackproof.triage import rules
 from stackproof.triage.deaths import ABORTED, CUT, Death, People, Weight, deaths, of_role
@@ -82,6 +83,7 @@ _QUIET = re.compile(
     rf"^(?!.*(?:{_LEVEL}))(?:.*(?:{_WARNING.pattern}|{_PASSED}|: [WI] \S+:\d+\]|help / error messages))"
 )
 _EVENT = re.compile(r"\bWarning +[A-Z]\w+ ")  # of Kubernetes
+_place = attrgetter("place")
 _STEPS = 3
 """So many signs of work after an exception show that somebody handled it; another rank may print one or two before it waits."""
 _AT_ONCE, _HANDLED_WITHIN = 3, 60  # lines after a failure within which somebody says that it was dealt with
@@ -102,18 +104,15 @@ class Survival:
 
     def outlived(self, row: Incident) -> bool:
         """Whether the run went on after it: somebody handled it, it was a warning, or somebody wanted the end."""
-        if self._lasts(row):
+        ended = row.title.startswith(("it was ended by ", "it ended with ")) and not _stopped(row)
+        if ended or (row.lasting and not self._dealt_with(row, _HANDLED_WITHIN)):
             return False
         if self._quiet(row):
             return True
         mild = not row.hint and (all(_WARNING.search(hit.text) for hit in row.hits) or self._dealt_with(row, _AT_ONCE))
         event = all(_EVENT.search(hit.text) for hit in row.hits)
         end = self.end if mild or _stopped(row) else self._done
-        return self._reached(end, row) or self._went_on(row, 1 if mild or row.hint or event else _STEPS)
-
-    def disputed(self, rows: list[Incident]) -> bool:
-        """Whether nothing but complaints is left, and somebody says later that all is well."""
-        return bool(rows) and all(row.hint and self._reached(self.end, row) for row in rows)
+        return self.reached(end, row) or self._went_on(row, 1 if mild or row.hint or event else _STEPS)
 
     def in_earlier_run(self, row: Incident) -> bool:
         """Whether the same file shows a new start after it, and what became of that."""
@@ -128,16 +127,13 @@ class Survival:
             self.end and self.end.place.source == place.source and not self._dies_after(min(place, self.end.place))
         )
 
-    def _lasts(self, row: Incident) -> bool:
-        ended = row.title.startswith(("it was ended by ", "it ended with ")) and not _stopped(row)
-        return ended or (row.lasting and not self._dealt_with(row, _HANDLED_WITHIN))
-
     def _dealt_with(self, row: Incident, within: int) -> bool:
         last = max(hit.place for hit in row.hits)
         dealt = (hit.place for hit in of_role(self._evidence, rules.HANDLED) if hit.place.source == last.source)
         return any(0 <= place.line - last.line <= within for place in dealt)
 
-    def _reached(self, end: Hit | None, row: Incident) -> bool:
+    def reached(self, end: Hit | None, row: Incident) -> bool:
+        """Whether a line shows a good end after it."""
         if end is None or end.place.source != row.first.place.source or _other_rank(end, row):
             return False
         later = [other for other in self._candidates if other.first.place > end.place]
@@ -175,10 +171,6 @@ class Survival:
                 if alike and any(start < place < other for place in failed) and any(place > other for place in shown):
                     restarts[start.source] = max(other, restarts.get(start.source, other))
         return restarts
-
-
-def _place(hit: Hit) -> Position:
-    return hit.place
 
 
 def _late(evidence: Evidence, hits: Iterable[Hit]) -> list[Hit]:
@@ -232,7 +224,8 @@ def judge(evidence: Evidence) -> Diagnosis:
     if candidates and not failed:
         hints = [row for row in _ended(known, evidence, people) if row.hint]
         failed = [row for row in hints if not later.outlived(row) and not later.in_earlier_run(row)]
-    if later.disputed(failed):
+    # Where nothing but complaints is left, and somebody says later that all is well, neither is believed.
+    if failed and all(row.hint and later.reached(later.end, row) for row in failed):
         diagnosis.survived, failed, diagnosis.end = diagnosis.survived + failed, [], None
     diagnosis.consequences = [row for row in failed if row.kind == CONSEQUENCE]
     ranked, diagnosis.ordered = _by_time([row for row in failed if row.kind == FAULT])
@@ -252,14 +245,10 @@ class _Known:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        self.rows = [row for row in rules.load_all() if evidence.tally(row.id).count and self._applies(row)]
-
-    def _applies(self, row: Signature) -> bool:
-        for probe in row.conditions:
-            kind = probe.key.split("/")[1]
-            if bool(self.evidence.tally(probe.key).count) != (kind == "context"):
-                return False
-        return True
+        found = [row for row in rules.load_all() if evidence.tally(row.id).count]
+        held = {probe.key: bool(evidence.tally(probe.key).count) for row in found for probe in row.conditions}
+        wanted = {key: key.split("/")[1] == "context" for key in held}
+        self.rows = [row for row in found if all(held[probe.key] is wanted[probe.key] for probe in row.conditions)]
 
     def of(self, kind: str) -> list[Signature]:
         """Return the rows of a kind."""
@@ -323,12 +312,12 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
         unknown.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
     known_of = [*recognised, *(row for _, row in unknown)]
     left_over = [row for weight, row in unknown if not _silent(weight, row, known_of)]
-    return _merged([_attributed(row, blamed) for row in left_over])
-
-
-def _attributed(row: Incident, blamed: set[Who]) -> Incident:
-    nameless = row.who[0][0] != "rank" and row.first.block is not None
-    return replace(row, who=tuple(blamed)) if nameless and len(blamed) == 1 else row
+    if len(blamed) == 1:  # an exception that names no rank is that rank's
+        nameless = [row.who[0][0] != "rank" and row.first.block is not None for row in left_over]
+        left_over = [
+            replace(row, who=tuple(blamed)) if no else row for row, no in zip(left_over, nameless, strict=True)
+        ]
+    return _merged(left_over)
 
 
 def _silent(weight: Weight, row: Incident, findings: list[Incident]) -> bool:

@@ -107,11 +107,6 @@ class Line:
     pid: int | None
     head: str
 
-    @property
-    def seconds(self) -> float | None:
-        """The time that the line names, in seconds since the start of the year."""
-        return time_of(self.head)
-
 
 def parse(raw: str) -> Line:
     """Read one line; whatever it holds, it is only text."""
@@ -126,13 +121,13 @@ def parse(raw: str) -> Line:
         if match is None or not match.end():
             break
         named = match.groupdict()
-        rank = _number(named.get("rank") or named.get("rank2"), rank)
-        pid = _number(named.get("pid"), pid)
+        rank = int(said) if (said := named.get("rank") or named.get("rank2")) else rank
+        pid = int(said) if (said := named.get("pid")) else pid
         text = text[match.end() :]
     if match := _HOST.match(text) or _ONECCL.search(text[:80]) or _AGENT.match(text):
         named = match.groupdict()
-        pid = _number(named["pid"] or named.get("pid2"), pid)
-        rank = _number(named.get("rank"), rank)
+        pid = int(said) if (said := named["pid"] or named.get("pid2")) else pid
+        rank = int(said) if (said := named.get("rank")) else rank
     if rank is None and (match := _WATCHDOG.search(text[:_HEAD])):
         rank = int(match["rank"])
     return Line(_from_traceback(text), rank, pid, head)
@@ -184,10 +179,6 @@ def _seconds(match: re.Match[str]) -> float | None:
     except ValueError:
         return None
     return ordinal * 86400.0 + int(hours) * 3600 + int(minutes) * 60 + float(rest)
-
-
-def _number(text: str | None, otherwise: int | None) -> int | None:
-    return int(text) if text else otherwise
 
 
 def follow(head: Line, number: int, rest: Iterable[Line]) -> Block:

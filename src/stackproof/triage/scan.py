@@ -157,7 +157,10 @@ class _Reader:
         """Yield the lines with texts that somebody still wants to see: by their shapes, or one after another where all are new."""
         rows = self.plans.shapes.lines(window, self._share)
         if rows is None and not window.last:
-            self.plan = self.plan or self._hungry(window.data)
+            if self.plan is None:  # one made for such bytes, for the texts of those probes that are not sated
+                self.sated = False
+                wanted = [text for text, own in self.plans.by_text.items() if any(map(self._wants, own))]
+                self.plan = Plan(wanted, window.data)
             return _found(self.plan, window, window.start, window.end)
         return self._whole_lines(window, self.plans.whole, rows)
 
@@ -172,12 +175,6 @@ class _Reader:
                 yield begin, end, texts
             else:  # a part of it at a time; the first and the last line may go on outside of the window
                 yield from _found(plan, window, begin, end)
-
-    def _hungry(self, sample: bytes) -> Plan:
-        """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
-        self.sated = False
-        rows = self.plans.by_text.items()
-        return Plan((text for text, own in rows if any(map(self._wants, own))), sample)
 
     def _wants(self, probe: Probe) -> bool:
         return probe.key not in self.plans.full and (self.last or self.counts[probe.key] < probe.counted)
@@ -202,7 +199,7 @@ class _Reader:
         if asked and not _MARKED.search(raw):
             vain = [probe for probe in asked if not probe.may_match(raw)]
             for probe in vain:
-                self._pass(probe)
+                self._count(probe, int(probe.frugal))
                 asked.remove(probe)
                 if probe.alike(digitless):
                     through.add(probe.key)
@@ -233,7 +230,7 @@ class _Reader:
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (match := probe.match(text)):
-            self._pass(probe)
+            self._count(probe, int(probe.frugal))
             return False
         mentioned = self._only_mentioned(probe, spot, match.start()) or lines.quotes(text, match.start())
         book = self.evidence.mentioned if mentioned else self.evidence.tallies
@@ -248,10 +245,6 @@ class _Reader:
             self.plans.full.add(probe.key)
         self._count(probe)
         return True
-
-    def _pass(self, probe: Probe) -> None:
-        if probe.frugal:
-            self._count(probe)
 
     def _count(self, probe: Probe, count: int = 1) -> None:
         self.counts[probe.key] += count
@@ -295,7 +288,7 @@ class _Spot:
 
     def seconds(self, line: Line) -> float | None:
         """Return the line's time, or that of the nearest line before it that has one."""
-        if (own := line.seconds) is not None:
+        if (own := lines.time_of(line.head)) is not None:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
         times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))

@@ -64,14 +64,9 @@ def show(rows: Sequence[Report], console: Console | None = None) -> None:
         _Page(report, console).show(f"{report.name}: " if len(rows) > 1 else "")
     if len(rows) > 1:
         counts = Counter(report.verdict for report in rows)
-        ended = f"{counts[Answered.FAULTY]} with something wrong, {counts[Answered.CLEAN]} that ended well"
+        said = "{} runs: {} with something wrong, {} that ended well, {} of which the logs do not say"
         console.print()
-        _print(
-            console,
-            "",
-            f"{len(rows)} runs: {ended}, {counts[Answered.CANNOT_SAY]} of which the logs do not say",
-            "bold",
-        )
+        _print(console, "", said.format(len(rows), *(counts[Answered(code)] for code in (1, 0, 6))), "bold")
 
 
 def safe(text: str) -> str:
