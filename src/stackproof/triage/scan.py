@@ -126,6 +126,8 @@ class _Reader:
                         self.document = lines.document(window.data)
                 elif self.sated and count % _REPLAN == 0:
                     self.plan = None
+                if window.last or not count:
+                    self.plans.shapes.wake()
                 self.last = window.last
                 self._read_window(window)
                 self.file.bytes += window.end - window.start

@@ -167,7 +167,13 @@ class Shapes:
         self._seen: set[int] = set()
         self._texts: dict[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {}
         """What each shape holds for certain, and what it holds if its digits are so."""
+        self._idle: set[int] = set()
+        """The shapes of which nobody wants to see more."""
         self._patience = 0
+
+    def wake(self) -> None:
+        """Look again at all shapes: another file begins, or a file ends."""
+        self._idle.clear()
 
     def lines(self, window: Window, share: Share) -> Iterator[Row] | None:
         """Yield the lines that hold texts; None where most lines are new, and looking at shapes does not help."""
@@ -178,9 +184,15 @@ class Shapes:
         keys = list(map(hash, shapes))
         if len(self._seen) > _MOST_SHAPES:
             self._seen, self._texts = set(), {}
-        if fresh := set(keys) - self._seen:
+        here = set(keys)
+        if fresh := here - self._seen:
             self._learn({key: shape for key, shape in zip(keys, shapes, strict=True) if key in fresh}, window)
-        return self._chosen(keys, shapes, window, share)
+        places: dict[int, list[int]] = {key: [] for key in (self._texts.keys() & here) - self._idle}
+        for key in list(places):
+            if share(key, sum(self._texts[key], ()), 0) == 0:
+                self._idle.add(key)
+                del places[key]
+        return self._chosen(keys, shapes, window, share, places) if places else iter(())
 
     def _learn(self, new: dict[int, bytes], window: Window) -> None:
         if sum(map(len, new.values())) > _NEW * (window.end - window.start) and len(new) > _FEW:
@@ -196,12 +208,12 @@ class Shapes:
             numbered = tuple(filter(_DIGIT.search, texts))
             self._texts[hash(text[begin:position])] = tuple(text for text in texts if text not in numbered), numbered
 
-    def _chosen(self, keys: list[int], shapes: list[bytes], window: Window, share: Share) -> Iterator[Row]:
-        places: dict[int, list[int]] = {key: [] for key in self._texts.keys() & set(keys)}
+    def _chosen(
+        self, keys: list[int], shapes: list[bytes], window: Window, share: Share, places: dict[int, list[int]]
+    ) -> Iterator[Row]:
         for n in itertools.compress(range(len(keys)), map(places.__contains__, keys)):
             places[keys[n]].append(n)
-        sizes = list(map(len, shapes))
-        ends = [end + n for n, end in enumerate(itertools.accumulate(sizes), window.start)]
+        sums = list(itertools.accumulate(map(len, shapes), initial=window.start))  # without the ends of lines
         several = {text for key in places for text in self._texts[key][1]}
         present = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
         chosen = list[tuple[int, tuple[bytes, ...]]]()
@@ -211,7 +223,7 @@ class Shapes:
             if numbered and not present.isdisjoint(numbered):
                 held = {}
                 for n in rows:
-                    begin, end = ends[n] - sizes[n], ends[n]
+                    begin, end = sums[n] + n, sums[n + 1] + n
                     also = [text for text in numbered if text in present and window.data.find(text, begin, end) >= 0]
                     held.setdefault((*sure, *also), []).append(n)
             for texts, own in held.items():
@@ -220,7 +232,7 @@ class Shapes:
                     own = [*own[:most], *own[len(own) - most :]]
                 chosen.extend((n, texts) for n in own)
         for n, texts in sorted(chosen):
-            yield ends[n] - sizes[n], ends[n], texts
+            yield sums[n] + n, sums[n + 1] + n, texts
 
 
 SHORTEST = 3
