@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from stackproof.device.kinds import Device
-from stackproof.device.telemetry import neighbours
+from stackproof.device.telemetry import neighbours, others_on_card
 from stackproof.probes import memory
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
@@ -43,8 +43,8 @@ def _steady(
             continue
         step = get(name).build(device.torch, "tiny", SEED, torch.float32).step
         steps = memory.most_steps(step)
-        what = f"{name} on {device}"
-        grown = memory.steady(what, read, allowed, step, steps, lambda: neighbours(device, stack))
+        who = lambda: neighbours(device, others_on_card(device, stack))  # noqa: E731
+        grown = memory.steady(f"{name} on {device}", read, allowed, step, steps, who)
         figures[f"{name}, steps"] = steps
         most = {counter: max(bytes_, most.get(counter, bytes_)) for counter, bytes_ in grown.items()}
     figures |= {f"grown, by {counter}": bytes_ for counter, bytes_ in most.items()}

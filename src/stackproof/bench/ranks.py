@@ -109,9 +109,10 @@ def setting_of(rank: Rank) -> Setting:
 
 
 def _timed(rank: Rank, work: Work) -> dict[str, Any]:
-    rank.phase("proving, warming up and sampling")
+    rank.phase("proving and warming up")
     sampler = Together(rank.device, work.run, begin=work.begin, most=work.most_runs)
-    found = timed(work, sampler, Budget(**rank.arguments["budget"]), partial(as_rank_0, rank.device))
+    phase = partial(rank.phase, "sampling, or proving once more")
+    found = timed(work, sampler, Budget(**rank.arguments["budget"]), partial(as_rank_0, rank.device), phase)
     rest()
     return {
         "facts": found.facts, "seconds": found.seconds, "warmth": asdict(found.warmth), "reason": found.reason,

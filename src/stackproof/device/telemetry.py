@@ -161,20 +161,19 @@ def require_alone(device: Device, stack: Stack, *, allowed: bool) -> tuple[str, 
     Raises:
         CheckInconclusive: there are some, and they are not allowed.
     """
-    if not others_on_card(device, stack):
+    if not (others := others_on_card(device, stack)):
         return ()
-    sentence = neighbours(device, stack)
+    sentence = neighbours(device, others)
     if not allowed:
         raise CheckInconclusive(f"{sentence}; end them, or add --allow-foreign to measure anyway and label the figures")
     return (sentence,)
 
 
-def neighbours(device: Device, stack: Stack) -> str:
+def neighbours(device: Device, others: tuple[str, ...] | None) -> str:
     """Name the other processes on the card in a few words, or say that nobody tells of any."""
-    words = others_on_card(device, stack)
-    if words:
-        return f"{len(words)} other process(es) on {device}: {', '.join(words[:3])}"
-    return f"no tool tells who else is on {device}" if words is None else f"no other process is seen on {device}"
+    if others:
+        return f"{len(others)} other process(es) on {device}: {', '.join(others[:3])}"
+    return f"no tool tells who else is on {device}" if others is None else f"no other process is seen on {device}"
 
 
 @contextlib.contextmanager
@@ -187,8 +186,8 @@ def unless_shared(device: Device, stack: Stack) -> Iterator[None]:
     try:
         yield
     except CheckFailed as failed:
-        if others_on_card(device, stack):
-            raise CheckInconclusive(f"{failed}; but {neighbours(device, stack)}; end them and run again") from failed
+        if others := others_on_card(device, stack):
+            raise CheckInconclusive(f"{failed}; but {neighbours(device, others)}; end them and run again") from failed
         raise
 
 

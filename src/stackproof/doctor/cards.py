@@ -48,8 +48,8 @@ class Card:
 
 def discover(machine: Machine, maker: Maker, rules: Rules) -> list[Card]:
     """Return the maker's cards on the PCI bus; none where the bus cannot be read."""
-    values = hosts.cards((maker.pci_vendor,), maker.skip, "" if machine.real else str(machine.root))
-    return [_card(machine, maker, rules, address) for address in values]
+    addresses = hosts.cards((maker.pci_vendor,), maker.skip, "" if machine.real else str(machine.root))
+    return [_card(machine, maker, rules, address) for address in addresses]
 
 
 def gather(machine: Machine, rules: Rules, cards: Iterable[Card]) -> dict[str, str]:

@@ -91,7 +91,7 @@ def run(
 
 def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str]:
     takes = FLAGS.get(call.verb, _OF_RUNS)
-    groups = {
+    values = {
         "stack": [call.stack] if call.stack else [],
         "suite": list(call.suites),
         "only": [name.replace("[", "[[]") for name in only],
@@ -99,14 +99,14 @@ def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str
         "results": [str(site.folder / "results")],
         "deadline-scale": [f"{call.scale:g}"],
     }
-    flags = [word for flag in takes for value in groups[flag] for word in (f"--{flag}", value)]
+    flags = [word for flag in takes for value in values[flag] for word in (f"--{flag}", value)]
     return [call.verb, *flags, *(word.format(**site.words) for word in call.arguments)]
 
 
 def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, stop: threading.Event) -> int | None:
     """Return the exit code, or None after the deadline."""
-    words = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    others = [path for path in words if Path(path) not in (ROOT, ROOT / "src")]  # a run in a copy imports the copy
+    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    others = [path for path in inherited if Path(path) not in (ROOT, ROOT / "src")]  # a run in a copy imports the copy
     paths = [site.folder / "planted", site.root / "src", *others]
     environment = {
         **site.variables,

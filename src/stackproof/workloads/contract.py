@@ -122,9 +122,9 @@ class _Look:
         of_kinds = isinstance(job.model, nn.Module) and isinstance(job.optimiser, torch.optim.Optimizer)
         self._need(of_kinds, "a Job takes a torch.nn.Module and a torch.optim.Optimizer")
         trained = {name: parameter for name, parameter in job.model.named_parameters() if parameter.requires_grad}
-        numbers = {id(item) for group in job.optimiser.param_groups for item in group["params"]}
+        owned = {id(item) for group in job.optimiser.param_groups for item in group["params"]}
         self._need(bool(trained), "no parameter of the model requires a gradient")
-        left = [name for name, parameter in trained.items() if id(parameter) not in numbers]
+        left = [name for name, parameter in trained.items() if id(parameter) not in owned]
         remedy = "give it what requires a gradient, after model.to(...)"
         self._need(not left, f"the optimiser does not have '{(left or [''])[0]}'; {remedy}")
         full = bool(job.batches) and all(job.batches)
