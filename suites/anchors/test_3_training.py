@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_map
 
+from stackproof import DATA
+from stackproof.base import places
+from stackproof.base.toml import read_toml
 from stackproof.device.kinds import Device
-from stackproof.record.checks import require
+from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.updates import in_float64
 from suites.anchors.held import drawn
-from suites.anchors.schedules import FIRST, SCHEDULES, Schedule
 
+_FIRST = 1.0
+"""The rate that schedules start from."""
+_FUNCTIONS = {
+    "reciprocal": lambda step: 1 / (1 + step),
+    "halving": lambda step: math.pow(0.5, step),
+    "share": lambda step: step / (1 + step),
+}
+SCHEDULES: dict[str, Any] = {row["name"]: row for row in read_toml(DATA / "goldens" / "schedules.toml")["schedule"]}
 SHAPES = ((7,), (33, 5), (4, 3, 3, 3), (70_001,), *[(3,)] * 112)
 
 
@@ -41,20 +53,20 @@ def give_gradients(tensors: Sequence[torch.Tensor], step: int) -> None:
 def test_schedule(name: str, figures: dict[str, Figure]) -> None:
     """The rate of each of ten steps is the formula's, of two groups that may start apart, also when saved and resumed half-way."""
     row = SCHEDULES[name]
+    second = row.get("second") or [rate * (0.5 if row.get("halved") else 1.0) for rate in row["rates"]]
     optimiser, schedule = _scheduled(row)
     for step in range(10):
         for number, group in enumerate(optimiser.param_groups):
-            for what, formula in {"rate": row.formula, "momentum": row.momentum}.items():
-                found = group["lr"] if what == "rate" else group["betas"][0] if row.betas else group["momentum"]
-                expected = formula(step) if formula else found
-                if number and what == "rate":
-                    expected = row.of_second(step)
+            found = {"rate": group["lr"], "momentum": group["betas"][0] if row.get("betas") else group["momentum"]}
+            wanted = {"rate": (second if number else row["rates"])[step]}
+            wanted |= {"momentum": row["momentum"][step]} if "momentum" in row else {}
+            for what, expected in wanted.items():
                 require(
-                    abs(found - expected) <= 1e-12,
-                    f"{name}: the {what} of step {step} in group {number} is {found}, by its formula {expected}",
+                    abs(found[what] - expected) <= 1e-12,
+                    f"{name}: the {what} of step {step} in group {number} is {found[what]}, by its formula {expected}",
                 )
         optimiser.step()
-        schedule.step(*([row.loss(step)] if row.loss else []))
+        schedule.step(*row.get("told", ())[step : step + 1])
         if step == 4:
             states = copy.deepcopy((optimiser.state_dict(), schedule.state_dict()))
             optimiser, schedule = _scheduled(row)
@@ -68,14 +80,26 @@ def _wide(stack: Stack, place: int) -> torch.dtype:
     return torch.float64 if place % 2 and "float64" in stack.precisions else torch.float32
 
 
-def _scheduled(row: Schedule) -> tuple[torch.optim.Optimizer, Any]:
-    tensors = [torch.zeros(1, requires_grad=True) for _ in range(2)]
-    groups: list[dict[str, Any]] = [{"params": [one]} for one in tensors]
-    if row.halved:
-        groups[1] |= {"lr": FIRST / 2}
-    given: dict[str, Any] = {"betas": (0.5, 0.75)} if row.betas else {"momentum": 0.5}
-    optimiser = (torch.optim.AdamW if row.betas else torch.optim.SGD)(groups, lr=FIRST, **given)
-    return optimiser, row.make(optimiser)
+def _scheduled(row: Mapping[str, Any]) -> tuple[torch.optim.Optimizer, Any]:
+    first, second = ({"params": [torch.zeros(1, requires_grad=True)]} for _ in range(2))
+    groups: list[dict[str, Any]] = [first, {**second, "lr": _FIRST / 2} if row.get("halved") else second]
+    given: dict[str, Any] = {"betas": (0.5, 0.75)} if row.get("betas") else {"momentum": 0.5}
+    optimiser = (torch.optim.AdamW if row.get("betas") else torch.optim.SGD)(groups, lr=_FIRST, **given)
+    return optimiser, _made(row, optimiser)
+
+
+def _made(row: Mapping[str, Any], optimiser: torch.optim.Optimizer) -> Any:
+    """Return the schedule of a row, or end the check where the package is not installed."""
+    module, _, name = row["kind"].rpartition(".")
+    try:
+        make = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        rule = f"{places.table('workloads.toml')}: {module} is not installed, whose schedules these are"
+        raise CapabilityMissing(rule) from error
+    options = tree_map(lambda leaf: _FUNCTIONS.get(leaf, leaf), row.get("options", {}))
+    if parts := [_made(part, optimiser) for part in row.get("parts", ())]:
+        return make(optimiser, parts, **options) if options else make(parts)
+    return make(optimiser, **options)
 
 
 @pytest.mark.deadline(30)

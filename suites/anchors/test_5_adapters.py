@@ -1,29 +1,30 @@
-"""Adapters of peft against their definitions in NumPy: by kinds of layers, and as they are switched, merged and kept."""
+"""Adapters of peft: an adapted layer is one of another weight; and adapters as they are switched, merged and kept."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from stackproof.base import places
 from stackproof.device.kinds import Device
-from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from suites.anchors.held import Floats, drawn, hold, settings
 from suites.common import SEED
 
 _INNER, _OUTER, _RANK, _SCALING = 129, 64, 8, 2.0
-_LENGTHS = "lora_magnitude_vector.default.weight"
 _RATE, _ROWS = 0.125, 4096
 """Five deviations of the share of so many rows' numbers are 1.8 % of the rate."""
 
@@ -61,122 +62,91 @@ def _fill(layer: Any, values: Mapping[str, Floats]) -> None:
             layer.get_parameter(name).copy_(torch.tensor(value))
 
 
+Values = Mapping[str, torch.Tensor]
+
+
+def _product(values: Values) -> torch.Tensor:
+    return values["lora_B.default.weight"] @ values["lora_A.default.weight"]
+
+
+def _linear(x: torch.Tensor, values: Values, scaling: float = _SCALING) -> Any:
+    return x @ (values["base_layer.weight"] + scaling * _product(values)).mT
+
+
+def _convolution(x: torch.Tensor, values: Values) -> torch.Tensor:
+    """A goes through the picture as the layer's own kernel does, B is one pixel wide."""
+    down, up = (values[f"lora_{matrix}.default.weight"] for matrix in "AB")
+    kernel = values["base_layer.weight"] + _SCALING * torch.einsum("kr,rchw->kchw", up[..., 0, 0], down)
+    return functional.conv2d(x, kernel, stride=2, padding=1)
+
+
+def _embedding(x: torch.Tensor, values: Values) -> Any:
+    """A row of the table, and the column of A that is its own, turned by B."""
+    down, up = (values[f"lora_embedding_{matrix}.default"] for matrix in "AB")
+    return (values["base_layer.weight"] + _SCALING * (up @ down).mT)[x]
+
+
+def _decomposed(x: torch.Tensor, values: Values) -> Any:
+    """Rows of the sum of matrices are given lengths of their own; those that they have count as constants (DoRA: Liu et al., 2024, 4.3)."""
+    whole = values["base_layer.weight"] + _SCALING * _product(values)
+    lengths = values["lora_magnitude_vector.default.weight"] / whole.detach().norm(dim=1)
+    return x @ (whole * lengths[:, None]).mT
+
+
+def _with_bias(x: torch.Tensor, values: Values) -> Any:
+    """B has a bias of its own, which is scaled with it, beside that of the layer."""
+    return _linear(x, values) + values["base_layer.bias"] + _SCALING * values["lora_B.default.bias"]
+
+
+def _held(
+    layer: nn.Module, define: Callable[..., torch.Tensor], device: Device, x: npt.NDArray[Any], config: Any, what: str
+) -> float:
+    """Hold what an adapted layer gives, merged too, and the gradients, which go to adapters alone and to numbers that were given."""
+    worst = 0.0
+    for place, dtype in settings(device):
+        model = _peft().get_peft_model(nn.Sequential(copy.deepcopy(layer)), config).to(place, dtype)
+        adapted = model.base_model.model[0]
+        values = {name: drawn(*one.shape, key=key) for key, (name, one) in enumerate(adapted.named_parameters(), 1)}
+        _fill(adapted, values)
+        leaves = {name: torch.tensor(one, requires_grad="lora" in name) for name, one in values.items()}
+        inputs = torch.tensor(x, requires_grad=x.dtype.kind == "f")
+        exact = {"output": define(inputs, leaves)}
+        slope = torch.tensor(drawn(*exact["output"].shape, key=99))
+        wanted = {name: one for name, one in {**leaves, "input": inputs}.items() if one.requires_grad}
+        exact |= zip(wanted, torch.autograd.grad(exact["output"], [*wanted.values()], slope), strict=True)
+        given = torch.tensor(x, device=place, dtype=dtype if inputs.requires_grad else None)
+        output = model(given.requires_grad_(inputs.requires_grad))
+        output.backward(slope.to(output))
+        found = {
+            name: one.grad for name, one in [*adapted.named_parameters(), ("input", given)] if one.grad is not None
+        }
+        require(
+            set(found) == set(wanted), f"{what}: gradients went to {sorted(found)}, {sorted(wanted)} were to get them"
+        )
+        found |= {"output": output, "merged": model.merge_and_unload()(given)}
+        arrays = {name: one.detach().numpy() for name, one in {**exact, "merged": exact["output"]}.items()}
+        worst = max(worst, hold(found, arrays, dtype, what))
+    return worst
+
+
 @pytest.mark.deadline(60)
 def test_linear(device: Device, figures: dict[str, Figure]) -> None:
-    """Of a linear layer: y = x W' + s (x A') B'; dA = s (dy B)' x and dB = s dy' (x A'), at the sizes of the tiny and of a full model."""
+    """A linear layer with A and B is one whose matrix is W + s B A, at the sizes of the tiny and of a full model."""
     for inner, outer, rank, scaling in ((64, 40, 8, 2.0), (1024, 96, 8, 2.0), (3072, 64, 8, 2.0), (129, 64, 33, 0.5)):
-        x, w, dy = drawn(3, inner), drawn(outer, inner, key=1), drawn(3, outer, key=2)
-        a, b = drawn(rank, inner, key=3), drawn(outer, rank, key=4)
-        exact = {
-            "output": x @ w.T + scaling * (x @ a.T) @ b.T,
-            "A": scaling * (dy @ b).T @ x,
-            "B": scaling * dy.T @ (x @ a.T),
-            "input": dy @ w + scaling * (dy @ b) @ a,
-        }
-        exact["merged"] = exact["output"]
-        for place, dtype in settings(device):
-            model = (
-                _peft()
-                .get_peft_model(
-                    nn.Sequential(nn.Linear(inner, outer, bias=False)), _config(rank, lora_alpha=rank * scaling)
-                )
-                .to(place, dtype)
-            )
-            layer = model.base_model.model[0]
-            _fill(layer, {"base_layer.weight": w, "lora_A.default.weight": a, "lora_B.default.weight": b})
-            down, up = layer.lora_A["default"].weight, layer.lora_B["default"].weight
-            given = torch.tensor(x, dtype=dtype, device=place, requires_grad=True)
-            output = layer(given)
-            output.backward(torch.tensor(dy, dtype=dtype, device=place))
-            found = {"output": output, "A": down.grad, "B": up.grad, "input": given.grad}
-            found["merged"] = model.merge_and_unload()(given)
-            figures[f"{inner} inputs, {dtype}"] = hold(found, exact, dtype, f"LoRA of {inner} inputs")
+        layer, config = nn.Linear(inner, outer, bias=False), _config(rank, lora_alpha=rank * scaling)
+        define = partial(_linear, scaling=scaling)
+        what = f"LoRA of {inner} inputs"
+        figures[f"{inner} inputs"] = _held(layer, define, device, drawn(3, inner), config, what)
     figures["summary"] = (
         "a LoRA layer, with the gradients of A and B, is its definition for 64 to 3072 inputs, and merged"
     )
 
 
-class _Kind(NamedTuple):
-    """A layer, what it is given, the values of its parameters, and what is expected of the output and of gradients, by their names."""
-
-    layer: nn.Module
-    given: npt.NDArray[Any]
-    values: dict[str, Floats]
-    exact: dict[str, Floats]
-
-
-def _convolution() -> _Kind:
-    """A goes through the picture as the layer's own kernel does, B is one pixel wide."""
-    x, w = drawn(2, 3, 9, 8), drawn(5, 3, 3, 3, key=1)
-    a, b = drawn(_RANK, 3, 3, 3, key=2), drawn(5, _RANK, 1, 1, key=3)
-    middle = forms.convolve(x, a, 2, 1)
-    output = forms.convolve(x, w, 2, 1) + _SCALING * forms.convolve(middle, b, 1, 0)
-    slope = _SCALING * _slope(output)
-    back = np.einsum("kr,nkhw->nrhw", b[..., 0, 0], slope)
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
-    gradients = {"A": np.einsum("nrhw,nchwij->rcij", back, windows), "B": np.einsum("nkhw,nrhw->kr", slope, middle)}
-    gradients["B"] = gradients["B"][..., None, None]
-    return _Kind(nn.Conv2d(3, 5, 3, 2, 1, bias=False), x, _named(w, a, b), {"output": output, **_moved(gradients)})
-
-
-def _embedding() -> _Kind:
-    """A row of the table, and the column of A that is its own, turned by B."""
-    x, w = np.random.default_rng(SEED).integers(0, 40, (3, 7)), drawn(40, 16, key=1)
-    a, b = drawn(_RANK, 40, key=2), drawn(16, _RANK, key=3)
-    output = w[x] + _SCALING * a.T[x] @ b.T
-    slope = _SCALING * _slope(output).reshape(-1, 16)
-    down, up = np.zeros(a.T.shape), slope.T @ a.T[x.ravel()]
-    np.add.at(down, x.ravel(), slope @ b)
-    names = ("lora_embedding_A.default", "lora_embedding_B.default")
-    exact = {"output": output, names[0]: down.T, names[1]: up}
-    return _Kind(nn.Embedding(40, 16), x, {"base_layer.weight": w, names[0]: a, names[1]: b}, exact)
-
-
-def _decomposed() -> _Kind:
-    """Rows of the sum of matrices are given lengths of their own; those that they have count as constants (DoRA: Liu et al., 2024, 4.3)."""
-    x, w = drawn(3, _INNER), drawn(_OUTER, _INNER, key=1)
-    a, b, lengths = drawn(_RANK, _INNER, key=2), drawn(_OUTER, _RANK, key=3), np.abs(drawn(_OUTER, key=4)) + 1
-    whole = w + _SCALING * b @ a
-    had = np.linalg.norm(whole, axis=1)
-    output = x @ whole.T * lengths / had
-    slope = _slope(output)
-    back = _SCALING * slope * lengths / had
-    gradients = _moved({"A": (back @ b).T @ x, "B": back.T @ (x @ a.T)})
-    gradients[_LENGTHS] = (slope * (x @ whole.T) / had).sum(0)
-    values = {**_named(w, a, b), _LENGTHS: lengths}
-    return _Kind(nn.Linear(_INNER, _OUTER, bias=False), x, values, {"output": output, **gradients})
-
-
-def _with_bias() -> _Kind:
-    """B has a bias of its own, which is scaled with it, beside that of the layer."""
-    x, w, c = drawn(3, _INNER), drawn(_OUTER, _INNER, key=1), drawn(_OUTER, key=5)
-    a, b, d = drawn(_RANK, _INNER, key=2), drawn(_OUTER, _RANK, key=3), drawn(_OUTER, key=4)
-    output = x @ w.T + c + _SCALING * ((x @ a.T) @ b.T + d)
-    slope = _SCALING * _slope(output)
-    gradients = _moved({"A": (slope @ b).T @ x, "B": slope.T @ (x @ a.T)}) | {"lora_B.default.bias": slope.sum(0)}
-    values = {**_named(w, a, b), "base_layer.bias": c, "lora_B.default.bias": d}
-    return _Kind(nn.Linear(_INNER, _OUTER), x, values, {"output": output, **gradients})
-
-
-def _slope(output: Floats) -> Floats:
-    """Return the gradient that an output is given."""
-    return drawn(*output.shape, key=9)
-
-
-def _named(w: Floats, a: Floats, b: Floats, adapter: str = "default") -> dict[str, Floats]:
-    return {"base_layer.weight": w, f"lora_A.{adapter}.weight": a, f"lora_B.{adapter}.weight": b}
-
-
-def _moved(gradients: Mapping[str, Floats]) -> dict[str, Floats]:
-    return {f"lora_{matrix}.default.weight": value for matrix, value in gradients.items()}
-
-
-_KINDS: Mapping[str, tuple[Callable[[], _Kind], dict[str, Any]]] = {
-    "convolution": (_convolution, {}),
-    "embedding": (_embedding, {}),
-    "decomposed": (_decomposed, {"use_dora": True}),
-    "with-bias": (_with_bias, {"lora_bias": True}),
+_KINDS: Mapping[str, tuple[Callable[[], nn.Module], tuple[int, ...], Callable[..., torch.Tensor], dict[str, Any]]] = {
+    "convolution": (lambda: nn.Conv2d(3, 5, 3, 2, 1, bias=False), (2, 3, 9, 8), _convolution, {}),
+    "embedding": (lambda: nn.Embedding(40, 16), (), _embedding, {}),
+    "decomposed": (lambda: nn.Linear(_INNER, _OUTER, bias=False), (3, _INNER), _decomposed, {"use_dora": True}),
+    "with-bias": (lambda: nn.Linear(_INNER, _OUTER), (3, _INNER), _with_bias, {"lora_bias": True}),
 }
 
 
@@ -184,21 +154,14 @@ _KINDS: Mapping[str, tuple[Callable[[], _Kind], dict[str, Any]]] = {
 @pytest.mark.parametrize("kind", _KINDS)
 def test_kind(kind: str, device: Device, figures: dict[str, Figure]) -> None:
     """Of other layers: what they give, merged too, and the gradients of adapters, which alone get any."""
-    make, options = _KINDS[kind]
-    for place, dtype in settings(device):
-        layer, x, values, exact = make()
-        model = _peft().get_peft_model(nn.Sequential(layer), _possible(options)).to(place, dtype)
-        adapted = model.base_model.model[0]
-        _fill(adapted, values)
-        given = torch.tensor(x, device=place, dtype=None if x.dtype.kind == "i" else dtype)
-        output = model(given)
-        output.backward(torch.tensor(_slope(exact["output"]), device=place, dtype=dtype))
-        found = {name: one.grad for name, one in adapted.named_parameters() if one.grad is not None}
-        reached, asked = set(found), set(exact) - {"output"}
-        require(reached == asked, f"{kind}: gradients went to {sorted(reached)}, {sorted(asked)} were to get them")
-        found |= {"output": output, "merged": model.merge_and_unload()(given)}
-        figures[str(dtype)] = hold(found, {**exact, "merged": exact["output"]}, dtype, f"adapters of kind {kind}")
+    make, shape, define, options = _KINDS[kind]
+    x = drawn(*shape) if shape else np.random.default_rng(SEED).integers(0, 40, (3, 7))
+    figures["worst"] = _held(make(), define, device, x, _possible(options), f"adapters of kind {kind}")
     figures["summary"] = f"adapters of kind {kind} give what their definition gives, with gradients, also merged"
+
+
+def _named(w: Floats, a: Floats, b: Floats, adapter: str = "default") -> dict[str, Floats]:
+    return {"base_layer.weight": w, f"lora_A.{adapter}.weight": a, f"lora_B.{adapter}.weight": b}
 
 
 @pytest.mark.deadline(60)

@@ -148,7 +148,8 @@ def _cell(kind: str, make: Any, count: int = 1, **options: Any) -> DefinedLayer:
         way: Any = torch._decomp.decomposition_table[getattr(torch.ops.aten, kind).input]
         start = [one[None] for one in given]
         args = (list(values.values()), True, 1, 0.0, False, False, True)
-        return [one[0] for one in way(x[:, None], start if count > 1 else start[0], *args)[1:]]
+        ends = way(x[:, None], start if count > 1 else start[0], *args)[1:]
+        return [end.reshape(one.shape) for end, one in zip(ends, given, strict=True)]
 
     return DefinedLayer(
         partial(make, _MEMORY, _STATE, **options), ((_BATCH, _MEMORY), *[(_BATCH, _STATE)] * count), define,
