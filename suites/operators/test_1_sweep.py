@@ -12,7 +12,7 @@ import torch
 from stackproof.device.kinds import Device
 from stackproof.operators.compare import word
 from stackproof.operators.database import load
-from stackproof.operators.sweep import DTYPES, check, possible
+from stackproof.operators.examine import DTYPES, check, possible
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 

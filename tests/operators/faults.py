@@ -1,4 +1,4 @@
-"""Faults in kernels and operators, and a sweep to see them in."""
+"""Faults in kernels and operators, and an examination to see them in."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof.operators import database
-from stackproof.operators import sweep as sweeping
-from stackproof.operators.sweep import Sweep, sweep
+from stackproof.operators.examine import Examination, examine
 
 CPU = torch.device("cpu")
 Change = Callable[[torch.Tensor], Any]
 
 
-def run(*names: str, samples: int | None = 4) -> Sweep:
-    """Sweep on the CPU in float32; all operators if none is named."""
-    return sweep(CPU, torch.float32, samples=samples, names=names or None)
+def run(*names: str, samples: int | None = 4) -> list[Examination]:
+    """Examine on the CPU in float32; all operators if none is named."""
+    loaded = database.load()
+    with database.preserved():
+        return [examine(name, loaded[name], CPU, torch.float32, samples) for name in names or loaded]
 
 
 class Fault(TorchDispatchMode):
@@ -55,9 +56,9 @@ class Wrapped:
 
 
 def wrap(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
-    """Put the wrapped operator into the database that the sweep loads."""
+    """Put the wrapped operator into the database."""
     loaded = database.load()
-    monkeypatch.setattr(sweeping, "load", lambda: {**loaded, name: Wrapped(loaded[name], change)})
+    monkeypatch.setattr(database, "load", lambda: {**loaded, name: Wrapped(loaded[name], change)})
 
 
 def scaled(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from stackproof.operators import compare, compute, database, examine
-from stackproof.operators.compare import Outcome, Result, operator_product
+from stackproof.operators.compare import operator_product
+from stackproof.operators.examine import Examination, Outcome
 
 CARD = torch.device("cpu", 0)
 MATRIX = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 10.0]], dtype=torch.float64)
@@ -59,7 +60,7 @@ def _solved(matrix: torch.Tensor, permutation: torch.Tensor, upper: torch.Tensor
     return lower.tril()
 
 
-def examined(monkeypatch: pytest.MonkeyPatch, factor: float, excused: bool = True) -> Result:
+def examined(monkeypatch: pytest.MonkeyPatch, factor: float, excused: bool = True) -> Examination:
     """Examine that operator on a stand-in beside the CPU, with its row of exemptions or without."""
 
     def chosen(op: Any, sample: Any, device: torch.device, *args: Any, **kwargs: Any) -> compute.Computed:

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof.device import devices
-from stackproof.operators import database, repro, sweep
+from stackproof.operators import database, examine, repro
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 
@@ -60,7 +60,7 @@ def failing(name: str, op: Any, kernel: str, dtype: torch.dtype) -> dict[str, Fi
     """Run a check that the fault makes fail; return its figures."""
     figures: dict[str, Figure] = {}
     with fault(kernel, dtype), pytest.raises(CheckFailed, match="exceeds the bound .* figure 'repro' is code"):
-        sweep.check(name, op, CPU, dtype, figures)
+        examine.check(name, op, CPU, dtype, figures)
     return figures
 
 

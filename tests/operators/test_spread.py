@@ -11,10 +11,10 @@ import torch
 
 from stackproof.device.numerics import relative_error
 from stackproof.operators import spread as spread_module
-from stackproof.operators.compare import Exemption, Outcome, Result, judgements
+from stackproof.operators.compare import Exemption, judgements
 from stackproof.operators.compute import Computed, compute
 from stackproof.operators.database import REFERENCE
-from stackproof.operators.examine import examine
+from stackproof.operators.examine import Examination, Outcome, examine
 from stackproof.operators.spread import alternatives, scaled_down, terms, untied
 
 from .faults import Sample, ShapedOp
@@ -107,7 +107,7 @@ def test_what_is_not_finite_is_left_alone() -> None:
     assert made.input.tolist() == [float("inf")] * 2
 
 
-def chosen(choose: Callable[[torch.Tensor], torch.Tensor]) -> Result:
+def chosen(choose: Callable[[torch.Tensor], torch.Tensor]) -> Examination:
     """Examine an argmax that chooses so in float32, on numbers of which two are equal."""
 
     def argmax(x: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
-"""What is expected of an operator's results, and the one outcome in which it ends.
+"""What is expected of an operator's results: their form, and their error under the fp64-anchored rule.
 
-That is their form, and their error under the fp64-anchored rule; factors are judged by what they make when multiplied together again.
+Factors are judged by what they make when multiplied together again.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache, partial
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -20,59 +19,6 @@ from stackproof.base.toml import INLINE, OneOf, Parsed, Table, Wrong
 from stackproof.device.numerics import Judgement, relative_error, rule
 from stackproof.operators.compute import Computed
 from stackproof.operators.database import REFERENCE, SampleInput
-
-
-class Outcome(str, Enum):
-    """How one operator ended; the order is from worst to best."""
-
-    FAILED = "failed"
-    ERROR = "error"
-    NOT_RUN = "not run"
-    NOT_APPLICABLE = "not applicable"
-    FORM = "shape and dtype only"
-    PASSED = "passed"
-
-    @property
-    def ok(self) -> bool:
-        """Tell whether a stack may be proved with this outcome in its record."""
-        return self not in (Outcome.FAILED, Outcome.ERROR, Outcome.NOT_RUN)
-
-
-@dataclass(frozen=True)
-class SampleReport:
-    """What one sample gave: one line to read, one line to repeat it, and the figures behind them."""
-
-    sample: int
-    outcome: Outcome
-    sentence: str
-    call: str
-    elements: int
-    judgement: Judgement | None = None
-
-
-@dataclass(frozen=True)
-class Result:
-    """One operator's outcome; `forward` and `backward` count samples, `findings` those not passed.
-
-    `conditioned` samples agree only as well as their own conditioning allows; `left_out` ones were not examined, `why` says why.
-    """
-
-    operator: str
-    outcome: Outcome
-    reason: str
-    forward: int = 0
-    backward: int = 0
-    worst: Judgement | None = None
-    findings: tuple[SampleReport, ...] = ()
-    conditioned: int = 0
-    left_out: int = 0
-    why: str = ""
-
-
-def smallest(findings: Iterable[SampleReport]) -> SampleReport:
-    """Return the finding that decides: the worst outcome, and of these the sample with the fewest numbers."""
-    order = list(Outcome)
-    return min(findings, key=lambda finding: (order.index(finding.outcome), finding.elements, finding.sample))
 
 
 def multiplied(sample: SampleInput) -> SampleInput:

@@ -1,38 +1,36 @@
-"""One operator examined: each of its samples forward and backward on the device, against float64.
+"""One operator examined: each of its samples forward and backward on the device, against float64, as a check of a suite.
 
 The CPU in the same dtype (the anchor of the fp64-anchored rule, see `numerics`) is computed only for results beyond the rule's
-floor, and what rounding may do at all (`spread`) only beyond that; elsewhere both are taken as zero.
+floor, and what rounding may do at all (`spread`) only beyond that; elsewhere both are taken as zero. Each operator ends in exactly
+one outcome, so that nothing is skipped in silence.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 
 import torch
 from torch.utils._pytree import tree_leaves
 
+from stackproof.base import places
 from stackproof.base.text import error_line
+from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement
-from stackproof.operators.compare import (
-    Exemption,
-    Outcome,
-    Result,
-    SampleReport,
-    exemptions,
-    form_fault,
-    judgements,
-    multiplied,
-    severity,
-    smallest,
-    word,
-)
+from stackproof.operators.compare import Exemption, exemptions, form_fault, judgements, multiplied, severity, word
 from stackproof.operators.compute import Computed, compute, random_kernel
-from stackproof.operators.database import REFERENCE, OpInfo, SampleInput, describe
+from stackproof.operators.database import REFERENCE, OpInfo, SampleInput, describe, preserved
 from stackproof.operators.database import samples as make_samples
+from stackproof.operators.relation import elements_of
+from stackproof.operators.repro import code
 from stackproof.operators.spread import alternatives, scaled_down, terms, untied
+from stackproof.record.checks import CapabilityMissing, CheckFailed, NotApplicable
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64)
 MOST_ELEMENTS = 200_000
 """A sample with more numbers is left out: two such samples of `grid_sampler_3d` take longer than all others together."""
 
@@ -40,51 +38,177 @@ MOST_ELEMENTS = 200_000
 _ENOUGH = 12
 
 
-def examine(name: str, op: OpInfo, device: torch.device, dtype: torch.dtype, samples: int | None) -> Result:
+class Outcome(str, Enum):
+    """How one operator ended; the order is from worst to best."""
+
+    FAILED = "failed"
+    ERROR = "error"
+    NOT_APPLICABLE = "not applicable"
+    FORM = "shape and dtype only"
+    PASSED = "passed"
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether a stack may be proved with this outcome in its record."""
+        return self not in (Outcome.FAILED, Outcome.ERROR)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sample that did not pass by value: one line to read, one line to repeat it, and the figures behind them."""
+
+    outcome: Outcome
+    elements: int
+    sample: int
+    sentence: str
+    call: str
+    judgement: Judgement | None = None
+
+
+def possible(stack: Stack, dtype: torch.dtype) -> None:
+    """End the check if the stack has no such precision; complex64 is there where float32 is, unless the stack says otherwise."""
+    name, place = word(dtype), stack.definition
+    if name in stack.missing:
+        raise CapabilityMissing(f"{place}, missing.{name}: {stack.missing[name]}")
+    if word(dtype.to_real()) not in stack.precisions:
+        raise CapabilityMissing(f"{place}: precisions has no {word(dtype.to_real())}")
+
+
+def check(
+    name: str, op: OpInfo, device: Device, dtype: torch.dtype, figures: dict[str, Figure], samples: int | None = None
+) -> None:
+    """Examine the operator and end the check accordingly; the figures hold the code that repeats a failure."""
+    with preserved(device.torch), device.current():
+        seen = examine(name, op, device.torch, dtype, samples)
+        figures |= seen.figures
+        if seen.outcome is Outcome.NOT_APPLICABLE:
+            raise NotApplicable(seen.reason)
+        if not seen.outcome.ok:
+            raise CheckFailed(seen.failure(figures))
+    figures["summary"] = seen.summary
+    if seen.exemption.compare == "values" and (reason := seen.exemption.reason):
+        figures["row"] = f"{places.table('operators.toml')}: {reason}"
+        figures["summary"] = f"{seen.summary}; by its row" + ("" if seen.left_out else f": {reason}")
+
+
+def examine(name: str, op: OpInfo, device: torch.device, dtype: torch.dtype, samples: int | None) -> Examination:
     """Examine one operator; whatever it raises becomes its outcome."""
-    exemption = exemptions().get((name, word(dtype)), Exemption())
-    if exemption.compare == "nothing":
-        return Result(name, Outcome.NOT_APPLICABLE, exemption.reason)
-    if dtype not in op.supported_dtypes(device.type):
-        return Result(name, Outcome.NOT_APPLICABLE, f"the database lists no {word(dtype)} for {device.type}")
-    if not {dtype, _wide(dtype)} & set(op.supported_dtypes(REFERENCE.type)):
-        return Result(
-            name, Outcome.NOT_APPLICABLE, f"the database lists no {word(dtype)} for the CPU: nothing to compare with"
-        )
-    case = _Case(name, op, device, dtype, dtype in op.supported_backward_dtypes(device.type), exemption)
-    try:
-        case.examine_all(samples)
-    except Exception as error:
-        return case.stopped(f"making samples raises {error_line(error)}")
-    return case.result()
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.complex128 if dtype.is_complex else torch.float64
+    seen = Examination(name, op, device, dtype)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    if seen.exemption.compare == "nothing":
+        seen.ended = Outcome.NOT_APPLICABLE, seen.exemption.reason
+    elif dtype not in op.supported_dtypes(device.type):
+        seen.ended = Outcome.NOT_APPLICABLE, f"the database lists no {word(dtype)} for {device.type}"
+    elif not {dtype, wide} & set(op.supported_dtypes(REFERENCE.type)):
+        nothing = f"the database lists no {word(dtype)} for the CPU: nothing to compare with"
+        seen.ended = Outcome.NOT_APPLICABLE, nothing
+    else:
+        try:
+            seen.examine_all(samples)
+        except Exception as error:
+            sentence = f"{name} in {word(dtype)} on {device}: making samples raises {error_line(error)}"
+            seen.ended = Outcome.ERROR, sentence
+    return seen
 
 
 @dataclass
-class _Case:
-    """One operator under examination: what it is run with, and what was found so far."""
+class Examination:
+    """One operator under examination: `forward` and `backward` count samples, `findings` are those that did not pass by value.
+
+    `conditioned` samples agree only as well as their own conditioning allows; `left_out` ones were not examined, each by its reason.
+    """
 
     name: str
     op: OpInfo
     device: torch.device
     dtype: torch.dtype
-    wants_backward: bool
-    exemption: Exemption
     forward: int = 0
     backward: int = 0
     conditioned: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     worst: Judgement | None = None
-    findings: list[SampleReport] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    ended: tuple[Outcome, str] | None = None
+    """How it ended before any sample was made."""
+
+    def __post_init__(self) -> None:
+        self.exemption = exemptions().get((self.name, word(self.dtype)), Exemption())
+        self.wants_backward = self.dtype in self.op.supported_backward_dtypes(self.device.type)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return the worst finding's: a pass means that every sample was compared by value."""
+        return self._end[0]
+
+    @property
+    def reason(self) -> str:
+        """Say why it is no pass."""
+        return self._end[1]
+
+    @property
+    def _end(self) -> tuple[Outcome, str]:
+        if self.ended:
+            return self.ended
+        if self.findings:
+            return self._smallest.outcome, self._smallest.sentence
+        if self.forward == 0:
+            none = f"the database makes no sample for {word(self.dtype)}"
+            return Outcome.NOT_APPLICABLE, f"all samples left out: {self._why}" if self.left_out else none
+        return (Outcome.PASSED, "") if self.worst else (Outcome.FORM, "all samples are empty")
+
+    @property
+    def _smallest(self) -> Finding:
+        """The finding that decides: the worst outcome, and of these the sample with the fewest numbers."""
+        order = list(Outcome)
+        return min(self.findings, key=lambda one: (order.index(one.outcome), one.elements, one.sample))
+
+    @property
+    def _why(self) -> str:
+        return "; ".join(f"{count}: {reason}" for reason, count in self.left_out.items())
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Return counts, and the worst error with its bound."""
+        counts: dict[str, Figure] = {
+            "samples": self.forward,
+            "samples backward": self.backward,
+            "samples ill-conditioned": self.conditioned,
+            "samples left out": self.left_out.total(),
+            "compared": "values" if self.outcome is not Outcome.FORM else Outcome.FORM.value,
+        }
+        if self.left_out:
+            counts["left out"] = self._why
+        worst = self.worst
+        return {**counts, "error": worst.error, "bound": worst.bound, "cpu": worst.anchor} if worst else counts
+
+    @property
+    def summary(self) -> str:
+        """Say what was seen."""
+        if self.outcome is Outcome.FORM:
+            return f"{self.forward} samples agree in form; not in numbers: {self.reason}"
+        backward = f", {self.backward} backward" if self.backward else ""
+        hard = f"; {self.conditioned} ill-conditioned" if self.conditioned else ""
+        less = f"; left out {self._why}" if self.left_out else ""
+        worst = self.worst
+        most = f"worst error {worst.error:.1e} of {worst.bound:.1e} allowed" if worst else "nothing to compare"
+        return f"{self.forward} samples{backward}: {most}{hard}{less}"
+
+    def failure(self, figures: dict[str, Figure]) -> str:
+        """Return the sentence of the smallest failing sample, and put the code that repeats it into the figures."""
+        if not self.findings:  # its samples cannot be made
+            return self.reason
+        found = self._smallest
+        figures["call"], figures["repro"] = found.call, code(self.op, found, self.device, self.dtype)
+        wrong = sum(not one.outcome.ok for one in self.findings)
+        return (
+            f"{found.sentence}; {wrong} of {max(self.forward, wrong)} samples; figure 'repro' is code that repeats it"
+        )
 
     def examine_all(self, limit: int | None) -> None:
         """Examine samples until `limit` of them had numbers to compare (many lists begin with empty ones) or enough fail."""
         full = 0
         for index, sample in enumerate(make_samples(self.op, self.dtype, self.wants_backward)):
-            if elements(sample) > MOST_ELEMENTS:
+            if elements_of((sample.input, sample.args, sample.kwargs)) > MOST_ELEMENTS:
                 self.left_out[f"more than {MOST_ELEMENTS} numbers"] += 1
                 continue
             full += self.examine(index, sample)
@@ -180,37 +304,8 @@ class _Case:
     ) -> None:
         sentence = f"{self.name} sample {index} in {word(self.dtype)} on {self.device}: {what}"
         call = describe(self.op, sample)
-        self.findings.append(SampleReport(index, outcome, sentence, call, elements(sample), judgement))
-
-    def result(self) -> Result:
-        """Sum up: the worst finding decides, so that a pass means that every sample was compared by value."""
-        if self.findings:
-            first = smallest(self.findings)
-            return self._result(first.outcome, first.sentence)
-        if self.forward == 0:
-            none = f"the database makes no sample for {word(self.dtype)}"
-            return self._result(Outcome.NOT_APPLICABLE, f"all samples left out: {self._why}" if self.left_out else none)
-        return self._result(Outcome.PASSED, "") if self.worst else self._result(Outcome.FORM, "all samples are empty")
-
-    def stopped(self, reason: str) -> Result:
-        """Sum up an operator whose samples cannot be made."""
-        return self._result(Outcome.ERROR, reason)
-
-    def _result(self, outcome: Outcome, reason: str) -> Result:
-        counts = (self.conditioned, self.left_out.total(), self._why)
-        return Result(
-            self.name, outcome, reason, self.forward, self.backward, self.worst, tuple(self.findings), *counts
-        )
-
-    @property
-    def _why(self) -> str:
-        return "; ".join(f"{count}: {reason}" for reason, count in self.left_out.items())
-
-
-def elements(sample: SampleInput) -> int:
-    """Return how many numbers a sample's tensors hold."""
-    leaves = tree_leaves((sample.input, sample.args, sample.kwargs))
-    return sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
+        size = elements_of((sample.input, sample.args, sample.kwargs))
+        self.findings.append(Finding(outcome, size, index, sentence, call, judgement))
 
 
 def _all_ok(found: dict[str, Judgement]) -> bool:

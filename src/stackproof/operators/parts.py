@@ -10,8 +10,8 @@ import importlib
 import json
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,24 @@ import torch
 from stackproof.base import files, processes
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
-from stackproof.operators.compare import Outcome, Result
-from stackproof.operators.database import load
-from stackproof.operators.sweep import Sweep, sweep
+from stackproof.operators.compare import word
+from stackproof.operators.database import load, preserved
+from stackproof.operators.examine import Outcome, examine
 from stackproof.record.checks import CheckCrashed
 
 _MOST, _CORES = 8, 2
 """Processes at most, and the cores that each should have."""
-_TOLD = ("operator", "reason", "forward", "backward", "conditioned", "left_out", "why")
+
+
+@dataclass(frozen=True)
+class OperatorEnd:
+    """How one operator ended, and on how many samples forward and backward."""
+
+    operator: str
+    outcome: Outcome
+    reason: str
+    forward: int
+    backward: int
 
 
 def suited(device: Device) -> int:
@@ -42,29 +52,31 @@ def swept(
     imports: Sequence[str],
     parts: int,
     names: Sequence[str] | None = None,
-) -> Sweep:
+) -> list[OperatorEnd]:
     """Examine the operators in so many processes, or in this one; `imports` is what each imports first.
-
-    Results of other processes are without findings: reasons and counts are told.
 
     Raises:
         CheckCrashed: a process died; the operator that it was in is named.
     """
     if parts < 2:
-        return sweep(device, dtype, samples=samples, names=names)
-    began = time.monotonic()
-    asked = {
-        "device": str(device),
-        "dtype": str(dtype).removeprefix("torch."),
-        "samples": samples,
-        "imports": [*imports],
-        "names": names,
-    }
+        return list(_ends(device, dtype, samples, names or list(load())))
+    asked = {"device": str(device), "dtype": word(dtype), "samples": samples, "imports": [*imports], "names": names}
     with tempfile.TemporaryDirectory() as folder:
         rows = _run([{**asked, "part": (part, parts)} for part in range(parts)], Path(folder))
     rows.sort(key=lambda row: int(row.pop("at")))
-    results = tuple(Result(outcome=Outcome(row.pop("outcome")), **row) for row in rows)
-    return Sweep(device, dtype, time.monotonic() - began, results)
+    return [OperatorEnd(outcome=Outcome(row.pop("outcome")), **row) for row in rows]
+
+
+def _ends(
+    device: torch.device, dtype: torch.dtype, samples: int | None, names: Sequence[str], tell: bool = False
+) -> Iterator[OperatorEnd]:
+    database = load()
+    with preserved(device):
+        for name in names:
+            if tell:
+                print(f"operator {name}", flush=True)  # noqa: T201 - for whoever has to explain a crash
+            seen = examine(name, database[name], device, dtype, samples)
+            yield OperatorEnd(name, seen.outcome, seen.reason, seen.forward, seen.backward)
 
 
 def _run(asked: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
@@ -99,24 +111,11 @@ def main(asked: Path, answer: Path) -> int:
     part, parts = wanted["part"]
     for name in wanted["imports"]:
         importlib.import_module(name)
-    found = sweep(
-        torch.device(wanted["device"]),
-        getattr(torch, wanted["dtype"]),
-        samples=wanted["samples"],
-        names=list(wanted["names"] or load())[part::parts],
-        on_progress=_name,
-    )
-    rows = [
-        {**{key: getattr(result, key) for key in _TOLD}, "outcome": result.outcome.value, "at": part + parts * turn}
-        for turn, result in enumerate(found.results)
-    ]
+    names = list(wanted["names"] or load())[part::parts]
+    found = _ends(torch.device(wanted["device"]), getattr(torch, wanted["dtype"]), wanted["samples"], names, tell=True)
+    rows = [{**asdict(one), "outcome": one.outcome.value, "at": part + parts * turn} for turn, one in enumerate(found)]
     answer.write_text(json.dumps(rows), encoding="utf-8")
     return 0
-
-
-def _name(_done: int, _total: int, name: str) -> None:
-    sys.stdout.write(f"operator {name}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

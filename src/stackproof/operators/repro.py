@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from stackproof.device.numerics import rule
-from stackproof.operators.compare import SampleReport, word
+from stackproof.operators.compare import word
 from stackproof.operators.database import SEED, OpInfo, SampleInput, full_name, samples
 
 _MOST_NUMBERS = 512
@@ -111,7 +111,7 @@ class NotWritableError(Exception):
     """The value has no short expression in Python."""
 
 
-def code(op: OpInfo, finding: SampleReport, device: torch.device, dtype: torch.dtype) -> str:
+def code(op: OpInfo, finding: Any, device: torch.device, dtype: torch.dtype) -> str:
     """Return the program that repeats the finding."""
     backward = dtype in op.supported_backward_dtypes(device.type)
     sample = next(islice(samples(op, dtype, backward), finding.sample, None))

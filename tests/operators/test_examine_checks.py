@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stackproof.device import devices
-from stackproof.operators import database, sweep
+from stackproof.operators import database, examine
 from stackproof.record.checks import CapabilityMissing, NotApplicable
 from stackproof.record.records import Figure
 from stackproof.stack import stacks
@@ -21,7 +21,7 @@ STACK = stacks.load("cpu")
 def check(name: str, dtype: torch.dtype = torch.float32, op: Any = None) -> dict[str, Figure]:
     """Run the check on four samples and return its figures."""
     figures: dict[str, Figure] = {}
-    sweep.check(name, op or database.load()[name], CPU, dtype, figures, samples=4)
+    examine.check(name, op or database.load()[name], CPU, dtype, figures, samples=4)
     return figures
 
 
@@ -62,15 +62,15 @@ def test_what_makes_no_sense_is_not_applicable(name: str, dtype: torch.dtype, sa
 
 def test_a_precision_that_the_stack_lacks_names_the_row() -> None:
     stack = replace(STACK, precisions=("bfloat16",))
-    sweep.possible(stack, torch.bfloat16)
+    examine.possible(stack, torch.bfloat16)
     with pytest.raises(CapabilityMissing, match=r"stacks/cpu/stack.toml: precisions has no float16"):
-        sweep.possible(stack, torch.float16)
+        examine.possible(stack, torch.float16)
     with pytest.raises(CapabilityMissing, match="precisions has no float32"):
-        sweep.possible(stack, torch.complex64)
-    sweep.possible(STACK, torch.complex64)
+        examine.possible(stack, torch.complex64)
+    examine.possible(STACK, torch.complex64)
 
 
 def test_a_stack_can_say_that_it_has_no_complex_numbers() -> None:
     stack = replace(STACK, missing={"complex64": "the compiler has no complex type"})
     with pytest.raises(CapabilityMissing, match="missing.complex64: the compiler has no complex type"):
-        sweep.possible(stack, torch.complex64)
+        examine.possible(stack, torch.complex64)
