@@ -54,7 +54,7 @@ class Outcome(str, Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class SampleReport:
     """One sample that did not pass by value: one line to read, one line to repeat it, and the figures behind them."""
 
     outcome: Outcome
@@ -127,7 +127,7 @@ class Examination:
     conditioned: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     worst: Judgement | None = None
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[SampleReport] = field(default_factory=list)
     ended: tuple[Outcome, str] | None = None
     """How it ended before any sample was made."""
 
@@ -157,7 +157,7 @@ class Examination:
         return (Outcome.PASSED, "") if self.worst else (Outcome.FORM, "all samples are empty")
 
     @property
-    def _smallest(self) -> Finding:
+    def _smallest(self) -> SampleReport:
         """The finding that decides: the worst outcome, and of these the sample with the fewest numbers."""
         order = list(Outcome)
         return min(self.findings, key=lambda one: (order.index(one.outcome), one.elements, one.sample))
@@ -305,7 +305,7 @@ class Examination:
         sentence = f"{self.name} sample {index} in {word(self.dtype)} on {self.device}: {what}"
         call = describe(self.op, sample)
         size = elements_of((sample.input, sample.args, sample.kwargs))
-        self.findings.append(Finding(outcome, size, index, sentence, call, judgement))
+        self.findings.append(SampleReport(outcome, size, index, sentence, call, judgement))
 
 
 def _all_ok(found: dict[str, Judgement]) -> bool:
