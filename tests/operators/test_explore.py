@@ -11,6 +11,7 @@ from stackproof import DATA
 from stackproof.base.toml import Table
 from stackproof.device.devices import HOST
 from stackproof.operators import engine, explore
+from stackproof.operators.database import preserved
 from stackproof.operators.relation import Relation
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
@@ -89,7 +90,7 @@ def test_a_symptom_stands_in_the_words(wrong: str, text: str) -> None:
 )
 def test_where_there_is_no_answer_nothing_is_said(judge: str, name: str, seed: int) -> None:
     seen: dict[str, int] = {}
-    with engine.ready(HOST):
+    with preserved(HOST.torch):
         wrong = [one for one in engine.faults(judge, name, HOST.torch, seed, seen) if "of squares" not in one[1].says]
         assert not wrong
     assert seen["relations"] + seen["unusable"]

@@ -104,6 +104,13 @@ class Device:
     def synchronize(self) -> None:
         """Wait until all work queued on the device is done."""
 
+    def computes(self) -> bool:
+        """Whether a sum is still right: after a kernel's failed assertion nothing is, in this process (CUDA's sticky errors)."""
+        try:
+            return float(torch.ones(1, device=self.torch).add_(1).item()) == 2
+        except RuntimeError:
+            return False
+
     def stopwatch(self) -> HostStopwatch:
         """Return a stopwatch in the device's own time."""
         return HostStopwatch()

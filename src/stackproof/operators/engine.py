@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import os
 import random
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -174,23 +171,11 @@ class ContextLostError(Exception):
     """A kernel failed in a way after which nothing works on the card in this process."""
 
 
-@contextmanager
-def ready(device: Device) -> Iterator[None]:
-    """Let relations be asked on a device; where nothing computes on it any more the process ends, and a new one goes on."""
-    with preserved(device.torch), device.current():
-        try:
-            yield
-        except ContextLostError as error:
-            sys.stderr.write(f"{error}\n")
-            sys.stderr.flush()
-            os.abort()
-
-
 def _require_alive(device: torch.device, where: str, said: Any) -> None:
     """Raise `ContextLostError` if the device no longer computes."""
     try:
         torch.ones(1, device=device).add_(1).item()
-    except Exception as error:
+    except Exception as error:  # the check fails, and what runs it ends the process
         raise ContextLostError(f"{where}: {said}; nothing computes on {device} since then") from error
 
 
@@ -202,7 +187,7 @@ def check(judge: str, name: str, device: Device, figures: dict[str, Figure]) -> 
         CheckFailed: a relation does not hold, and no row says why.
     """
     seen: dict[str, int] = {}
-    with ready(device):
+    with preserved(device.torch), device.current():
         every = list(faults(judge, name, device.torch, seen=seen))
         rows = [next((row for row in known() if row.covers(judge, *one)), None) for one in every]
         found = [one for one, row in zip(every, rows, strict=True) if row is None]

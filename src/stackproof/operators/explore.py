@@ -15,6 +15,7 @@ from packaging.version import Version
 from stackproof.device.kinds import Device
 from stackproof.operators import engine
 from stackproof.operators.compare import word
+from stackproof.operators.database import preserved
 from stackproof.operators.relation import Relation, symptom
 from stackproof.record.checks import CheckFailed, require
 from stackproof.record.records import Figure
@@ -83,7 +84,7 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
     )
     random.Random(seed).shuffle(cases)
     done = 0
-    with engine.ready(device):
+    with preserved(device.torch), device.current():
         for judge, name in cases:
             if time.monotonic() > end:
                 break

@@ -217,5 +217,5 @@ LAYERS: Mapping[str, DefinedLayer] = {
     "lstm cell": _cell("lstm", nn.LSTMCell, 2),
     "gru cell": _cell("gru", nn.GRUCell),
     "weight norm": DefinedLayer(lambda: parametrizations.weight_norm(nn.Linear(_MEMORY, 5)), ((4, _MEMORY),), _length_and_way),
-    "spectral norm": DefinedLayer(lambda: parametrizations.spectral_norm(nn.Linear(_MEMORY, 5)), ((4, _MEMORY),), _by_largest),
+    "spectral norm": DefinedLayer(lambda: parametrizations.spectral_norm(nn.Linear(_MEMORY, 5)).eval(), ((4, _MEMORY),), _by_largest),
 }  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import faulthandler
 import hashlib
 import importlib
+import os
 import re
 import sys
 import time
@@ -151,6 +152,11 @@ class Reporter:
         try:
             run_body(pyfuncitem)
         except Exception as error:
+            device = pyfuncitem.funcargs.get("device")
+            if isinstance(device, Device) and not device.computes():  # the next checks need a new process
+                sys.stderr.write(f"{first_line(error, 400)}; nothing computes on {device} since then\n")
+                sys.stderr.flush()
+                os.abort()
             pyfuncitem.stash.setdefault(_ENDED, _judge(error))
             raise
         except (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception) as error:
