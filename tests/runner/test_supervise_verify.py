@@ -59,6 +59,10 @@ EVERYTHING = {
         def test_crashes():
             os.kill(os.getpid(), signal.SIGSEGV)
 
+        def test_loses_the_device(device, monkeypatch):
+            monkeypatch.setattr(type(device), "computes", lambda device: False)
+            raise RuntimeError("device-side assert triggered")
+
         def test_after_a_crash():
             pass
     """,
@@ -136,6 +140,7 @@ def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
         ("own/ends::undecided", Verdict.INCONCLUSIVE, "too noisy"),
         ("own/ends::setup_breaks", Verdict.FAILED, "OSError: no such device"),
         ("own/dies::crashes", Verdict.CRASHED, "SIGSEGV"),
+        ("own/dies::loses_the_device", Verdict.CRASHED, "assert triggered; nothing computes on cpu since then"),
         ("own/dies::after_a_crash", Verdict.PASSED, "as expected"),
         ("own/hangs::hangs_here", Verdict.HUNG, "test_hangs_here"),
         ("own/hangs::after_a_hang", Verdict.PASSED, "as expected"),
@@ -167,7 +172,7 @@ def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
     record, observer = watched
     assert record.checks == observer.ended
     assert "own/hangs::hangs_here" in observer.begun
-    assert observer.total == 19  # the file that cannot be collected has no checks
+    assert observer.total == 20  # the file that cannot be collected has no checks
 
 
 def test_measurements_reach_the_record(watched: tuple[Record, Silent]) -> None:

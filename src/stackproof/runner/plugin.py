@@ -154,9 +154,10 @@ class Reporter:
         except Exception as error:
             device = pyfuncitem.funcargs.get("device")
             if isinstance(device, Device) and not device.computes():  # the next checks need a new process
+                self.config.pluginmanager.getplugin("capturemanager").suspend_global_capture()
                 sys.stderr.write(f"{first_line(error, 400)}; nothing computes on {device} since then\n")
                 sys.stderr.flush()
-                os.abort()
+                os._exit(1)
             pyfuncitem.stash.setdefault(_ENDED, _judge(error))
             raise
         except (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception) as error:
