@@ -1,4 +1,4 @@
-"""Nights of a runner: the verbs `night`, `drift`, `site` and `nodes`.
+"""Nights of a runner: the verbs `night`, `drift` and `site`.
 
 May import: `api`.
 """
