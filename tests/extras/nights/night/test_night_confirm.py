@@ -83,3 +83,13 @@ def test_a_slowdown_fails_the_night_that_confirmed_it_and_is_known_after() -> No
     assert fresh.verdict is Verdict.FAILED and "1 confirmed tonight: gemm-float32 (tiny) +10.0 %" in fresh.reason
     later = night.confirmed_slowdowns(drift(1.1), (BEGAN + timedelta(days=52)).isoformat())
     assert later.verdict is Verdict.KNOWN_ISSUE and "no gate has seen faster since" in later.reason
+
+
+@pytest.mark.parametrize("size", [0.08, 0.015])
+def test_a_lasting_slowdown_of_a_driver_fails_the_first_night_that_sees_it_alone(size: float) -> None:
+    words = []
+    for count in range(54, 62):
+        found, tonight = judged(told(Story(driver=(50, size), count=count))), BEGAN + timedelta(days=count - 1)
+        words.append(night.confirmed_slowdowns(found, tonight.isoformat()).verdict)
+    first = words.index(Verdict.FAILED)
+    assert set(words[:first]) <= {Verdict.PASSED} and set(words[first + 1 :]) == {Verdict.KNOWN_ISSUE}

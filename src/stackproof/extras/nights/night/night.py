@@ -18,7 +18,6 @@ from stackproof.extras import verbs
 from stackproof.extras.nights import STAGES
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
-from stackproof.extras.nights.drift.scan import table
 from stackproof.extras.nights.drift.series import VERB
 from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.request import NightRun
@@ -83,12 +82,13 @@ def _identity(one: Suspicion) -> tuple[object, ...]:
 
 def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> verbs.StageOutcome:
     """Say which slowdowns are confirmed: one of tonight fails the night, one of before is known; `tonight`: when the night began."""
-    slower = found.slowdowns if found else []
-    if not slower:
+    if found is None or not (slower := found.slowdowns):
         return verbs.StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
-    words = "; ".join(report.confirmed_line(one) for one in slower)
-    began, lasting = datetime.fromisoformat(tonight), table().lasting.nights
-    if fresh := [one for one in slower if (one.gate.started >= began if one.gate else one.nights == lasting)]:
+    words, began = "; ".join(map(report.confirmed_line, slower)), datetime.fromisoformat(tonight)
+    gates = [one.gate for one in found.settled if one.gate]
+    before = findings.examine(found.place, [night for night in found.nights if night.started < began], gates)
+    known = {one.figure for one in before.slowdowns if not one.gate}
+    if fresh := [one for one in slower if (one.gate.started >= began if one.gate else one.figure not in known)]:
         return verbs.StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
     return verbs.StageOutcome(
         Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"
