@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,12 +44,11 @@ def test_correct_steps_are_within(name: str) -> None:
     assert max(stepped(name)) < 1
 
 
+@pytest.mark.parametrize(("place", "factor"), [(2, 1 + 1e-4), (0, math.nan)])
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_a_step_that_is_a_little_too_long_is_seen(name: str) -> None:
+def test_a_step_that_is_a_little_too_long_or_no_number_is_seen(name: str, place: int, factor: float) -> None:
     def spoil(optimiser: torch.optim.Optimizer) -> None:
-        one = optimiser.param_groups[0]["params"][2]
-        with torch.no_grad():
-            one.mul_(1 + 1e-4)
+        optimiser.param_groups[0]["params"][place].data.mul_(factor)
 
     with pytest.raises(CheckFailed, match="times what rounding may do from"):
         stepped(name, spoil)
