@@ -163,9 +163,33 @@ def test_a_clock_that_leaves_something_out_of_each_sample_is_caught(monkeypatch:
     sample(sampler, budget, took=1e-3)
     own = HostStopwatch.seconds
     monkeypatch.setattr(HostStopwatch, "seconds", lambda watch: own(watch) * 0.97)
-    sampler.shares.clear()
+    sampler.blocks.clear()
     with pytest.raises(clock.ClockWrongError, match="add up to 9.* of the time by the host's raw counter"):
         sample(sampler, budget, took=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("gap", "short", "right"), [(25e-6, 0.0, True), (25e-6, 30e-6, False), (90e-6, 0.0, True), (2e-6, 30e-6, False)]
+)
+def test_marks_between_spans_may_take_what_they_take_in_a_span_of_no_runs(
+    gap: float, short: float, right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler, lengths = Sampler(HOST, lambda: None), [0, 1, 2, 4, 8] * 12
+    spans = [gap - short + 5e-4 * runs for runs in lengths]
+    whole = sum(spans) + len(lengths) * (gap + short)
+
+    def block(_: object) -> list[float]:
+        sampler.blocks.append((whole, sum(spans), len(spans)))
+        return spans
+
+    monkeypatch.setattr(sampler, "spans", block)
+    monkeypatch.setattr(sampler, "lengths", lambda _: lengths)
+    budget = Budget(noise=0.0, seconds=1.0, least=90)
+    if right:
+        assert sample(sampler, budget, took=5e-4).empty == pytest.approx(gap)
+    else:
+        with pytest.raises(clock.ClockWrongError, match="add up to"):
+            sample(sampler, budget, took=5e-4)
 
 
 _ODD = 1.00037  # whole milliseconds are a lie of their own

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof.record.checks import CheckFailed
+from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.workloads import sdpa
 from stackproof.workloads.catalogue import kinds
 from stackproof.workloads.copies import Copy
@@ -156,3 +156,25 @@ def test_a_step_that_changes_its_gradients_shows(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(work.optimiser, "step", wrong)
     with pytest.raises(CheckFailed, match="changed the gradients that it was given|otherwise"):
         block(work, 4)
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.03, 0.5])
+def test_a_block_is_held_as_finely_as_replays_agree(apart: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = TrainingSteps(setting(workload="classifier"))
+    work.prove()
+    own, ends = work._ends, list[int]()
+
+    def jumping() -> Any:
+        ends.append(1)
+        factor = 1 + apart * (len(ends) % 2)  # as targets do that jump with what atomics round
+        return {group: {name: one * factor for name, one in moved.items()} for group, moved in own().items()}
+
+    monkeypatch.setattr(work, "_ends", jumping)
+    if apart > 0.2:
+        with pytest.raises(CheckInconclusive, match="no step left out shows"):
+            block(work, 4)
+        return
+    for _ in range(8):
+        block(work, 4)
+    with pytest.raises(CheckFailed, match="from where an untimed replay did"):
+        block(work, 4, {2})
