@@ -59,8 +59,8 @@ _LEAST_WARM_S = 0.3
 _MOST_WARM = 2000
 _TELLING_S = 0.02
 """What queueing and waiting take beside a block is far less, where that is so long by its work and not by a stall of the host."""
-_TELLING, _WHOLE = 2, 0.985
-"""On a busy host the gaps between samples may be long in some blocks, and never in all."""
+_TELLING, _WHOLE, _WAIT_S = 2, 0.992, 3e-4
+"""On a busy host the gaps between samples may be long in some blocks, and never in all; and a block begins and ends with a wait."""
 _GAPS = 2
 """Between spans two marks follow each other, as they do in a span of no runs (14 to 32 us on an H100): twice that may pass there."""
 _MOST_EMPTY_S = 1e-4
@@ -261,7 +261,7 @@ def sample(
         after(sum(lengths), done)
     meanwhile.require()
     gap = _GAPS * max(slope.empty, 0.0)
-    share = max((inside + gap * (count + 1)) / whole for whole, inside, count in sampler.blocks)
+    share = max((inside + gap * count + _WAIT_S) / whole for whole, inside, count in sampler.blocks)
     telling = len(sampler.blocks) >= _TELLING and median(whole for whole, _, _ in sampler.blocks) >= _TELLING_S
     require_clock(
         not telling or share >= _WHOLE,
