@@ -33,7 +33,9 @@ def add(verbs: arguments.Verbs) -> None:
     arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
     verb.add_argument("--workers", type=arguments.count, default=3, metavar="N", help=_WORKERS)
     help_ = "take what passed in the newest drill (or in this record of one) as it was, and run the rest"
-    verb.add_argument("--continue", dest="earlier", nargs="?", type=Path, const=_NEWEST, metavar="RECORD", help=help_)
+    verb.add_argument(
+        "--continue", dest="earlier", nargs="?", type=arguments.place, const=_NEWEST, metavar="RECORD", help=help_
+    )
     help_ = "build the environments that the drill needs, and run in the first"
     arguments.add_shared(verb, "--locked", help=help_)
     help_ = (

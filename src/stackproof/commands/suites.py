@@ -64,7 +64,7 @@ def add(verbs: arguments.Verbs) -> None:
     upstream = "do PyTorch's own tests pass on the device: those of a source tree of the version that is here"
     verb = _add_run(verbs, "upstream", upstream, _upstream)
     help_ = "the source tree of PyTorch, of the stack's version; nothing of it is kept"
-    verb.add_argument("--source", type=Path, metavar="FOLDER", help=help_)
+    verb.add_argument("--source", type=arguments.place, metavar="FOLDER", help=help_)
     help_ = "which of its files test_*.py, as patterns in one word (default: 'test_ops* test_foreach test_torch')"
     verb.add_argument("--files", default="test_ops* test_foreach test_torch", metavar="NAMES", help=help_)
     verb.set_defaults(otherwise=("upstream",))
@@ -108,7 +108,7 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
     help_ = "say what each check of this suite covers, and run nothing"
     verb.add_argument("--explain", choices=stacks.suites(), metavar="SUITE", help=help_)
     help_ = "look through this training set too (JSON or JSON Lines; suite data)"
-    verb.add_argument("--dataset", type=Path, metavar="FILE", help=help_)
+    verb.add_argument("--dataset", type=arguments.place, metavar="FILE", help=help_)
     verb.set_defaults(otherwise=default)
 
 
