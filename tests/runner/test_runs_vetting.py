@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,3 +64,8 @@ def test_without_a_project_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -
     projects.current.cache_clear()
     assert runs.vet(Path("/nonexistent/python")) is None
     projects.current.cache_clear()
+
+
+def test_what_only_asks_a_project_needs_no_package_for_pages() -> None:
+    code = "import sys; sys.modules['rich'] = None; from stackproof.runner.runs import vet"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,7 +14,7 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.base.text import counted, tail
 from stackproof.project import projects
 from stackproof.project.projects import Project
-from stackproof.record import console, resume, writer
+from stackproof.record import resume, writer
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise
@@ -29,6 +29,8 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
 
     `go_on`: take over what the last run of this verb, stack and environment had when it was stopped.
     """
+    from stackproof.record import console  # needs rich, which what only asks for `vet` may lack
+
     outputs.prepare()
     record = writer.begin(request.verb, request.stack.name)
     folder = outputs.folder(record)
