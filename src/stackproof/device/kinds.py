@@ -105,11 +105,8 @@ class Device:
         """Wait until all work queued on the device is done."""
 
     def computes(self) -> bool:
-        """Whether a sum is still right: after a kernel's failed assertion nothing is, in this process (CUDA's sticky errors)."""
-        try:
-            return float(torch.ones(1, device=self.torch).add_(1).item()) == 2
-        except RuntimeError:
-            return False
+        """Whether this device still computes, in this process."""
+        return computes(self.torch)
 
     def stopwatch(self) -> HostStopwatch:
         """Return a stopwatch in the device's own time."""
@@ -322,6 +319,14 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def computes(device: torch.device) -> bool:
+    """Whether a sum is still right: after a kernel's failed assertion nothing is, in this process (CUDA's sticky errors)."""
+    try:
+        return float(torch.ones(1, device=device).add_(1).item()) == 2
+    except Exception:
+        return False
 
 
 def kilobytes(path: str) -> dict[str, int]:
