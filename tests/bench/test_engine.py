@@ -12,7 +12,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.bench import engine
 from stackproof.bench.engine import measure
-from stackproof.bench.sampling import Warmth
+from stackproof.bench.sampling import Sampler, Warmth
 from stackproof.bench.subjects import Budget, subjects
 from stackproof.probes.clock import ClockWrongError, Meanwhile
 from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive
@@ -141,12 +141,14 @@ def test_dear_traces_are_held_of_the_first_two_blocks_and_the_last(
     spin: type[Spin], monkeypatch: pytest.MonkeyPatch, cost: float, blocks: int
 ) -> None:
     monkeypatch.setattr(random, "random", lambda: 0.5)
-    traces = engine.RunTraces(spin.__new__(spin), bool)
+    traces = engine.RunTraces(spin.__new__(spin), Sampler(HOST, lambda: None), bool)
     monkeypatch.setattr(spin, "verify", lambda *_: time.sleep(cost) if cost else None)
     for number in range(9):
         traces.after(4, number == 8)
         traces._before -= 0.001 + 10.0 * (not cost)
     assert (traces.blocks, traces.held) == (9, blocks)
+    assert traces.spent == pytest.approx(cost * (blocks - 1), rel=0.2, abs=1e-3)
+    assert traces.first == pytest.approx(cost, rel=0.2, abs=1e-3)
 
 
 def test_a_rate_above_the_peak_is_void(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ import torch
 import torch.distributed as dist
 
 from stackproof.bench import ranks
-from stackproof.bench.engine import measure
-from stackproof.bench.ranks import Together, as_rank_0, workspace
+from stackproof.bench.engine import alone as cards_of
+from stackproof.bench.engine import measure, workspace
+from stackproof.bench.ranks import Together, as_rank_0
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Host
 from stackproof.ranks.rank import Rank
@@ -53,8 +54,8 @@ def test_training_over_ranks_counts_all_samples(spin: type[Spin], cpu: Stack) ->
 def test_fewer_cards_than_ranks_are_skipped(cpu: Stack) -> None:
     subject = subject_of(cpu, "collective", "s/GB", ranks=2)
     with pytest.raises(CapabilityMissing, match="needs 2 cards, one a rank, and 1 visible"):
-        ranks.alone(subject, Card("cpu", 0), 2)
-    assert len(ranks.alone(subject, HOST, 2).cards) == 2
+        cards_of(subject, Card("cpu", 0), 2)
+    assert len(cards_of(subject, HOST, 2).cards) == 2
 
 
 def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

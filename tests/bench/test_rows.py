@@ -55,14 +55,14 @@ def test_copies_within_the_device_are_held_against_its_memory() -> None:
 
 
 def test_what_was_not_verified_has_no_row() -> None:
-    assert measurements(sampled(samples=(), verified=False), "training", "AMD EPYC") == []
+    assert measurements(sampled(samples=()), "training", "AMD EPYC") == []
 
 
 def sampled(**changes: Any) -> Sampled:
     """Return a measurement of a step of 0.1 s that is four samples and fifty tokens."""
     values: dict[str, Any] = {
         "subject": "training", "version": "1", "preset": "tiny", "dtype": "float32", "world_size": 1, "unit": "s/sample",
-        "samples": (0.025,) * 9, "worth": {"iteration": 1.0, "sample": 4.0, "token": 50.0}, "verified": True, "reason": "right",
+        "samples": (0.025,) * 9, "worth": {"iteration": 1.0, "sample": 4.0, "token": 50.0}, "reason": "right",
     }  # fmt: skip
     return Sampled(**{**values, **changes})
 
@@ -82,7 +82,7 @@ def test_plain_seconds_are_one_run() -> None:
 
 
 def test_without_samples_there_is_no_figure() -> None:
-    found = sampled(samples=(), verified=False, reason="the gradient is wrong")
+    found = sampled(samples=(), reason="the gradient is wrong")
     assert math.isnan(found.median)
     assert math.isnan(found.per_run)
     assert not found.noise <= 1
@@ -118,7 +118,7 @@ def row(name: str, thing: str, rate: float, arithmetic: str = "", **facts: str) 
     unit = f"s/{thing}"
     worth = {"iteration": 1.0, thing: 1.0}
     return Sampled(
-        name, "1", "tiny", arithmetic, 1, unit, (1 / rate,) * 5, worth, True, "", arithmetic=arithmetic, facts=facts
+        name, "1", "tiny", arithmetic, 1, unit, (1 / rate,) * 5, worth, "", arithmetic=arithmetic, facts=facts
     )
 
 

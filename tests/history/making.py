@@ -118,7 +118,7 @@ def measure(subject, device, preset, budget):
     verified = verdict != "wrong"
     return Sampled(
         subject.name, subject.version, preset, subject.dtype, 1, subject.unit, tuple(drawn) if verified else (), {"TFLOP": 1.0},
-        verified, "proved by a planted engine" if verified else "planted: the product is wrong",
+        "proved by a planted engine" if verified else "planted: the product is wrong",
     )
 """
 

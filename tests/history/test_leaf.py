@@ -42,7 +42,7 @@ def sampled(subject: Subject, verified: bool = True) -> Sampled:
     samples = (1e-3, 2e-3, 3e-3) if verified else ()
     worth = {"iteration": 1.0, "TFLOP": 2.0, "sample": 4.0}
     return Sampled(
-        subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, worth, verified,
+        subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, worth,
         "held against float64", notes=("drifted",), clocks={"clock.mhz": 1500.0},
     )  # fmt: skip
 

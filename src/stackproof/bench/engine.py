@@ -1,30 +1,41 @@
 """Measures one subject on one device: may it run, is the clock true, does it compute right, has it settled, how long does it take.
 
-What is timed is what was proved: blocks of runs leave their trace in what is there at the end of each.
+What is timed is what was proved: blocks of runs leave their trace in what is there at the end of each. Work runs in this process or on
+ranks of its own (`ranks`); start-up takes a process for each sample.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
+import os
 import random
+import shutil
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any, Literal
 
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
+from stackproof.base.text import tail
 from stackproof.bench.rows import Sampled, figures, result
-from stackproof.bench.sampling import Sampler, Warmth, calibrate, joules_of_a_run, sample, warm_up
+from stackproof.bench.sampling import Sampler, Warmth, calibrate, enough, joules_of_a_run, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
-from stackproof.device import threads
+from stackproof.device import devices, threads
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, energy_counter, require_alone
 from stackproof.probes.clock import ClockWrongError
-from stackproof.record.checks import CapabilityMissing, CheckFailed
+from stackproof.ranks.launch import Arrangement, arrange, launch
+from stackproof.record.checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung, require
 from stackproof.record.records import Figure
+from stackproof.runner.request import REQUEST
 from stackproof.stack import capabilities
 from stackproof.workloads.catalogue import kinds
 from stackproof.workloads.work import Setting, Work
@@ -33,22 +44,14 @@ _DRIFTED = 0.03
 """From this share on, the difference between the first and the last third of the samples is worth a note."""
 _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
-
 _SHARE = 0.01
 """So much of the sampling time is spent on traces, beside those of the first two blocks and the last."""
-
-# Kinds that are no work to be repeated in this process: what measures each.
-_PROCEDURES = {
-    "start-up": "procedures:start_up",
-    "collective": "ranks:measure",
-    "data-parallel": "ranks:measure",
-}
 
 
 def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
     """Verify one run of the subject on the device, warm up until its time settles, and sample to the budget's noise target.
 
-    A subject that computes wrong comes back with `verified` false, the reason, and no samples.
+    A subject that computes wrong comes back with the reason, and no samples.
 
     Raises:
         CapabilityMissing: a rule in data says that this stack, or this environment, cannot run it.
@@ -61,12 +64,17 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
     foreign = require_alone(device, subject.stack, allowed=budget.allow_foreign)
     with threads.chosen(preset), device.current():
         facts = calibrate(device)
-        if subject.kind in _PROCEDURES:
-            module, _, function = _PROCEDURES[subject.kind].partition(":")
-            procedure = getattr(importlib.import_module(f".{module}", __package__), function)
-            sampled: Sampled = procedure(subject, device, preset, budget)
-            return sampled
-        return _measured(subject, device, preset, budget, facts, foreign)
+        try:
+            sampled = _ELSEWHERE.get(subject.kind, _in_process)(subject, device, preset, budget)
+            figures(sampled, device.name())
+        except ClockWrongError:
+            raise
+        except CheckFailed as failure:
+            sampled = result(subject, preset, str(failure), world_size=_ranks(subject, preset))
+        finally:
+            gc.collect()
+            device.empty_cache()
+    return replace(sampled, facts={**facts, **sampled.facts}, notes=(*foreign, *sampled.notes))
 
 
 def require_possible(subject: Subject) -> None:
@@ -77,51 +85,26 @@ def require_possible(subject: Subject) -> None:
         raise CapabilityMissing(f"{subject.stack.definition}: precisions has no {subject.dtype}")
 
 
-def _measured(
-    subject: Subject, device: Device, preset: str, budget: Budget, facts: Mapping[str, Figure], notes: Sequence[str]
-) -> Sampled:
+def _in_process(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
     """Build, prove, time, and let go of everything."""
     if subject.kind not in kinds():
-        known = *sorted(kinds()), *sorted(_PROCEDURES)
+        known = *sorted(kinds()), *sorted(_ELSEWHERE)
         raise Refusal(f"there is no kind of work '{subject.kind}'{suggestion(subject.kind, known)}")
     work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
-    made = partial(result, subject, preset, worth=work.worth, dtype=work.dtype, arithmetic=work.arithmetic)
+    sampler, telemetry = (
+        Sampler(device, work.run, begin=work.begin, most=work.most_runs),
+        Telemetry(device, subject.stack),
+    )
     try:
-        sampler, telemetry = (
-            Sampler(device, work.run, begin=work.begin, most=work.most_runs),
-            Telemetry(device, subject.stack),
-        )
-        done = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
+        load = HostLoad()
+        fields = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
+        share = load.share()
         slowed = [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
-        sampled = made(
-            tuple(done.seconds), verified=True, reason=done.reason, peak_memory_bytes=done.peak, settled=done.warmth.settled,
-            clocks=telemetry.facts(), facts={**facts, **done.facts},
-            notes=(*notes, *remarks(done.warmth, done.seconds, budget), *done.load, *slowed),
-        )  # fmt: skip
-        figures(sampled, device.name())
-        return sampled
-    except ClockWrongError:
-        raise
-    except CheckFailed as failure:
-        return made((), verified=False, reason=str(failure), facts=facts, notes=tuple(notes))
+        fields["notes"] += [*load.note(share), *slowed]
+        fields["facts"]["others' share of the host's cores"] = share
+        return result(subject, preset, clocks=telemetry.facts(), **fields)
     finally:
         work.close()
-        del work, made
-        gc.collect()
-        device.empty_cache()
-
-
-@dataclass(frozen=True)
-class Timed:
-    """What sampling gave of work that was proved; `peak` is the most memory that was in use meanwhile, in bytes."""
-
-    reason: str
-    warmth: Warmth
-    seconds: list[float]
-    facts: dict[str, Figure]
-    peak: int
-    load: list[str]
-    """What is worth a note of others on the host."""
 
 
 def timed(
@@ -130,10 +113,10 @@ def timed(
     budget: Budget,
     agreed: Callable[[bool], bool] = bool,
     around: Callable[[], object] = lambda: None,
-) -> Timed:
-    """Prove work, warm up, sample, and prove once more; `around` is called before sampling and after.
+) -> dict[str, Any]:
+    """Prove work, warm up, sample, and prove once more; return what a result is made of, as it can be sent.
 
-    `agreed`: what all ranks that sample together do about something that this one wants.
+    `agreed`: what all ranks that sample together do about something that this one wants; `around` is called before sampling and after.
 
     Raises:
         CheckFailed: it computes wrong, or a timed run did not do what was proved.
@@ -145,27 +128,32 @@ def timed(
     sampler.device.reset_peak()
     warmth = warm_up(sampler, budget.seconds)
     around()
-    load, traces = HostLoad(), RunTraces(work, agreed)
+    traces = RunTraces(work, sampler, agreed)
     sampler.energy = energy_counter(sampler.device)
     slope = sample(sampler, budget, traces.after, warmth.took)
-    share = load.share()
     around()
     peak = sampler.device.memory().peak
     facts: dict[str, Figure] = {
-        "others' share of the host's cores": share, "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds,
-        "proof before, s": proof, "runs per sample": sampler.number, **work.conclude(), **traces.figures(budget.seconds),
-        **slope.require_believable(), **joules_of_a_run(sampler),
+        "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds, "runs per sample": sampler.number,
+        **work.conclude(), "proof before, s": proof + traces.first, "blocks": traces.blocks, "blocks compared": traces.held,
+        "traces, share of the time budget": traces.spent / budget.seconds, **slope.require_believable(), **joules_of_a_run(sampler),
     }  # fmt: skip
-    return Timed(reason, warmth, slope.seconds, facts, peak, list(load.note(share)))
+    return {
+        "reason": reason, "seconds": slope.seconds, "worth": dict(work.worth), "dtype": work.dtype, "arithmetic": work.arithmetic,
+        "peak_memory_bytes": peak, "settled": warmth.settled, "facts": facts, "notes": remarks(warmth, slope.seconds, budget),
+    }  # fmt: skip
 
 
 class RunTraces:
-    """Holds what blocks of timed runs left: of the first two, which tell what it costs, of the last, and of those that chance picks."""
+    """Holds what blocks of timed runs left: of the first two, which tell what it costs, of the last, and of those that chance picks.
 
-    def __init__(self, work: Work, agreed: Callable[[bool], bool]) -> None:
-        self.work, self._agreed = work, agreed
+    The first is a part of the proof, because replays are made then; it takes nothing from the time for samples.
+    """
+
+    def __init__(self, work: Work, sampler: Sampler, agreed: Callable[[bool], bool]) -> None:
+        self.work, self.sampler, self._agreed = work, sampler, agreed
         self.blocks = self.held = 0
-        self.spent = self._dear = 0.0
+        self.first = self.spent = self._dear = 0.0
         self._before = time.perf_counter()
 
     def after(self, runs: int, last: bool) -> None:
@@ -176,17 +164,13 @@ class RunTraces:
             began = time.perf_counter()
             self.work.verify(runs)
             self._dear = time.perf_counter() - began
-            self.spent += self._dear
             self.held += 1
+            if self.held > 1:
+                self.spent += self._dear
+            else:
+                self.first = self._dear
+                self.sampler.pause(self._dear)
         self._before = time.perf_counter()
-
-    def figures(self, budget_s: float) -> dict[str, Figure]:
-        """Return how many blocks were held, and what that cost of the time budget."""
-        return {
-            "blocks": self.blocks,
-            "blocks compared": self.held,
-            "traces, share of the time budget": self.spent / budget_s,
-        }
 
 
 def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[str]:
@@ -203,3 +187,116 @@ def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[st
     if abs(moved := drift(seconds)) > _DRIFTED:
         lines.append(f"drifted: the last third of the samples is {moved:+.1%} against the first")
     return lines
+
+
+# What takes processes of its own: ranks, each on a card of its own, and start-up.
+_START_S = 240.0
+"""What importing, building and verifying may take beside the samples."""
+_DEADLINE_S = 180.0
+_PROGRAMS = "stackproof.bench.ranks"
+
+
+def _ranks(subject: Subject, preset: str) -> int:
+    return int(subject.parameters[preset].get("ranks", 1))
+
+
+def _on_ranks(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
+    """Launch the ranks, let them verify and sample together, and return the figures of the slowest."""
+    arguments = {"parameters": dict(subject.parameters[preset]), "preset": preset, "budget": asdict(budget)}
+    ranks, deadline = _ranks(subject, preset), _START_S + 3 * budget.seconds
+    rows = _launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, deadline)
+    fields = rows[0]["fields"]
+    fields["facts"] |= {"backend": rows[0]["backend"], "formed_s": max(rank["formed_s"] for rank in rows)}
+    fields["peak_memory_bytes"] = max(rank["fields"]["peak_memory_bytes"] for rank in rows)
+    return result(subject, preset, world_size=ranks, **fields)
+
+
+def _launched(
+    subject: Subject, device: Device, ranks: int, program: str, arguments: dict[str, Any], seconds: float
+) -> list[dict[str, Any]]:
+    """Run a program of `ranks` on so many, each on a card of its own, and return what each gave back."""
+    with workspace(subject.name) as folder:
+        return launch(
+            f"{_PROGRAMS}:{program}", subject.stack, alone(subject, device, ranks), arguments, folder, seconds
+        )
+
+
+@contextmanager
+def workspace(name: str) -> Iterator[Path]:
+    """Give a folder for the ranks' logs: beside those of the run where there is one, and kept if something goes wrong."""
+    beside = Path(os.environ[REQUEST]).parent if REQUEST in os.environ else None
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=beside))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def alone(subject: Subject, device: Device, ranks: int) -> Arrangement:
+    """Arrange the ranks; figures of ranks that share a card over another backend would say nothing of the stack.
+
+    Raises:
+        CapabilityMissing: there are fewer cards than ranks.
+    """
+    cards = devices.visible(subject.stack.device)
+    if len(cards) < ranks and not device.shareable:
+        capabilities.withhold(
+            "a-card-each", f"{subject.name} needs {ranks} cards, one a rank, and {len(cards)} visible"
+        )
+    return arrange(subject.stack, cards, ranks)
+
+
+_CHILD = """
+import importlib, json, sys, time
+kind, index, *names = sys.argv[1:]
+assert "torch" not in sys.modules, "torch was imported before its import could be timed"
+began = time.perf_counter()
+for name in names:
+    importlib.import_module(name)
+imported = time.perf_counter()
+import torch
+from stackproof.device import devices
+place = devices.parse(f"{kind}:{index}", kind)
+ready = time.perf_counter()
+found = float(torch.arange(8, dtype=torch.float32, device=place.torch).sum().item())
+print(json.dumps({"import": imported - began, "kernel": time.perf_counter() - ready, "sum": found}))
+"""
+
+
+@dataclass(frozen=True)
+class _Phase:
+    phase: Literal["import", "kernel", "communicator"]
+    ranks: int
+
+
+def _start_up(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
+    """Start processes one after the other until the noise target or the cap is reached; the first, with cold files, is not counted."""
+    row = subject.table(preset).row(_Phase)
+    once, reason = partial(_starting, subject, device, row.phase), "each process computed a known sum right"
+    if row.phase == "communicator":
+        once, reason = partial(_forming, subject, device, row.ranks), "each group summed its ranks' numbers right"
+    once()
+    seconds, began = list[float](), time.monotonic()
+    while not enough(seconds, budget, time.monotonic() - began):
+        seconds.append(once())
+    return result(subject, preset, reason, seconds, world_size=row.ranks)
+
+
+def _starting(subject: Subject, device: Device, phase: str) -> float:
+    """Start an interpreter and return the seconds of one phase in it."""
+    words = [device.kind, str(device.index), *subject.stack.imports]
+    done = processes.run([sys.executable, "-c", _CHILD, *words], seconds=_DEADLINE_S)
+    if done.timed_out:
+        raise CheckHung(f"a process that only starts up did not end within {_DEADLINE_S:.0f} s")
+    if not done.ok:
+        raise CheckCrashed(f"a process that only starts up ended with exit code {done.code}: {tail(done.errors)}")
+    answer = files.parse_json(done.output.strip().splitlines()[-1], "what a process that only starts up printed")
+    require(answer["sum"] == 28.0, f"the first kernel gave {answer['sum']}, 28 was expected")
+    return float(answer[phase])
+
+
+def _forming(subject: Subject, device: Device, ranks: int) -> float:
+    """Launch ranks and return the slowest one's seconds to form a group."""
+    return max(float(rank["formed_s"]) for rank in _launched(subject, device, ranks, "communicator", {}, _DEADLINE_S))
+
+
+_ELSEWHERE = {"start-up": _start_up, "collective": _on_ranks, "data-parallel": _on_ranks}
+"""What measures the kinds that are no work to be repeated in this process."""

@@ -1,19 +1,13 @@
-"""Measures what takes several ranks: collectives, and training under data parallelism. The time of a step is the slowest rank's.
+"""What runs in each of several ranks: collectives, and training under data parallelism. The time of a step is the slowest rank's.
 
 Every rank takes the same decisions, because all look at the slowest rank's seconds.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,33 +15,18 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
-from stackproof.bench.engine import remarks, timed
-from stackproof.bench.rows import Sampled, result
-from stackproof.bench.sampling import Sampler, Warmth
-from stackproof.bench.subjects import FILE, Budget, Subject
-from stackproof.device import devices
+from stackproof.bench.engine import timed
+from stackproof.bench.sampling import Sampler
+from stackproof.bench.subjects import FILE, Budget
 from stackproof.device.kinds import Device
 from stackproof.ranks.exact import digest, require_exact
-from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.ranks.rank import Rank
-from stackproof.record.checks import CheckFailed, require
-from stackproof.runner.request import REQUEST
-from stackproof.stack import capabilities
+from stackproof.record.checks import require
 from stackproof.workloads.base import Job, Preset
 from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.gradients import against_float64
 from stackproof.workloads.training import SEED, TrainingSteps
 from stackproof.workloads.work import Setting, Work
-
-
-@contextmanager
-def workspace(name: str) -> Iterator[Path]:
-    """Give a folder for the ranks' logs: beside those of the run where there is one, and kept if something goes wrong."""
-    beside = Path(os.environ[REQUEST]).parent if REQUEST in os.environ else None
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=beside))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
 
 _REST_S = 0.2
 
@@ -112,13 +91,9 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     rank.phase("proving and warming up")
     sampler = Together(rank.device, work.run, begin=work.begin, most=work.most_runs)
     phase = partial(rank.phase, "sampling, or proving once more")
-    found = timed(work, sampler, Budget(**rank.arguments["budget"]), partial(as_rank_0, rank.device), phase)
+    fields = timed(work, sampler, Budget(**rank.arguments["budget"]), partial(as_rank_0, rank.device), phase)
     rest()
-    return {
-        "facts": found.facts, "seconds": found.seconds, "warmth": asdict(found.warmth), "reason": found.reason,
-        "worth": dict(work.worth), "dtype": work.dtype, "arithmetic": work.arithmetic, "backend": rank.backend,
-        "formed_s": rank.formed_s, "peak_memory_bytes": found.peak,
-    }  # fmt: skip
+    return {"fields": fields, "backend": rank.backend, "formed_s": rank.formed_s}
 
 
 def rest() -> None:
@@ -161,49 +136,3 @@ def _same_everywhere(device: Device, gradients: Mapping[str, torch.Tensor]) -> N
     dist.all_reduce(low, op=dist.ReduceOp.MIN)
     dist.all_reduce(high, op=dist.ReduceOp.MAX)
     require(bool(torch.equal(low, high)), "the ranks do not have the same gradient after the exchange")
-
-
-_START_S = 240.0
-"""What importing, building and verifying may take beside the samples."""
-
-
-def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
-    """Launch the ranks, let them verify and sample together, and return the figures of the slowest."""
-    ranks = int(subject.parameters[preset]["ranks"])
-    arguments = {"parameters": dict(subject.parameters[preset]), "preset": preset, "budget": asdict(budget)}
-    deadline = _START_S + 3 * budget.seconds
-    try:
-        with workspace(subject.name) as folder:
-            rows = launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, folder, deadline)
-    except CheckFailed as failure:
-        return result(subject, preset, (), {}, dtype="", verified=False, reason=str(failure), world_size=ranks)
-    first, seconds = rows[0], rows[0]["seconds"]
-    facts = {**first["facts"], "backend": first["backend"], "formed_s": max(rank["formed_s"] for rank in rows)}
-    return result(
-        subject, preset, tuple(seconds), first["worth"], dtype=first["dtype"], verified=True, reason=first["reason"], world_size=ranks,
-        arithmetic=first["arithmetic"], peak_memory_bytes=max(rank["peak_memory_bytes"] for rank in rows),
-        settled=first["warmth"]["settled"], facts=facts,
-        notes=tuple(remarks(Warmth(**first["warmth"]), seconds, budget)),
-    )  # fmt: skip
-
-
-def launched(
-    subject: Subject, device: Device, ranks: int, program: str, arguments: dict[str, Any], folder: Path, seconds: float
-) -> list[dict[str, Any]]:
-    """Run a program on so many ranks, each on a card of its own, and return what each gave back; a bare name is one of this module."""
-    name = program if ":" in program else f"{__name__}:{program}"
-    return launch(name, subject.stack, alone(subject, device, ranks), arguments, folder, seconds)
-
-
-def alone(subject: Subject, device: Device, ranks: int) -> Arrangement:
-    """Arrange the ranks; figures of ranks that share a card over another backend would say nothing of the stack.
-
-    Raises:
-        CapabilityMissing: there are fewer cards than ranks.
-    """
-    cards = devices.visible(subject.stack.device)
-    if len(cards) < ranks and not device.shareable:
-        capabilities.withhold(
-            "a-card-each", f"{subject.name} needs {ranks} cards, one a rank, and {len(cards)} visible"
-        )
-    return arrange(subject.stack, cards, ranks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any
@@ -19,10 +19,11 @@ from stackproof.record.records import Figure, Measurement
 
 @dataclass(frozen=True)
 class Sampled:
-    """Samples of one subject, in order.
+    """Samples of one subject, in order: none where it computed wrong.
 
     `samples` are seconds per `unit` (`s/sample`: seconds for one sample); `worth` says how much of each thing one run
-    was, such as {"iteration": 1, "sample": 4, "token": 620}, so that other units follow. Without verification there are no samples.
+    was, such as {"iteration": 1, "sample": 4, "token": 620}, so that other units follow. `arithmetic` is the row of the device's peaks
+    that it is held against, empty where none is; `reason` says what was verified, or what was wrong.
     """
 
     subject: str
@@ -33,16 +34,18 @@ class Sampled:
     unit: str
     samples: tuple[float, ...]
     worth: Mapping[str, float]
-    verified: bool
     reason: str
-    """What was verified, or what was wrong, in one sentence."""
     arithmetic: str = ""
-    """The row of the device's peaks that this work is held against; empty where none is."""
     peak_memory_bytes: int = 0
     settled: bool = True
     clocks: Mapping[str, Figure] = field(default_factory=dict)
     facts: Mapping[str, Figure] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether it computed right, and so was timed."""
+        return bool(self.samples)
 
     @property
     def interval(self) -> Interval:
@@ -60,15 +63,13 @@ class Sampled:
         return self.interval.relative
 
     def seconds_per(self, unit: str) -> tuple[float, ...]:
-        """Return the samples in another unit: `s/token` from `s/iteration`; plain `s` is one run."""
-        if unit == self.unit:
-            return self.samples
-        factor = self._amount(self.unit) / self._amount(unit)
+        """Return the samples in another unit: `s/token` from `s/iteration`."""
+        factor = 1.0 if unit == self.unit else self._amount(self.unit) / self._amount(unit)
         return tuple(sample * factor for sample in self.samples)
 
     def _amount(self, unit: str) -> float:
-        """Return how much of the unit one run is."""
-        return 1.0 if unit == "s" else float(self.worth[unit.removeprefix("s/")])
+        """Return how much of the unit one run is; plain `s` is one run."""
+        return float(self.worth[unit.removeprefix("s/")]) if unit.startswith("s/") else 1.0
 
     @property
     def per_run(self) -> float:
@@ -77,15 +78,20 @@ class Sampled:
 
 
 def result(
-    subject: Subject, preset: str, seconds: tuple[float, ...], worth: Any, *, world_size: int = 1, **rest: Any
+    subject: Subject,
+    preset: str,
+    reason: str,
+    seconds: Sequence[float] = (),
+    worth: Mapping[str, float] | None = None,
+    dtype: str = "",
+    world_size: int = 1,
+    **rest: Any,
 ) -> Sampled:
-    """Make what a measurement returns from the seconds of single runs and from what one run is worth."""
-    full = {"iteration": 1.0, **worth}
-    plain = subject.unit in ("s", "ratio") or not seconds
-    amount = 1.0 if plain else full[subject.unit.removeprefix("s/")]
-    samples = tuple(second / amount for second in seconds)
-    names = {"subject": subject.name, "version": subject.version, "preset": preset, "world_size": world_size}
-    return Sampled(**names, unit=subject.unit, samples=samples, worth=full, **rest)  # type: ignore[arg-type]
+    """Return a measurement from the seconds of single runs and from what one run is worth; of what computed wrong, only why."""
+    names = subject.name, subject.version, preset, dtype, world_size, subject.unit
+    of_runs = Sampled(*names, tuple(seconds), {"iteration": 1.0, **(worth or {})}, reason, **rest)
+    amount = of_runs._amount(subject.unit) if seconds else 1.0
+    return replace(of_runs, samples=tuple(second / amount for second in seconds))
 
 
 FILE = DATA / "peaks.toml"

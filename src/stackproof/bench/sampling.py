@@ -108,6 +108,10 @@ class Sampler:
         """Count seconds from now."""
         self._began = time.perf_counter()
 
+    def pause(self, seconds: float) -> None:
+        """Do not count the last seconds."""
+        self._began += seconds
+
     def spent(self) -> float:
         """Return the seconds since the clock was started, as all who sample together see them."""
         return time.perf_counter() - self._began
@@ -257,7 +261,7 @@ def sample(
     while not done:
         slope.spans += sampler.spans(lengths)
         slope.lengths += lengths
-        done = _enough(slope.seconds, budget, sampler.spent())
+        done = enough(slope.seconds, budget, sampler.spent())
         after(sum(lengths), done)
     meanwhile.require()
     gap = _GAPS * max(slope.empty, 0.0)
@@ -271,7 +275,8 @@ def sample(
     return slope
 
 
-def _enough(taken: Sequence[float], budget: Budget, spent: float) -> bool:
+def enough(taken: Sequence[float], budget: Budget, spent: float) -> bool:
+    """Whether samples that took so many seconds reach the noise target, or the cap."""
     if len(taken) >= budget.most or (spent >= budget.seconds and len(taken) >= min(budget.least, 3)):
         return True
     return len(taken) >= budget.least and median_interval(taken).relative <= budget.noise

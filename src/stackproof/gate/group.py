@@ -18,7 +18,8 @@ from typing import Any
 import torch.distributed as dist
 
 from stackproof.base import rpc
-from stackproof.bench.ranks import Parallel, Together, alone, rest, setting_of
+from stackproof.bench.engine import alone
+from stackproof.bench.ranks import Parallel, Together, rest, setting_of
 from stackproof.bench.sampling import freeze_collector, warm_up
 from stackproof.bench.subjects import Subject
 from stackproof.device.kinds import Device

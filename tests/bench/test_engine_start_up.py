@@ -9,7 +9,7 @@ import pytest
 
 from stackproof.base import processes
 from stackproof.base.processes import Ended
-from stackproof.bench import procedures
+from stackproof.bench import engine
 from stackproof.bench.engine import measure
 from stackproof.bench.subjects import Budget
 from stackproof.record.checks import CheckCrashed, CheckHung
@@ -52,14 +52,14 @@ def test_a_process_that_dies_is_named(spin: type[Spin], cpu: Stack, monkeypatch:
 
 
 def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(procedures, "_DEADLINE_S", 0.05)
+    monkeypatch.setattr(engine, "_DEADLINE_S", 0.05)
     with pytest.raises(CheckHung):
         measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1), HOST, "tiny", FEW)
 
 
 @pytest.mark.slow
 def test_the_child_refuses_to_time_what_is_imported_already() -> None:
-    command = [sys.executable, "-c", f"import torch\n{procedures._CHILD}", "cpu", "0", "torch"]
+    command = [sys.executable, "-c", f"import torch\n{engine._CHILD}", "cpu", "0", "torch"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert "torch was imported before its import could be timed" in done.stderr
