@@ -16,8 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stackproof.ddp import course
 from stackproof.ddp.course import Case, conduct, job_of, keep
 from stackproof.project.offers import playing
-from stackproof.ranks.exact import digest
-from stackproof.ranks.rank import Rank
+from stackproof.ranks.rank import Rank, digest
 from stackproof.workloads.base import Job
 from suites.convergence import stepwise
 

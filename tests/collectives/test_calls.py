@@ -74,7 +74,7 @@ def test_the_function_of_torch_is_called(name: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(dist.distributed_c10d, "_coalescing_manager", Manager)
     one = torch.zeros(2)
     turn = SimpleNamespace(mine=[one, one], out=[one, one], op="op", root=1, peers=(0, 1), index=1)
-    turn.group, turn.later, turn.sizes = "group", True, None
+    turn.group, turn.later, turn.sizes = "group", True, (None, None)
     COLLECTIVES[name].call(turn)
     inner = {"coalescing_all_reduce": "all_reduce", "coalescing_all_gather": "all_gather_into_tensor"}
     inner |= {"coalescing_reduce_scatter": "reduce_scatter_tensor", "send_recv": "recv", "isend_irecv": "irecv"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
 import os
 import subprocess
 import sys
@@ -12,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from stackproof.collectives.calls import COLLECTIVES
 from stackproof.collectives.report import (
     World,
     judge,
-    plain,
     repeatable,
     repro,
     worlds,
@@ -103,25 +99,6 @@ def test_what_one_call_cannot_show_has_no_code() -> None:
     assert repeatable(ROW, wrong) and not repeatable(ROW, [outcome()])
     assert not repeatable(Row("all_reduce", "late", "float32"), wrong)
     assert not repeatable(Row("groups", "interleaved", "float32"), wrong)
-
-
-@pytest.mark.parametrize("name", COLLECTIVES)
-def test_the_code_of_every_collective_is_python(name: str) -> None:
-    fault = {**FAULT, "case": {**CASE, "collective": name, "operator": "sum" if COLLECTIVES[name].reduces else "copy"}}
-    text = repro('it said "no\\way"', WORLD, ("torch",), [outcome(), outcome(fault=fault)])
-    tree = ast.parse(text)
-    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    imported = {"functools", "os", "sys", "SimpleNamespace", "torch", "dist"}
-    assert {name, "expected", "prepare", "fault"} <= defined
-    assert loaded - defined - stored - imported - set(dir(builtins)) == set()
-
-
-def test_a_function_is_printed_without_what_it_needs_no_import_for() -> None:
-    text = plain(COLLECTIVES["broadcast"].call)
-    assert text.startswith("def broadcast(turn):\n    return dist.broadcast(") and '"""' not in text
 
 
 @pytest.mark.slow

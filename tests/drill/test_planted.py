@@ -56,5 +56,5 @@ def test_processes_know_what_they_are(tmp_path: Path) -> None:
     assert (
         fired(tmp_path, code, "pytest", PYTEST_CURRENT_TEST="x.py::test_a (call)")[1] == "True False False False True"
     )
-    ranks = fired(tmp_path, code, "stackproof.ranks.rank", RANK="1")
+    ranks = fired(tmp_path, code, "stackproof.ranks.joined", RANK="1")
     assert ranks[1] == "False True True False False"

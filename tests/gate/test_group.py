@@ -45,7 +45,7 @@ def test_a_rank_that_dies_is_a_crash_and_no_hang(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(group, "_LAST_S", 120.0)
     station = group.RankGroup(_subject(), "tiny", HOST, "")
     mark = (station._folder / "mark").read_text(encoding="ascii")
-    victims = [pid for pid in with_mark(mark) if b"ranks.rank" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    victims = [pid for pid in with_mark(mark) if b"ranks.joined" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(victims[-1], signal.SIGKILL)
     with pytest.raises(CheckEnded, match="SIGKILL|rank"):
         station.block(1)

@@ -19,8 +19,7 @@ from stackproof.bench.engine import timed
 from stackproof.bench.sampling import Sampler
 from stackproof.bench.subjects import FILE, Budget
 from stackproof.device.kinds import Device
-from stackproof.ranks.exact import digest, require_exact
-from stackproof.ranks.rank import Rank
+from stackproof.ranks.rank import Rank, digest, require_exact
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job, Preset
 from stackproof.workloads.collectives import TimedCollective

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -132,63 +133,6 @@ def place(tensor: torch.Tensor, layout: str, device: torch.device) -> tuple[torc
 Tensors = list[torch.Tensor]
 
 
-def all_reduce(turn: Any) -> Any:
-    """Reduce in place on every rank."""
-    return dist.all_reduce(turn.mine[0], turn.op, turn.group, turn.later)
-
-
-def reduce(turn: Any) -> Any:
-    """Reduce in place on the root; what the others then hold is not defined."""
-    return dist.reduce(turn.mine[0], turn.root, turn.op, turn.group, turn.later)
-
-
-def reduce_scatter(turn: Any) -> Any:
-    """Reduce one tensor for each peer; every rank gets its own."""
-    return dist.reduce_scatter(turn.out[0], turn.mine, turn.op, turn.group, turn.later)
-
-
-def reduce_scatter_tensor(turn: Any) -> Any:
-    """The same from one tensor that holds the parts of all peers."""
-    return dist.reduce_scatter_tensor(turn.out[0], turn.mine[0], turn.op, turn.group, turn.later)
-
-
-def broadcast(turn: Any) -> Any:
-    """Copy the root's tensor to every rank, in place."""
-    return dist.broadcast(turn.mine[0], turn.root, turn.group, turn.later)
-
-
-def all_gather(turn: Any) -> Any:
-    """Collect one tensor of each peer on every rank."""
-    return dist.all_gather(turn.out, turn.mine[0], turn.group, turn.later)
-
-
-def all_gather_into_tensor(turn: Any) -> Any:
-    """The same into one tensor."""
-    return dist.all_gather_into_tensor(turn.out[0], turn.mine[0], turn.group, turn.later)
-
-
-def gather(turn: Any) -> Any:
-    """Collect one tensor of each peer on the root."""
-    return dist.gather(turn.mine[0], turn.out or None, turn.root, turn.group, turn.later)
-
-
-def scatter(turn: Any) -> Any:
-    """Hand one tensor of the root to each peer."""
-    at_root = turn.peers[turn.index] == turn.root
-    return dist.scatter(turn.out[0], turn.mine if at_root else None, turn.root, turn.group, turn.later)
-
-
-def all_to_all(turn: Any) -> Any:
-    """Exchange one tensor between each two peers."""
-    return dist.all_to_all(turn.out, turn.mine, turn.group, turn.later)
-
-
-def all_to_all_single(turn: Any) -> Any:
-    """The same from one tensor into another; without sizes the parts are equal."""
-    to, of = turn.sizes or (None, None)
-    return dist.all_to_all_single(turn.out[0], turn.mine[0], of, to, turn.group, turn.later)
-
-
 def send_recv(turn: Any) -> None:
     """Send to the next peer and receive from the one before; every other rank receives first."""
     after, before = turn.peers[(turn.index + 1) % len(turn.peers)], turn.peers[turn.index - 1]
@@ -211,11 +155,6 @@ def batch_isend_irecv(turn: Any) -> Any:
     return dist.batch_isend_irecv([dist.P2POp(step, tensor, peer, turn.group) for step, tensor, peer in (*to, *of)])
 
 
-def all_reduce_coalesced(turn: Any) -> Any:
-    """Reduce several tensors in place by one call."""
-    return dist.all_reduce_coalesced(turn.mine, turn.op, turn.group, turn.later)
-
-
 def all_gather_coalesced(turn: Any) -> Any:
     """Collect several tensors of each peer by one call."""
     each = len(turn.mine)
@@ -223,28 +162,50 @@ def all_gather_coalesced(turn: Any) -> Any:
     return dist.all_gather_coalesced(lists, turn.mine, turn.group, turn.later)
 
 
-def coalescing_all_reduce(turn: Any) -> Any:
-    """Reduce several tensors in place as one operation of the backend."""
+def coalesced(turn: Any, actions: list[Callable[..., Any]]) -> Any:
+    """Call collectives of a group as one operation of the backend."""
     with dist.distributed_c10d._coalescing_manager(turn.group, turn.mine[0].device, async_ops=True) as work:
-        for tensor in turn.mine:
-            dist.all_reduce(tensor, turn.op, turn.group)
+        for action in actions:
+            action(group=turn.group)
     return work
 
 
-def coalescing_all_gather(turn: Any) -> Any:
-    """Collect several tensors, each into one, as one operation of the backend."""
-    with dist.distributed_c10d._coalescing_manager(turn.group, turn.mine[0].device, async_ops=True) as work:
-        for into, tensor in zip(turn.out, turn.mine, strict=True):
-            dist.all_gather_into_tensor(into, tensor, turn.group)
-    return work
-
-
-def coalescing_reduce_scatter(turn: Any) -> Any:
-    """Reduce and scatter one tensor into two, as one operation of the backend."""
-    with dist.distributed_c10d._coalescing_manager(turn.group, turn.mine[0].device, async_ops=True) as work:
-        for into in turn.out:
-            dist.reduce_scatter_tensor(into, turn.mine[0], turn.op, turn.group)
-    return work
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "all_reduce": lambda turn: dist.all_reduce(turn.mine[0], turn.op, turn.group, turn.later),
+    "reduce": lambda turn: dist.reduce(turn.mine[0], turn.root, turn.op, turn.group, turn.later),
+    "reduce_scatter": lambda turn: dist.reduce_scatter(turn.out[0], turn.mine, turn.op, turn.group, turn.later),
+    "reduce_scatter_tensor": lambda turn: dist.reduce_scatter_tensor(
+        turn.out[0], turn.mine[0], turn.op, turn.group, turn.later
+    ),
+    "broadcast": lambda turn: dist.broadcast(turn.mine[0], turn.root, turn.group, turn.later),
+    "all_gather": lambda turn: dist.all_gather(turn.out, turn.mine[0], turn.group, turn.later),
+    "all_gather_into_tensor": lambda turn: dist.all_gather_into_tensor(
+        turn.out[0], turn.mine[0], turn.group, turn.later
+    ),
+    "gather": lambda turn: dist.gather(turn.mine[0], turn.out or None, turn.root, turn.group, turn.later),
+    "scatter": lambda turn: dist.scatter(
+        turn.out[0], turn.mine if turn.peers[turn.index] == turn.root else None, turn.root, turn.group, turn.later
+    ),
+    "all_to_all": lambda turn: dist.all_to_all(turn.out, turn.mine, turn.group, turn.later),
+    "all_to_all_single": lambda turn: dist.all_to_all_single(
+        turn.out[0], turn.mine[0], turn.sizes[0], turn.sizes[1], turn.group, turn.later
+    ),
+    "send_recv": send_recv,
+    "isend_irecv": isend_irecv,
+    "batch_isend_irecv": batch_isend_irecv,
+    "all_reduce_coalesced": lambda turn: dist.all_reduce_coalesced(turn.mine, turn.op, turn.group, turn.later),
+    "all_gather_coalesced": all_gather_coalesced,
+    "coalescing_all_reduce": lambda turn: coalesced(
+        turn, [partial(dist.all_reduce, one, turn.op) for one in turn.mine]
+    ),
+    "coalescing_all_gather": lambda turn: coalesced(
+        turn, [partial(dist.all_gather_into_tensor, *pair) for pair in zip(turn.out, turn.mine, strict=True)]
+    ),
+    "coalescing_reduce_scatter": lambda turn: coalesced(
+        turn, [partial(dist.reduce_scatter_tensor, out, turn.mine[0], turn.op) for out in turn.out]
+    ),
+}
+"""How each is called by its `turn`; it returns what has to be waited for."""
 
 
 def expected(result: str, seen: Any) -> Tensors:
@@ -284,14 +245,14 @@ class Collective:
     """One function of torch.distributed.
 
     `call` is told everything by its `turn`: `mine` and `out` (tensors on the device), `op`, `root` and `peers` (ranks of the world),
-    `index` (this rank's place among its peers), `group`, `later` (asynchronous), `sizes` (elements to and from each peer, where they
-    differ). It returns what has to be waited for. `result` names what each peer then holds (`expected`).
+    `index` (this rank's place among its peers), `group`, `later` (asynchronous), `sizes` (elements from and to each peer, where they
+    differ). `result` names what each peer then holds (`expected`).
 
     `gives` is what a rank passes in: `one` tensor, `each` (one for each peer, in a list), or `joined` (those in one tensor). The result
     arrives `in place`, in `each` of several tensors, or `joined` in one.
     """
 
-    call: Callable[[Any], Any]
+    name: str
     result: str
     gives: Literal["one", "each", "joined"]
     takes: Literal["in place", "each", "joined"]
@@ -303,9 +264,9 @@ class Collective:
     """Whether its several tensors have different sizes."""
 
     @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.call.__name__
+    def call(self) -> Callable[[Any], Any]:
+        """The function, of its turn."""
+        return CALLS[self.name]
 
     def expected(self, seen: Any) -> Tensors:
         """Return what a peer must hold."""
@@ -313,25 +274,25 @@ class Collective:
 
 
 _ALL = (
-    Collective(all_reduce, "reduced", "one", "in place", reduces=True),
-    Collective(reduce, "reduced at the root", "one", "in place", reduces=True, rooted=True),
-    Collective(reduce_scatter, "own part reduced", "each", "each", reduces=True),
-    Collective(reduce_scatter_tensor, "own part reduced", "joined", "each", reduces=True),
-    Collective(broadcast, "of the root", "one", "in place", rooted=True),
-    Collective(all_gather, "of all", "one", "each"),
-    Collective(all_gather_into_tensor, "of all", "one", "joined"),
-    Collective(gather, "of all at the root", "one", "each", rooted=True),
-    Collective(scatter, "own part of the root", "each", "each", rooted=True),
-    Collective(all_to_all, "own part of all", "each", "each"),
-    Collective(all_to_all_single, "own part of all", "joined", "joined"),
-    Collective(send_recv, "of the peer before", "one", "each", between=True),
-    Collective(isend_irecv, "of the peer before", "one", "each", between=True),
-    Collective(batch_isend_irecv, "each of several of the peer before", "each", "each", between=True),
-    Collective(all_reduce_coalesced, "each of several reduced", "each", "in place", reduces=True, ragged=True),
-    Collective(all_gather_coalesced, "each of several of all", "each", "each", ragged=True),
-    Collective(coalescing_all_reduce, "each of several reduced", "each", "in place", reduces=True, ragged=True),
-    Collective(coalescing_all_gather, "each of several joined", "each", "each", ragged=True),
-    Collective(coalescing_reduce_scatter, "own part reduced, twice", "joined", "each", reduces=True),
+    Collective("all_reduce", "reduced", "one", "in place", reduces=True),
+    Collective("reduce", "reduced at the root", "one", "in place", reduces=True, rooted=True),
+    Collective("reduce_scatter", "own part reduced", "each", "each", reduces=True),
+    Collective("reduce_scatter_tensor", "own part reduced", "joined", "each", reduces=True),
+    Collective("broadcast", "of the root", "one", "in place", rooted=True),
+    Collective("all_gather", "of all", "one", "each"),
+    Collective("all_gather_into_tensor", "of all", "one", "joined"),
+    Collective("gather", "of all at the root", "one", "each", rooted=True),
+    Collective("scatter", "own part of the root", "each", "each", rooted=True),
+    Collective("all_to_all", "own part of all", "each", "each"),
+    Collective("all_to_all_single", "own part of all", "joined", "joined"),
+    Collective("send_recv", "of the peer before", "one", "each", between=True),
+    Collective("isend_irecv", "of the peer before", "one", "each", between=True),
+    Collective("batch_isend_irecv", "each of several of the peer before", "each", "each", between=True),
+    Collective("all_reduce_coalesced", "each of several reduced", "each", "in place", reduces=True, ragged=True),
+    Collective("all_gather_coalesced", "each of several of all", "each", "each", ragged=True),
+    Collective("coalescing_all_reduce", "each of several reduced", "each", "in place", reduces=True, ragged=True),
+    Collective("coalescing_all_gather", "each of several joined", "each", "each", ragged=True),
+    Collective("coalescing_reduce_scatter", "own part reduced, twice", "joined", "each", reduces=True),
 )
 COLLECTIVES = {one.name: one for one in _ALL}
 
@@ -375,12 +336,13 @@ def prepare(case: Any, collective: Any, index: int, device: torch.device, group:
     """Return the turn of the peer at this place, with its tensors on the device and `expected` on the CPU."""
     turn = SimpleNamespace(group=group, index=index, peers=case.peers, root=case.peers[case.root], later=case.later)
     turn.op = getattr(dist.ReduceOp, {"prod": "PRODUCT", "copy": "SUM"}.get(case.operator, case.operator.upper()))
-    holds, peers = functools.partial(sent, case, collective.ragged), range(len(case.peers))
-    merge = functools.partial(fold, case.operator)
+    holds, peers = partial(sent, case, collective.ragged), range(len(case.peers))
+    merge = partial(fold, case.operator)
     seen = SimpleNamespace(sent=holds, fold=merge, index=index, root=case.root, peers=len(peers))
     turn.given = [holds(index, part) for part in (peers if collective.gives != "one" else range(1))]
     turn.expected = collective.expected(seen)
-    turn.sizes = [[len(part) for part in turn.given], [len(part) for part in turn.expected]] if case.uneven else None
+    sizes = [[part.numel() for part in parts] for parts in (turn.expected, turn.given)]
+    turn.sizes = sizes if case.uneven else (None, None)
     lay_out(turn, case, collective, device)
     return turn
 

@@ -198,79 +198,51 @@ def known(rank: int, part: int, length: int) -> dict[str, Any]:
 _FORMED = (0, 70_001)
 """Characters in groups of their own, which translate ranks."""
 
-Exchange = tuple[str, list[Any], list[Any]]
-"""What was called, what this rank then holds, and what it must hold."""
-
-
-@dataclass(frozen=True)
-class Among:
-    """The ranks that exchange, in order, their group (None: the default one), and this rank's place among them."""
-
-    peers: tuple[int, ...]
-    group: Any
-    place: int
-
 
 def objects(rank: Rank, row: Row) -> dict[str, Any]:
     """Exchange objects in the way of the row's form, among all and in groups; the sentence says what arrived first instead.
 
     A rank that has something wrong goes on to the end: the others wait for it.
     """
+    formed = [peers for peers in subgroups(rank.world_size) if len(peers) > 1]
+    among = [(tuple(range(rank.world_size)), None, _LENGTHS)]
     lines = [
         f"{apart}, with a text of {length} characters{'' if group is None else f', in a group of ranks {peers}'}"
-        for peers, group, lengths in _exchanging(rank.world_size)
+        for peers, group, lengths in (*among, *((peers, dist.new_group(list(peers)), _FORMED) for peers in formed))
         if rank.rank in peers
         for length in lengths
-        for exchange in _EXCHANGES[row.form](Among(peers, group, peers.index(rank.rank)), length)
-        if (apart := _apart(*exchange))
+        for what, values, wanted in _exchanged(row.form, rank.rank, peers, group, length)
+        if (apart := _apart(what, values, wanted))
     ]
     return {"sentence": lines[0]} if lines else {}
 
 
-def _exchanging(world: int) -> list[tuple[tuple[int, ...], Any, tuple[int, ...]]]:
-    formed = [peers for peers in subgroups(world) if len(peers) > 1]
-    return [(tuple(range(world)), None, _LENGTHS), *((peers, dist.new_group(list(peers)), _FORMED) for peers in formed)]
-
-
-def _all_gather(among: Among, length: int) -> Iterator[Exchange]:
-    values: list[Any] = [None] * len(among.peers)
-    dist.all_gather_object(values, known(among.peers[among.place], 0, length), group=among.group)
-    yield "all_gather_object", values, [known(peer, 0, length) for peer in among.peers]
-
-
-def _gather(among: Among, length: int) -> Iterator[Exchange]:
-    rank = among.peers[among.place]
-    for root in among.peers:
-        values: list[Any] | None = [None] * len(among.peers) if rank == root else None
-        dist.gather_object(known(rank, root, length), values, dst=root, group=among.group)
-        if values is not None:
-            yield f"gather_object to rank {root}", values, [known(peer, root, length) for peer in among.peers]
-
-
-def _broadcast(among: Among, length: int) -> Iterator[Exchange]:
-    rank = among.peers[among.place]
-    for root in among.peers:
-        wanted = [known(root, part, length) for part in range(3)]
-        values: list[Any] = list(wanted) if rank == root else [None] * len(wanted)
-        dist.broadcast_object_list(values, src=root, group=among.group)
-        yield f"broadcast_object_list from rank {root}", values, wanted
-
-
-def _scatter(among: Among, length: int) -> Iterator[Exchange]:
-    rank = among.peers[among.place]
-    for root in among.peers:
-        rows = [known(root, part, length) for part in range(len(among.peers))] if rank == root else None
-        values: list[Any] = [None]
-        dist.scatter_object_list(values, rows, src=root, group=among.group)
-        yield f"scatter_object_list from rank {root}", values, [known(root, among.place, length)]
-
-
-_EXCHANGES: dict[str, Callable[[Among, int], Iterator[Exchange]]] = {
-    "all_gather": _all_gather,
-    "gather": _gather,
-    "broadcast": _broadcast,
-    "scatter": _scatter,
-}
+def _exchanged(
+    form: str, rank: int, peers: tuple[int, ...], group: Any, length: int
+) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """Yield what was called, what this rank then holds, and what it must hold: with each peer as the root, where there is one."""
+    place, size = peers.index(rank), len(peers)
+    for root in peers if form != "all_gather" else ():
+        at_root = rank == root
+        if form == "gather":
+            gathered: list[Any] | None = [None] * size if at_root else None
+            dist.gather_object(known(rank, root, length), gathered, dst=root, group=group)
+            if gathered:
+                yield f"gather_object to rank {root}", gathered, [known(peer, root, length) for peer in peers]
+        elif form == "broadcast":
+            wanted = [known(root, part, length) for part in range(3)]
+            values: list[Any] = list(wanted) if at_root else [None] * 3
+            dist.broadcast_object_list(values, src=root, group=group)
+            yield f"broadcast_object_list from rank {root}", values, wanted
+        else:
+            parts = [known(root, part, length) for part in range(size)] if at_root else None
+            mine: list[Any] = [None]
+            dist.scatter_object_list(mine, parts, src=root, group=group)
+            yield f"scatter_object_list from rank {root}", mine, [known(root, place, length)]
+    if form == "all_gather":
+        everything: list[Any] = [None] * size
+        dist.all_gather_object(everything, known(rank, 0, length), group=group)
+        yield "all_gather_object", everything, [known(peer, 0, length) for peer in peers]
 
 
 def _apart(what: str, values: list[Any], wanted: list[Any]) -> str:
@@ -395,9 +367,8 @@ def implementation(rank: Rank) -> str:
 
 def wait_for_all(rank: Rank, name: str, seconds: float) -> None:
     """Wait for all ranks without the backend, so that no rank begins a row while another is still in the one before."""
-    store = dist.distributed_c10d._get_default_store()
-    store.set(f"collectives/{name}/{rank.rank}", "done")
-    store.wait([f"collectives/{name}/{peer}" for peer in range(rank.world_size)], timedelta(seconds=2 * seconds))
+    _store().set(f"collectives/{name}/{rank.rank}", "done")
+    _store().wait([f"collectives/{name}/{peer}" for peer in range(rank.world_size)], timedelta(seconds=2 * seconds))
 
 
 @contextlib.contextmanager

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,41 +152,32 @@ def case_words(case: dict[str, Any]) -> str:
     return f"{count}, layout {case['layout']}, ranks {', '.join(map(str, case['peers']))}, root {case['peers'][case['root']]}"
 
 
-_HEAD = '''"""{title}
-
-torchrun --nproc-per-node {size} THIS_FILE
+_HEAD = """# {title}
+# torchrun --nproc-per-node {size} THIS_FILE
 """
-import functools, os, sys
-from types import SimpleNamespace
-
-{imports}
-import torch.distributed as dist
-
-LONG, LARGEST, SPREAD, GUARD = {constants}
-
-
-'''
 
 _TAIL = """
+
+import os
+{imports}
+
 rank = int(os.environ["RANK"])
 device = torch.device({devices}[rank])
 if device.index is not None:
     torch.get_device_module(device).set_device(device)
 dist.init_process_group({backend!r}{bound})
-case = SimpleNamespace(**{case})
-collective = SimpleNamespace(call={call}, gives={gives!r}, takes={takes!r}, ragged={ragged})
-collective.expected = functools.partial(expected, {result!r})
-group, found = {group}, None
+case, wrong = Case(**{case}), None
+collective, group = COLLECTIVES[case.collective], {group}
 if rank in case.peers:
     turn = prepare(case, collective, case.peers.index(rank), device, group)
     print(f"rank {{rank}} passes in {{[tensor.reshape(-1)[:8].tolist() for tensor in turn.given]}} ...")
     play(turn, collective)
     if device.index is not None:
         torch.get_device_module(device).synchronize()
-    found = fault(turn, collective)
-    print(f"rank {{rank}}: {{found or 'right'}}", flush=True)
+    wrong = fault(turn, collective)
+    print(f"rank {{rank}}: {{wrong or 'right'}}", flush=True)
 dist.barrier()
-os._exit(found is not None)
+os._exit(wrong is not None)
 """
 
 
@@ -198,53 +188,17 @@ def repeatable(row: Row, ranks: Sequence[Outcome]) -> bool:
 
 def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outcome], *, subgroup: bool = False) -> str:
     """Return a program for torchrun that repeats the first wrong case and ends with 1 if it is still wrong; it needs torch alone."""
-    case = ranks[first_wrong(ranks) or 0]["fault"]["case"]
-    collective, devices = COLLECTIVES[case["collective"]], [outcome["device"] for outcome in ranks]
+    case, devices = ranks[first_wrong(ranks) or 0]["fault"]["case"], [outcome["device"] for outcome in ranks]
     everyone = list(case["peers"]) == list(range(world.size))
-    library = libraries.serving(world.arrangement.backend)
+    bound = ":" in devices[0] and libraries.serving(world.arrangement.backend).device_id
     facts = {
-        "title": title.replace("\\", "/").replace('"', "'"),
+        "title": " ".join(title.split()),
         "size": world.size,
         "imports": "\n".join(f"import {name}" for name in imports),
-        "constants": f"{calls.LONG}, {calls.LARGEST}, {calls.SPREAD}, {calls.GUARD}",
         "devices": devices,
         "backend": world.arrangement.backend,
-        "bound": ", device_id=device" if ":" in devices[0] and library.device_id else "",
+        "bound": ", device_id=device" if bound else "",
         "case": case,
         "group": "None" if everyone and not subgroup else "dist.new_group(list(case.peers))",
-        "call": collective.call.__name__,
-        "result": collective.result,
-        "gives": collective.gives,
-        "takes": collective.takes,
-        "ragged": collective.ragged,
     }
-    own = [function for _, function in inspect.getmembers(calls, callable) if function.__module__ == calls.__name__]
-    used = [function for function in own if not inspect.isclass(function) and function.__name__ not in COLLECTIVES]
-    functions = "\n\n\n".join(plain(function) for function in (*used, collective.call))
-    return _HEAD.format(**facts) + functions + "\n\n" + _TAIL.format(**facts)
-
-
-def plain(function: Callable[..., Any]) -> str:
-    """Return the source of a function without its docstring and annotations, so that it stands alone."""
-    tree = ast.parse(inspect.getsource(inspect.unwrap(function)))
-    return ast.unparse(ast.fix_missing_locations(_Bare().visit(tree)))
-
-
-class _Bare(ast.NodeTransformer):
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """Drop the docstring and the type that is returned."""
-        node.returns = None
-        if ast.get_docstring(node) is not None:
-            del node.body[0]
-        self.generic_visit(node)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        """Drop an argument's type."""
-        node.annotation = None
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
-        """Drop a variable's type."""
-        assert node.value is not None
-        return ast.Assign([node.target], node.value)
+    return _HEAD.format(**facts) + inspect.getsource(calls) + _TAIL.format(**facts)

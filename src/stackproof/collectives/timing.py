@@ -16,8 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stackproof import DATA
 from stackproof.base.toml import Table
 from stackproof.collectives.rank import Board
-from stackproof.ranks.exact import digest, timed
-from stackproof.ranks.rank import Rank
+from stackproof.ranks.rank import Rank, digest, timed
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get

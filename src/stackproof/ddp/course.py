@@ -28,8 +28,7 @@ from stackproof.collectives.timing import all_reduce_rate
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, shortened
-from stackproof.ranks.exact import digest, mean_loss, require_exact
-from stackproof.ranks.rank import Rank
+from stackproof.ranks.rank import Rank, digest, mean_loss, require_exact
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get, theirs
 

@@ -30,7 +30,7 @@ def in_checks() -> bool:
 
 def in_rank(*ranks: int) -> bool:
     """Whether this process is a rank that a suite launched: one of these numbers, or any."""
-    return "stackproof.ranks.rank" in sys.orig_argv and (not ranks or os.environ.get("RANK", "") in map(str, ranks))
+    return "stackproof.ranks.joined" in sys.orig_argv and (not ranks or os.environ.get("RANK", "") in map(str, ranks))
 
 
 def in_side(name: str) -> bool:

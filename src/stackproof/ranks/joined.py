@@ -1,6 +1,6 @@
-"""One rank that an external launcher started: it meets the others, runs the preflight, joins the group and runs its program.
+"""The program of a rank, `python -m stackproof.ranks.joined FILE`: it meets the others, joins their group and runs what it is given.
 
-Run as `python -m stackproof.ranks.joined FILE` by `join`, which ends it at its deadline.
+Under an external launcher (`join`) the ranks hold the preflight as they meet; those of `launch` were arranged before they started.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -31,11 +31,22 @@ from stackproof.device.kinds import Device
 from stackproof.project.offers import playing
 from stackproof.ranks import preflight
 from stackproof.ranks.blame import Traces
-from stackproof.ranks.exact import digest, known, mean_loss, require_exact
 from stackproof.ranks.launchers import Placement, Spec, note_failure, placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import PreflightRefusal
-from stackproof.ranks.rank import Rank, end, import_packages, join, note_phase, take_part
+from stackproof.ranks.rank import (
+    AFTER_DEADLINE_S,
+    Rank,
+    digest,
+    end,
+    import_packages,
+    join,
+    known,
+    mean_loss,
+    note_phase,
+    require_exact,
+    take_part,
+)
 from stackproof.record.checks import CheckHung
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
@@ -164,14 +175,17 @@ def main(path: Path) -> int:
 
 def _run(spec: Spec, place: Placement) -> dict[str, Any]:
     stack = import_packages(spec, place.rank)
+    if not spec.address:
+        device = _bound(spec, place, HOST if spec.on_host else visible(stack.device)[spec.cards[place.rank]])
+        patience = timedelta(seconds=spec.remaining_s + AFTER_DEADLINE_S)
+        store: Store = TCPStore("localhost", int(os.environ["MASTER_PORT"]), is_master=False, timeout=patience)
+        return join(spec, place, device, store)
     note_phase(spec.folder, place.rank, _MEETING)
     store = meet(spec, place)
     cards = visible(stack.device)
     with _broadcast_failure(store, place, spec.folder):
         agreed = _agree(store, spec, place, stack, cards)
-        note_phase(spec.folder, place.rank, "binding the device")
-        device = HOST if agreed.on_host else cards[_card(place, cards)]
-        device.bind()
+        device = _bound(spec, place, HOST if agreed.on_host else cards[_card(place, cards)])
         mine = join(replace(spec, backend=agreed.backend, on_host=agreed.on_host), place, device, store)
         store.set(f"result/{place.rank}", json.dumps(mine))
         if place.rank:
@@ -182,6 +196,12 @@ def _run(spec: Spec, place: Placement) -> dict[str, Any]:
             ],
             **asdict(agreed),
         }
+
+
+def _bound(spec: Spec, place: Placement, device: Device) -> Device:
+    note_phase(spec.folder, place.rank, "binding the device")
+    device.bind()
+    return device
 
 
 def meet(spec: Spec, place: Placement) -> Store:

@@ -170,7 +170,7 @@ def agent(path: Path) -> int:
     size = str(len(spec.cards))
     shared = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "ranks"}
     shared |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port)}
-    command = [sys.executable, "-m", "stackproof.ranks.rank", str(path), str(store.port)]
+    command = [sys.executable, "-m", "stackproof.ranks.joined", str(path)]
     living = {}
     for rank in range(len(spec.cards)):
         with (path.parent / f"rank{rank}.log").open("wb") as output:

@@ -1,9 +1,15 @@
-"""One rank: `python -m stackproof.ranks.rank SPEC PORT` under torchrun binds its device, joins the group, runs the program."""
+"""One rank: it joins the group, counts the collectives that it enters, runs the program, and leaves; and what is exact about ranks.
+
+`blame` compares the counts of all ranks to explain a hang. The count is torch's own sequence number of the group, which C++ callers such
+as DDP's reducer move too. oneCCL's `ccl` keeps none: there the calls of torch.distributed's functions are counted instead.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
+import hashlib
 import importlib
 import json
 import os
@@ -11,29 +17,27 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store, TCPStore
+from torch._C._distributed_c10d import Store
+from torch.distributed import distributed_c10d
 
 from stackproof.base.files import write_atomically
 from stackproof.base.places import mount_suites
-from stackproof.base.processes import die_with_parent
-from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
-from stackproof.ranks.blame import FORMED, LEAVING
-from stackproof.ranks.counting import counted
-from stackproof.ranks.launchers import Placement, Spec, placement
+from stackproof.ranks.blame import FORMED, LEAVING, Counts, counts_path
+from stackproof.ranks.launchers import Placement, Spec
 from stackproof.stack import stacks
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
-_AFTER_DEADLINE_S = 60.0
+AFTER_DEADLINE_S = 60.0
 _PARTING_S = 5.0
 _FAREWELL_S = 20.0
 
@@ -65,14 +69,64 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
         stream.write(f"{name}\n")
 
 
-def main(path: Path, port: int) -> int:
-    """Run the program of the specification on this rank and leave its result beside it."""
-    die_with_parent()
-    spec, place = Spec.load(path), placement(os.environ)
-    patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
-    store = partial(TCPStore, "localhost", port, is_master=False, timeout=patience)
-    take_part(spec, place, lambda: join(spec, place, _bring_up(spec, place), store()))
-    return 0
+_EVERY_S = 0.2
+_CALLS = "calls of torch.distributed"
+_COUNTED = (
+    *("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "barrier"),
+    *("reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "scatter"),
+)
+
+
+@contextlib.contextmanager
+def counted(folder: Path, rank: int) -> Iterator[None]:
+    """Keep the count of this rank in its file, from a thread, because the main thread may hang in a collective."""
+    ended, count = threading.Event(), _sequences
+    try:
+        count()
+    except (RuntimeError, AttributeError):  # the backend keeps none
+        count = _wrapped()
+    thread = threading.Thread(target=_follow, args=(folder, rank, count, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _follow(folder: Path, rank: int, count: Callable[[], Counts], ended: threading.Event) -> None:
+    last: Counts = {}
+    while True:
+        over = ended.wait(_EVERY_S)
+        with contextlib.suppress(RuntimeError, OSError):  # a group is formed or ended in this moment; a full disk
+            if (now := count()) != last:
+                write_atomically(counts_path(folder, rank), json.dumps(now), durably=False)
+                last = now
+        if over:
+            return
+
+
+def _sequences() -> Counts:
+    groups: list[Any] = list(distributed_c10d._world.pg_map)
+    return {str(group.group_name): int(group._get_sequence_number_for_group()) for group in groups}
+
+
+def _wrapped() -> Callable[[], Counts]:
+    counts = {_CALLS: 0}
+    for name in _COUNTED:
+        counted = _counting(getattr(dist, name), counts)
+        for place in (dist, distributed_c10d):
+            setattr(place, name, counted)
+    return counts.copy
+
+
+def _counting(function: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def counting(*arguments: Any, **keywords: Any) -> Any:
+        counts[_CALLS] += 1
+        return function(*arguments, **keywords)
+
+    return counting
 
 
 def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -> None:
@@ -95,7 +149,7 @@ def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str
     folder = spec.folder
     note_phase(folder, place.rank, "forming the group")
     began = time.perf_counter()
-    patience = timedelta(seconds=spec.patience_s or max(spec.remaining_s, spec.within_s) + _AFTER_DEADLINE_S)
+    patience = timedelta(seconds=spec.patience_s or max(spec.remaining_s, spec.within_s) + AFTER_DEADLINE_S)
     dist.init_process_group(
         spec.backend,
         store=store,
@@ -134,14 +188,6 @@ def import_packages(spec: Spec, rank: int) -> stacks.Stack:
     return stack
 
 
-def _bring_up(spec: Spec, place: Placement) -> Device:
-    stack = import_packages(spec, place.rank)
-    note_phase(spec.folder, place.rank, "binding the device")
-    device = HOST if spec.on_host else visible(stack.device)[spec.cards[place.rank]]
-    device.bind()
-    return device
-
-
 def end(run: Callable[[], int]) -> None:
     """Run a rank and end at once, without Python's own shutdown: the evidence, or the error, is on disk by then.
 
@@ -165,5 +211,56 @@ def end(run: Callable[[], int]) -> None:
     os._exit(status)
 
 
-if __name__ == "__main__":
-    end(lambda: main(Path(sys.argv[1]), int(sys.argv[2])))
+# Whole numbers below this stay exact in float32 when a few thousand ranks are summed; a prime, so that chunks never align.
+_PERIOD = 1031
+
+
+def known(rank: int, elements: int = _PERIOD) -> torch.Tensor:
+    """Return the whole numbers that a rank has, on the CPU in float32; they differ by rank and place."""
+    return torch.arange(elements, dtype=torch.float32) % _PERIOD + 7 * rank
+
+
+def require_exact(rank: Rank, elements: int = _PERIOD, group: Any = None) -> None:
+    """All-reduce known whole numbers and compare with the sum computed on the host.
+
+    Raises:
+        RuntimeError: a number is wrong.
+    """
+    rank.phase(f"all-reduce of {elements} known numbers")
+    mine = known(rank.rank, elements).to(rank.device.torch)
+    dist.all_reduce(mine, group=group)
+    expected = known(0, elements) * rank.world_size + 7 * sum(range(rank.world_size))
+    if not torch.equal(mine.cpu(), expected):
+        over = "" if group is None else " over the second group"
+        raise RuntimeError(f"an all-reduce of known whole numbers is wrong{over}")
+
+
+def mean_loss(rank: Rank, loss: torch.Tensor) -> float:
+    """Return the loss of the global batch: the mean over equal shards."""
+    total = loss.detach().clone()
+    dist.all_reduce(total)
+    return float(total) / rank.world_size
+
+
+def digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return one hash of all tensors' names and bits; ranks that drifted by one ulp differ."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(name.encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def timed(rank: Rank, action: Callable[[], object], calls: int = 1) -> float:
+    """Return this rank's seconds for so many calls back to back, which all ranks begin together.
+
+    The barrier's own work is waited for before the clock starts, so that no call pays for it.
+    """
+    dist.barrier()
+    rank.device.synchronize()
+    watch = rank.device.stopwatch()
+    watch.start()
+    for _ in range(calls):
+        action()
+    watch.stop()
+    return watch.seconds()
