@@ -15,11 +15,7 @@ DRIVERS = ("550.54.14", "560.35.3")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever runs asv itself has a session of its own: it takes minutes."""
     for item in items:
-        if (
-            item.path.parent == HERE
-            and item.path.name.startswith("test_asv_")
-            and item.path.name != "test_asv_names.py"
-        ):
+        if item.path.parent == HERE and item.path.name.startswith("test_asv_"):
             item.add_marker(pytest.mark.real_asv)
 
 

@@ -6,19 +6,23 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stackproof import ROOT
-from stackproof.base.errors import Refusal
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.bench import engine
 from stackproof.bench.rows import Sampled
-from stackproof.bench.subjects import Subject, profile
+from stackproof.bench.subjects import Subject, profile, profiles, subjects
 from stackproof.history import leaf
+from stackproof.history.timeline import SeriesKey, entries, pooled
 from stackproof.record import store
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.record.records import Verdict
+from stackproof.record.store import place, state
+from stackproof.stack import stacks
 
 from . import making
 
@@ -214,3 +218,109 @@ def test_what_a_killed_command_measured_is_kept(tmp_path: Path) -> None:
     assert len(problems) == 1
     assert list((tmp_path / "pieces").iterdir()) == []
     assert store.load([tmp_path / "store"]).records[made[0]].measurements == making.record(0).measurements
+
+
+def everything() -> list[tuple[Subject, str]]:
+    """Return every subject with the preset of each profile that has it."""
+    stack = stacks.load("cpu")
+    return [(one, chosen.preset) for chosen in profiles() for one in subjects(chosen.name, stack)]
+
+
+def test_each_subject_has_a_name_of_its_own() -> None:
+    keys = {SeriesKey(one.name, preset, one.unit) for one, preset in everything()}
+    assert len({leaf.name_of(key) for key in keys}) == len(keys)
+
+
+def test_each_kind_has_a_leaf() -> None:
+    kinds = {leaf.word(one.kind) for one, _ in everything()}
+    leaves = {path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py")}
+    assert leaves == kinds
+
+
+def test_asv_can_find_a_benchmark_by_its_name() -> None:
+    for one, preset in everything():
+        module, _, function = leaf.name_of(SeriesKey(one.name, preset, one.unit)).partition(".")
+        assert function.startswith("track_")
+        assert function.isidentifier()
+        assert module.isidentifier()
+
+
+def test_a_subject_that_is_gone_keeps_its_history() -> None:
+    row = making.figure(workload="gone-with-1.5", version="7")
+    (one,) = pooled(entries({Path("a"): making.record(0, row)}))
+    told = leaf.description(one)
+    assert (told["name"], told["version"]) == ("retired.track_gone_with_1_5_tiny", "7")
+
+
+def test_the_version_is_that_of_the_checkout() -> None:
+    (one,) = pooled(entries({Path("a"): making.record(0, making.figure(version="0"))}))
+    current = next(subject.version for subject, _ in everything() if subject.name == "gemm-float32")
+    assert leaf.description(one)["version"] == current
+
+
+def test_titles_say_for_how_much_work() -> None:
+    assert leaf.title(SeriesKey("copy", "tiny", "s/GB")) == "copy (tiny), per GB"
+    assert leaf.title(SeriesKey("import", "full", "s")) == "import (full)"
+
+
+def test_two_drivers_are_two_files_and_two_lines() -> None:
+    facts = making.FACTS
+    here, before, after = place(facts), state(facts), state({**facts, **making.NEW_DRIVER})
+    assert leaf.environment(here, before) != leaf.environment(here, after)
+    assert leaf.axes(here, before)["driver"] == "580.65.06"
+    assert leaf.axes(here, after)["driver"] == "590.10.01"
+    other = state({**facts, "commit": "b" * 40})
+    assert leaf.environment(here, before) == leaf.environment(here, other)
+    assert leaf.axes(here, before) == leaf.axes(here, other)
+
+
+def test_names_of_environments_are_short() -> None:
+    assert len(leaf.environment(place(making.FACTS), state(making.FACTS))) < 60
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
+@pytest.mark.slow
+def test_the_facts_are_those_of_the_interpreter() -> None:
+    facts = leaf.ask(Path(sys.executable), stacks.load("cpu"), {**ENVIRONMENT, "STACKPROOF_HOST": "box"})
+    assert (facts["host"], facts["stack"], facts["rehearsed"]) == ("box", "cpu", False)
+    assert {"torch", "lock", "devices", "cpu.name", "commit", "kernel"} <= set(facts)
+
+
+@pytest.mark.slow
+def test_defaults_of_the_stack_are_told_from_what_the_user_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = replace(stacks.load("cpu"), environment={"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"})
+    monkeypatch.setattr(leaf.stacks, "load", lambda _: stack)
+    monkeypatch.setattr(leaf.os, "environ", {**os.environ, "CCL_WORKER_COUNT": "2"})
+    facts = leaf.facts("cpu", rehearsed=False)
+    assert facts["env.CCL_ATL_TRANSPORT (default of the stack)"] == "ofi"
+    assert facts["env.CCL_WORKER_COUNT"] == "2"
+    assert leaf.os.environ["CCL_ATL_TRANSPORT"] == "ofi"
+
+
+def ending(tmp_path: Path, code: int, said: str) -> Path:
+    path = tmp_path / "python"
+    path.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit {code}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(2, Refusal), (3, StackUnavailableError), (4, EnvironmentMismatchError), (1, Refusal)]
+)
+def test_a_refusal_keeps_its_exit_code(tmp_path: Path, code: int, kind: type[Refusal]) -> None:
+    with pytest.raises(Refusal, match="^no such card$") as caught:
+        leaf.ask(ending(tmp_path, code, "stackproof: no such card"), stacks.load("cpu"), ENVIRONMENT)
+    assert type(caught.value) is kind
+
+
+def test_an_interpreter_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StackUnavailableError, match="absent: does not answer what it is"):
+        leaf.ask(tmp_path / "absent", stacks.load("cpu"), ENVIRONMENT)
+
+
+@pytest.mark.slow
+def test_a_host_without_the_device_is_refused() -> None:
+    with pytest.raises(StackUnavailableError, match="this host has no stack 'dcu'"):
+        leaf.ask(Path(sys.executable), stacks.load("dcu"), ENVIRONMENT)

@@ -28,7 +28,7 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import PACKAGE
-from stackproof.history import asv_names, asv_view, leaf, probe
+from stackproof.history import asv_view, leaf
 from stackproof.history.asv_view import Branches
 from stackproof.record import store
 from stackproof.record.records import Figure
@@ -112,12 +112,12 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         self._facts = figures | {"device": os.environ.get(leaf.DEVICE) or "the first"}
         self._place, self._state = place(self._facts), state(self._facts)
         self._lock: BinaryIO | None = None
-        super().__init__(conf, python, asv_names.axes(self._place, self._state), tagged_env_vars)
+        super().__init__(conf, python, leaf.axes(self._place, self._state), tagged_env_vars)
 
     @property
     def name(self) -> str:
         """The name that files of results carry."""
-        return asv_names.environment(self._place, self._state)
+        return leaf.environment(self._place, self._state)
 
     @property
     def dir_name(self) -> str:
@@ -127,7 +127,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
     @property
     def python(self) -> str:
         """The version of Python that runs."""
-        return asv_names.python(self._state)
+        return self._state.fact("wheels", "python")
 
     @classmethod
     def matches(cls, python: str) -> bool:
@@ -146,8 +146,12 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         _link_runner(folder / "runner")
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:  # noqa: ARG002 - asv's signature
-        """Check the commit out; pure Python needs no building."""
-        self._claim()
+        """Check the commit out; pure Python needs no building. Two commands would take each other's checkout away, and time each other."""
+        if self._lock is None:
+            self._lock = files.lock(Path(self._path) / "running.lock", wait_s=0)
+        if self._lock is None:
+            sentence = f"another asv command measures stack '{self.dir_name}' here; wait until it has ended"
+            raise Refused(Refusal(sentence))
         if self._get_installed_commit_hash() != commit_hash or not Path(self._build_root).is_dir():
             self._set_installed_commit_hash(None)
             self.checkout_project(repo, commit_hash)
@@ -196,14 +200,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]
             leaf.FACTS: str(folder / "facts.json"),
         }
 
-    def _claim(self) -> None:
-        """Two commands on one stack would take each other's checkout away, and time each other."""
-        if self._lock is None:
-            self._lock = files.lock(Path(self._path) / "running.lock", wait_s=0)
-            if self._lock is None:
-                sentence = f"another asv command measures stack '{self.dir_name}' here; wait until it has ended"
-                raise Refused(Refusal(sentence))
-
 
 def _stack(python: str) -> stacks.Stack:
     """Return the stack that asv's word for a Python means."""
@@ -217,7 +213,7 @@ def _stack(python: str) -> stacks.Stack:
 def _ask(interpreter: Path, name: str, rehearsed: bool) -> dict[str, Figure]:
     """Ask once a command what the stack is: asv makes every environment of its configuration beside the one that is meant."""
     stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
-    return probe.ask(interpreter, stack, {**os.environ, "PYTHONPATH": str(PACKAGE.parent)})
+    return leaf.ask(interpreter, stack, {**os.environ, "PYTHONPATH": str(PACKAGE.parent)})
 
 
 def _interpreter(stack: stacks.Stack) -> Path:

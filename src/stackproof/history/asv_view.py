@@ -23,9 +23,10 @@ from asv.util import UserError
 
 from stackproof.base import files, git
 from stackproof.base.files import write_atomically
-from stackproof.history import asv_names, timeline
+from stackproof.history import leaf, timeline
 from stackproof.history.timeline import Entry, Pooled, entries, pooled
 from stackproof.record import store
+from stackproof.record.store import slug
 
 
 class Commits(list[str]):
@@ -65,22 +66,26 @@ class Group:
     environment: str
     python: str
     axes: Mapping[str, str]
-    entries: tuple[Entry, ...]
+    entries: list[Entry]
 
 
 def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[str]:
     """Make the view of the code's history from the store; return what a person should know."""
     with files.locked(results / ".view.lock"):
         loaded, dates = store.read(store.files(folders), aside=True), _dates(repository)
-        by_file: dict[str, list[Entry]] = {}
+        by_file: dict[str, Group] = {}
         for entry in entries(loaded.records):
             if entry.commit:
-                by_file.setdefault(_file(entry), []).append(entry)
+                name, axes = leaf.environment(entry.place, entry.state), leaf.axes(entry.place, entry.state)
+                python, date = entry.state.fact("wheels", "python"), dates.get(entry.commit, 0)
+                file = str(asv_results.get_filename(slug(entry.place.host), entry.commit, name))
+                group = by_file.setdefault(file, Group(entry.commit, date, name, python, axes, []))
+                group.entries.append(entry)
         for name in set(files.try_read_json(results / INDEX) or ()) - by_file.keys():
             (results / name).unlink(missing_ok=True)
-        _write_all(results, [_code_group(group, dates) for group in by_file.values() if group[0].commit in dates])
+        _write_all(results, [group for group in by_file.values() if group.commit in dates])
         write_atomically(results / INDEX, json.dumps(sorted(by_file)))
-    unknown = {group[0].commit for group in by_file.values()} - dates.keys()
+    unknown = {group.commit for group in by_file.values()} - dates.keys()
     lacking = f"{len(unknown)} commits of the records are not in this clone and are not shown by commit"
     return [*loaded.problems, *([lacking] if unknown else [])]
 
@@ -89,47 +94,34 @@ def _write_all(results: Path, groups: Iterable[Group]) -> None:
     """Write a file for each group, and what asv is told of the benchmarks in them."""
     benchmarks: dict[str, dict[str, Any]] = {}
     for group in groups:
-        benchmarks |= {asv_names.benchmark(one.key): asv_names.description(one) for one in write(results, group)}
+        benchmarks |= {leaf.name_of(one.key): leaf.description(one) for one in write(results, group)}
     shutil.rmtree(results / _BESIDE, ignore_errors=True)
     _describe(results, benchmarks)
 
 
-def _code_group(found: list[Entry], dates: Mapping[str, int]) -> Group:
-    first = found[0]
-    name, axes = asv_names.environment(first.place, first.state), asv_names.axes(first.place, first.state)
-    return Group(first.commit, dates[first.commit], name, asv_names.python(first.state), axes, tuple(found))
-
-
-def _file(entry: Entry) -> str:
-    """Return the name of asv's file for an entry, below the folder of results."""
-    machine, name = asv_names.machine(entry.place)["machine"], asv_names.environment(entry.place, entry.state)
-    return str(asv_results.get_filename(machine, entry.commit, name))
-
-
 def write(results: Path, group: Group) -> list[Pooled]:
-    """Write one of asv's files through asv itself, and return the figures in it; what asv alone knows there (failures) stays."""
-    place = group.entries[0].place
-    machine = asv_names.machine(place)
+    """Write one of asv's files through asv itself, and return the figures in it; what asv alone knows there (failures) stays.
+
+    A damaged file is set aside: the records hold what matters.
+    """
+    machine = {
+        "machine": slug(group.entries[0].place.host)
+    }  # its name alone: each entry is an axis of asv's graphs and may not drift
     parameters = {**machine, "python": group.python, **group.axes}
     kept = asv_results.Results(
         parameters, dict(group.axes), group.commit, group.date, group.python, group.environment, {}
     )
-    _load(kept, results)
-    found = pooled(group.entries)
-    for one in found:
-        answer = BenchmarkResult([True], [list(one.samples)], [1], 0, "", None)
-        kept.add_result(asv_names.description(one), answer, one.started, record_samples=True)
-    _save(kept, results, machine)
-    return found
-
-
-def _load(kept: Any, results: Path) -> None:
-    """Take over what asv has in the file; a damaged one is set aside, the records hold what matters."""
     try:
         kept.load_data(str(results))
     except (UserError, KeyError, TypeError):
         path = results / kept._filename
         path.replace(path.with_name(path.name + store.ASIDE))
+    found = pooled(group.entries)
+    for one in found:
+        answer = BenchmarkResult([True], [list(one.samples)], [1], 0, "", None)
+        kept.add_result(leaf.description(one), answer, one.started, record_samples=True)
+    _save(kept, results, machine)
+    return found
 
 
 def _save(kept: Any, results: Path, machine: Mapping[str, str]) -> None:
@@ -169,7 +161,7 @@ def _state_group(commit: str, stay: timeline.Stay) -> Group:
     """Return what asv is told of a stay: the state is the commit, so only the place tells series apart."""
     place = stay.place
     axes = {"stack": place.stack, "devices": place.devices, "place": place.slug}
-    return Group(commit, stay.seconds * 1000, place.slug, "", axes, tuple(stay.entries))
+    return Group(commit, stay.seconds * 1000, place.slug, "", axes, stay.entries)
 
 
 def _dates(repository: Path) -> dict[str, int]:

@@ -1,33 +1,45 @@
-"""The benchmarks that asv runs: each measures one subject, returns its samples, and leaves a small record behind.
+"""The benchmarks that asv runs, what asv calls them, and what the stack's own interpreter says of itself before. Needs no asv.
 
-When the command ends, or was killed and the next one starts, the records of one state and commit become one record of the store.
+Each measures one subject, returns its samples, and leaves a small record behind. When the command ends, or was killed and the next one
+starts, the records of one state and commit become one record of the store. A benchmark's name is the same whether asv ran it or a
+record of `bench` is shown to asv. `python -m stackproof.history.leaf STACK [rehearsed]` prints what provenance knows, as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
+from stackproof.base import files, processes
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.bench.rows import measurements
-from stackproof.bench.subjects import Profile, Subject, profile, subjects
-from stackproof.history import asv_names
-from stackproof.history.timeline import SeriesKey
+from stackproof.bench.subjects import Profile, Subject, profile, profiles, subjects
+from stackproof.history.timeline import Pooled, SeriesKey
 from stackproof.record import records, store
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
-from stackproof.record.store import slug, state
-from stackproof.stack import stacks
+from stackproof.record.store import Place, State, slug, state
+from stackproof.runner.supervise import variables_of
+from stackproof.stack import environment_proof, hosts, provenance, stacks
 
-if TYPE_CHECKING:
-    from stackproof.device.kinds import Device
+RETIRED = "retired"
+"""The module of subjects that `data/benchmarks.toml` no longer has; their history stays."""
+
+
+_ASKED_S = 120.0
+"""Of a quiet host; a crowded one gets as many times as much."""
+_KINDS: dict[int, type[Refusal]] = {3: StackUnavailableError, 4: EnvironmentMismatchError}
+
 
 VERB = "asv"
 _LOCK = ".running"
@@ -83,21 +95,15 @@ def _seal(folder: Path, into: Path) -> tuple[list[Path], list[str]]:
 
 def join(pieces: Iterable[Record]) -> list[Record]:
     """Return one record for each state and commit among the pieces, with all their checks and figures in order."""
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, Record] = {}
     for piece in sorted(pieces, key=lambda record: record.started):
-        groups.setdefault(state(piece.provenance).as_json(), []).append(piece)
-    return [_joined(group) for group in groups.values()]
-
-
-def _joined(group: list[Record]) -> Record:
-    first = group[0]
-    joined = Record(VERB, first.stack, first.started, provenance=dict(first.provenance))
-    for piece in group:
+        fresh = Record(VERB, piece.stack, piece.started, provenance=dict(piece.provenance))
+        joined = groups.setdefault(state(piece.provenance).as_json(), fresh)
         joined.seconds += piece.seconds
         joined.checks += piece.checks
         joined.measurements += piece.measurements
-    joined.verdict = overall(check.verdict for check in joined.checks)
-    return joined
+        joined.verdict = overall(check.verdict for check in joined.checks)
+    return list(groups.values())
 
 
 STACK = "STACKPROOF_STACK"
@@ -134,30 +140,37 @@ def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
         return run(subject, chosen)
 
     key = SeriesKey(subject.name, chosen.preset, subject.unit)
-    name = asv_names.benchmark(key)
-    track.__name__ = track.__qualname__ = name.rpartition(".")[2]
+    track.__name__ = track.__qualname__ = name_of(key).rpartition(".")[2]
     track.__doc__ = subject.title
-    attributes = {
-        "pretty_name": asv_names.title(key),
-        "unit": asv_names.unit(key),
-        "version": subject.version,
-        "timeout": _START_S[chosen.preset] + 4 * chosen.budget.seconds,
-    }
-    track.__dict__.update(attributes)
+    timeout = _START_S[chosen.preset] + 4 * chosen.budget.seconds
+    track.__dict__ |= {"pretty_name": title(key), "unit": unit(key), "version": subject.version, "timeout": timeout}
     return track
 
 
 def run(subject: Subject, chosen: Profile) -> Result:
-    """Measure, leave a piece of a record behind, and return what asv makes a median of.
+    """Measure, leave a record of this one benchmark behind, and return what asv makes a median of.
 
     A subject that computes wrong, or whose clock cannot be believed, has no figure: asv sees a failure. One that the stack
     cannot run is skipped.
     """
     from stackproof.bench import engine  # a listing imports no torch
+    from stackproof.device import devices
     from stackproof.record.checks import CapabilityMissing, CheckEnded
 
-    began, started = time.monotonic(), datetime.now(timezone.utc)
-    device = _device(subject.stack)
+    began, started = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+    def leave(verdict: Verdict, reason: str, rows: Sequence[Measurement] = ()) -> None:
+        """The facts are the environment's, with the commit that asv checked out in place of the checkout's own."""
+        facts: dict[str, Figure] = files.read_json(Path(os.environ[FACTS]))
+        facts |= {"commit": os.environ.get("ASV_COMMIT", facts["commit"]), "profile": chosen.name}
+        name, seconds = f"{VERB}/{subject.kind}::{subject.name}[{chosen.preset}]", time.monotonic() - began
+        checks = [Check(name, verdict, reason, seconds)]
+        record = Record(VERB, subject.stack.name, started, seconds, verdict, facts, checks, list(rows))
+        if folder := os.environ.get(PIECES):
+            store.append(record, Path(folder))
+
+    text, kind = os.environ.get(DEVICE, ""), subject.stack.device
+    device = devices.parse(text, kind) if text else devices.default(kind)
     try:
         sampled = engine.measure(subject, device, chosen.preset, chosen.budget)
     except CapabilityMissing as missing:
@@ -165,51 +178,123 @@ def run(subject: Subject, chosen: Profile) -> Result:
 
         raise SkipNotImplemented(str(missing)) from missing
     except CheckEnded as ended:
-        _leave(piece(subject, chosen, started, _check(subject, chosen, ended.verdict, str(ended), began)))
+        leave(ended.verdict, str(ended))
         raise
     verdict = Verdict.PASSED if sampled.verified else Verdict.FAILED
-    check = _check(subject, chosen, verdict, sampled.reason or "verified", began)
-    _leave(piece(subject, chosen, started, check, measurements(sampled, subject.kind, device.name())))
+    leave(verdict, sampled.reason or "verified", measurements(sampled, subject.kind, device.name()))
     if not sampled.verified:
         raise RuntimeError(f"{subject.name} computes wrong and was not timed: {sampled.reason}")
     return {"samples": list(sampled.samples), "number": 1}
 
 
-def _check(subject: Subject, chosen: Profile, verdict: Verdict, reason: str, began: float) -> Check:
-    name = f"{VERB}/{subject.kind}::{subject.name}[{chosen.preset}]"
-    return Check(name, verdict, reason, time.monotonic() - began)
+def name_of(key: SeriesKey) -> str:
+    """Return the name of a figure's benchmark: the leaf under `benchmarks/` and a function in it."""
+    known = _subjects().get(key.subject)
+    return f"{word(known.kind) if known else RETIRED}.track_{word(key.subject)}_{key.preset}"
 
 
-def _device(of: stacks.Stack) -> Device:
-    """Return the device that was asked for, or the first."""
-    from stackproof.device import devices
-
-    text = os.environ.get(DEVICE, "")
-    return devices.parse(text, of.device) if text else devices.default(of.device)
+def title(key: SeriesKey) -> str:
+    """Return how asv's pages call it, with what the seconds are for."""
+    _, _, thing = key.unit.partition("/")
+    return f"{key.subject} ({key.preset}){', per ' + thing if thing else ''}"
 
 
-def piece(
-    subject: Subject, chosen: Profile, started: datetime, check: Check, rows: Sequence[Measurement] = ()
-) -> Record:
-    """Return a record of this one benchmark, with the facts that asv's environment found."""
-    return Record(
-        verb=VERB,
-        stack=subject.stack.name,
-        started=started.isoformat(timespec="milliseconds"),
-        seconds=check.seconds,
-        verdict=check.verdict,
-        provenance={**_facts(), "profile": chosen.name},
-        checks=[check],
-        measurements=list(rows),
-    )
+def unit(key: SeriesKey) -> str:
+    """Return the unit that asv is told: it knows how to write seconds, and the title says for how much work they are."""
+    return "seconds" if key.unit.partition("/")[0] == "s" else key.unit
 
 
-def _facts() -> dict[str, Figure]:
-    """Return the facts of the environment, with the commit that asv checked out in place of the checkout's own."""
-    figures: dict[str, Figure] = files.read_json(Path(os.environ[FACTS]))
-    return figures | {"commit": os.environ.get("ASV_COMMIT", figures["commit"])}
+def description(one: Pooled) -> dict[str, object]:
+    """Return what `benchmarks.json` says of a benchmark: its version is that of the checkout, which hides figures of others.
+
+    `code` is empty, because the version is explicit.
+    """
+    known = _subjects().get(one.key.subject)
+    return {
+        "name": name_of(one.key),
+        "pretty_name": title(one.key),
+        "type": "track",
+        "unit": unit(one.key),
+        "version": known.version if known else one.version,
+        "params": [],
+        "param_names": [],
+        "code": "",
+    }
 
 
-def _leave(record: Record) -> None:
-    if folder := os.environ.get(PIECES):
-        store.append(record, Path(folder))
+def environment(place: Place, state: State) -> str:
+    """Return the name of the environment: part of every file's name, so that two drivers never share a file."""
+    return f"{place.slug}-{state.digest[:8]}"
+
+
+def axes(place: Place, state: State) -> dict[str, str]:
+    """Return what asv shows and tells apart as requirements: stack, devices, driver, torch, and the state as a whole."""
+    return {
+        "stack": f"{place.stack} (rehearsed)" if place.rehearsed else place.stack,
+        "devices": place.devices,
+        "driver": state.version("driver"),
+        "torch": state.fact("wheels", "torch"),
+        "state": state.digest[:8],
+        "place": place.digest[:8],
+    }
+
+
+@cache
+def _subjects() -> dict[str, Subject]:
+    """Return the subjects of all profiles by name; the list does not depend on the stack."""
+    any_stack = stacks.load_all()[0]
+    return {subject.name: subject for chosen in profiles() for subject in subjects(chosen.name, any_stack)}
+
+
+def word(text: str) -> str:
+    """Return a name as a part of a name of Python; of a kind of work it is the module under `benchmarks/` that measures it."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
+
+
+def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[str, Figure]:
+    """Return the facts of a stack, asked of its interpreter in a process of its own.
+
+    Raises:
+        Refusal: what the process said, with its exit code.
+    """
+    environment = {**environment, "PYTHONPATH": stack.path(environment.get("PYTHONPATH", ""))}
+    command = [str(python), "-m", "stackproof.history.leaf", stack.name, *(["rehearsed"] if stack.rehearsed else [])]
+    seconds = _ASKED_S * processes.crowding()
+    ended = processes.run(command, seconds=seconds, environment=environment)
+    if ended.timed_out or ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
+        why = f"no answer in {seconds:.0f} s, at {processes.load()}" if ended.timed_out else ended.errors
+        raise StackUnavailableError(f"{python}: does not answer what it is ({why})")
+    if not ended.ok:
+        lines = [line for line in ended.errors.splitlines() if line.strip()]
+        sentence = "\n".join(line.removeprefix("stackproof: ") for line in lines[-12:]) or "it said nothing"
+        raise _KINDS.get(ended.code, Refusal)(sentence)
+    figures: dict[str, Figure] = files.parse_json(ended.output.splitlines()[-1], f"what {python} says of its stack")
+    return figures
+
+
+def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
+    """Return what is known of a stack in this environment; refuse an environment that is not its lock."""
+    from stackproof.device import threads  # imports torch, which only the stack's interpreter has
+    from stackproof.device.devices import torch_facts
+
+    stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
+    availability = hosts.inspect(stack)
+    if not availability.present:
+        raise availability.refusal()
+    figures = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
+    os.environ.update(variables_of(stack))  # after they were told from what the user has set
+    threads.choose(profile(os.environ.get(PROFILE, DEFAULT_PROFILE)).preset)  # as what is measured gets them
+    return {**figures, **torch_facts(stack)}
+
+
+def _main(arguments: list[str]) -> int:
+    try:
+        print(json.dumps(facts(arguments[0], "rehearsed" in arguments[1:])))  # noqa: T201
+    except Refusal as refusal:
+        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
