@@ -10,7 +10,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.gate import gate, sweep
 from stackproof.gate.cells import Results
-from stackproof.gate.interleave import Conditions, SideEndedError
+from stackproof.gate.interleave import SideEndedError
 from stackproof.gate.sweep import CombinationResult, GridPoint
 from stackproof.record.records import CellWord, Record, Verdict
 
@@ -29,8 +29,8 @@ def test_what_there_was_no_time_for_is_inconclusive(monkeypatch: pytest.MonkeyPa
         assert asked.request.go_on
         if asked.specs[1].environment["A"] == "2":
             raise SideEndedError("both", Verdict.INCONCLUSIVE, "the minutes were over")
-        results = Results(asked.plan, "cpu", late="'open' of the head")
-        return gate.GateRun(asked, results, Conditions(()), {"gemm": {"unit": "s"}}, {"base": {}})
+        results = Results(asked.plan, "cpu", ended="the minutes were over in 'open' of the head")
+        return gate.GateRun(asked, results, {"gemm": {"unit": "s"}}, {"base": {}})
 
     monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: QUIET)

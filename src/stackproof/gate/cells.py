@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
-from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
+from stackproof.gate.interleave import PROCESS, Conditions, Launch, Lost, Observed
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.statistics import Ruling, estimate, paired, percent, rule, underpowered
 from stackproof.record.records import CellWord, Figure
@@ -90,7 +90,7 @@ class ComparedCells(dict[str, Cell]):
 
 @dataclass
 class Results:
-    """All cells, what was lost, and what was counted exactly."""
+    """All that was seen of both sides: cells, what was lost, and what was counted exactly."""
 
     plan: GatePlan
     kind: str
@@ -108,55 +108,43 @@ class Results:
     same_torch: bool = True
     same_software: bool = False
     """Whether the sides have the same wheels, drivers and variables, so that equal counts mean equal work."""
-    late: str = ""
-    """In what the time was over; empty where it was not."""
+    ended: str = ""
+    """Why there were no more launches, where it is not that all is decided."""
+    interrupted: bool = False
+    """Whether it was stopped from outside; what was seen until then counts."""
+
+    def __post_init__(self) -> None:
+        self.conditions = Conditions(self.plan.conditions)
 
     def add(self, launch: Launch, lost: Iterable[Lost]) -> None:
         """Take over what one launch saw."""
         self.launches.append(launch)
-        self.late = launch.late
+        self.ended = f"the minutes were over in {launch.late}" if launch.late else ""
         self.lost |= {one.subject: one for one in lost}
         for subject, sides in launch.seen.items():
-            base, head = sides.get(BASE), sides.get(HEAD)
-            if base is None or head is None:
-                continue
-            self._add_time(subject, base, head)
-            self._add_work(subject, base, head)
-            self._add_quantities(subject, base, head)
-            if launch.counted:
-                self._add_counters(subject, base, head)
+            if BASE in sides and HEAD in sides:
+                self._add_subject(subject, sides[BASE], sides[HEAD], launch.counted)
 
-    def _add_time(self, subject: str, base: Observed, head: Observed) -> None:
-        if not head.blocks:
-            return
-        cell = Cell(subject, TIME, self.plan.effect(subject, self.kind))
-        self.cells.add(cell, paired(base.blocks, head.blocks))
-
-    def _add_quantities(self, subject: str, base: Observed, head: Observed) -> None:
-        for name, before in base.quantities.items():
-            if name not in self.plan.quantities:
-                continue
-            after = head.quantities.get(name, 0.0)
-            row = self.plan.quantities[name]
-            cell = Cell(subject, name, row.effect(self.kind), aside=row.aside)
-            if before > 0 and after > 0:
-                self.cells.add(cell, math.log(after / before))
-            elif before > 0:
-                reason = f"the base gives {before:g} {row.unit}, the head nothing"
-                self.missing[cell.name] = (subject, name, reason)
-
-    def _add_work(self, subject: str, base: Observed, head: Observed) -> None:
+    def _add_subject(self, subject: str, base: Observed, head: Observed, counted: bool) -> None:
         """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
+        if head.blocks:
+            effect = self.plan.effect(subject, self.kind)
+            self.cells.add(Cell(subject, TIME, effect), paired(base.blocks, head.blocks))
         if base.computed and head.computed:
             self.computed[subject] = changed.compare(base.computed, head.computed)
         if base.units or head.units:
             self.units[subject] = self.units.get(subject) or changed.units(base.units, head.units)
-
-    def _add_counters(self, subject: str, base: Observed, head: Observed) -> None:
-        if base.counters:
+        for name, row in self.plan.quantities.items():
+            before, after = base.quantities.get(name, 0.0), head.quantities.get(name, 0.0)
+            cell = Cell(subject, name, row.effect(self.kind), aside=row.aside)
+            if before > 0 and after > 0:
+                self.cells.add(cell, math.log(after / before))
+            elif before > 0:
+                self.missing[cell.name] = (subject, name, f"the base gives {before:g} {row.unit}, the head nothing")
+        if counted and base.counters:
             self.counted.setdefault(subject, []).append((base.counters, head.counters))
         for name in self.plan.counters:
-            if name in base.counters and name not in head.counters:
+            if counted and name in base.counters and name not in head.counters:
                 reason = f"the base counts {base.counters[name]}, the head nothing"
                 self.missing[f"gate/{subject}::{name}"] = (subject, name, reason)
 

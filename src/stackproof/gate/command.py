@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -18,25 +18,25 @@ from stackproof.base import files, git
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import HostLoad
 from stackproof.gate import changed, plan
-from stackproof.gate.cells import BASE, HEAD, Cell, ComparedCells, counter_change
+from stackproof.gate.cells import BASE, HEAD, Cell, Results
 from stackproof.gate.changed import ComparedFigure
 from stackproof.gate.gate import (
+    at_once,
     check_of,
     compared,
-    conditions_check,
+    exact_checks,
     finish,
+    give_verdict,
     launch_until_decided,
     opened,
-    times_judged,
 )
-from stackproof.gate.interleave import Conditions, OutOfTimeError, SideEndedError, gravest, turns
-from stackproof.gate.plan import GatePlan
+from stackproof.gate.interleave import Lost, OutOfTimeError, SideEndedError, gravest, turns
 from stackproof.gate.report import FLAG, UNVERIFIED
 from stackproof.gate.variants import CommandGateRequest, Variant, resolved
 from stackproof.jobs import launch
 from stackproof.jobs.launch import PythonCall
 from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
-from stackproof.record.records import CellWord, Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.record.records import CellWord, Check, Figure, Measurement, Record, Verdict
 from stackproof.stack import hosts, stacks
 
 SUBJECT = "command"
@@ -50,16 +50,6 @@ _VERDICTS = {
     CellWord.NOT_JUDGED: Verdict.NOT_APPLICABLE,
 }
 Counters = dict[str, int]
-
-
-@dataclass(frozen=True)
-class CommandSide:
-    """Where one side of the command runs."""
-
-    name: str
-    folder: Path
-    environment: Mapping[str, str]
-    label: str
 
 
 @dataclass(frozen=True)
@@ -77,25 +67,16 @@ class CommandRun:
     """A gate of a command: what is asked, and all that was seen, until the end or until something went wrong."""
 
     request: CommandGateRequest
-    sides: tuple[CommandSide, CommandSide]
-    kind: str
-    """The type of device, which decides the minimum effect."""
+    sides: tuple[Variant, Variant]
+    results: Results
     folder: Path
     say: Callable[[str], None]
-    plan: GatePlan = field(default_factory=plan.load)
     first: dict[str, OneLaunch] = field(default_factory=dict)
     """The launch of each side that shows whether it runs; it is not timed."""
     pairs: list[dict[str, OneLaunch]] = field(default_factory=list)
-    cells: ComparedCells = field(default_factory=ComparedCells)
-    counted: list[tuple[Counters, Counters]] = field(default_factory=list)
     uncounted: str = ""
     """Why there are no counters."""
-    ended: SideEndedError | None = None
     until: float = math.inf
-    late: str = ""
-    """Why there are no more launches, where it is not that all is decided."""
-    interrupted: bool = False
-    conditions: Conditions = field(default_factory=lambda: Conditions(()))
 
     def launches(self, side: str) -> list[OneLaunch]:
         """Return the launches of a side that were timed, in order."""
@@ -120,13 +101,13 @@ class CommandRun:
                 self.say("both sides once more: what is not exact is not judged")
             else:
                 self._warn(self.until)
-                launch_until_decided(self.plan.design, self.until, self._another_pair, self._look)
+                launch_until_decided(self.results.plan.design, self.until, self._another_pair, self._look)
         except SideEndedError as ended:
-            self.ended = ended
+            self.results.lost[SUBJECT] = Lost(SUBJECT, ended.side, ended.verdict, str(ended))
         except OutOfTimeError as late:
-            self.late = f"the minutes were over in {late}"
+            self.results.ended = f"the minutes were over in {late}"
         except KeyboardInterrupt:
-            self.interrupted = True
+            self.results.interrupted = True
         self._look()
 
     def _try_both(self) -> None:
@@ -144,31 +125,37 @@ class CommandRun:
 
     def _count(self) -> None:
         """Run both sides inside our wrapper, twice, because a second launch shows what varies by itself; a third sees what is compiled."""
-        launches, python = self.plan.count.launches, launch.python_call(self.request.words)
+        launches, python = self.results.plan.count.launches, launch.python_call(self.request.words)
         if not self.request.counters or python is None:
             reason = "the command is not Python running a file or a module, so nothing inside it was counted"
             self.uncounted = reason if self.request.counters else "--no-counters leaves them out"
             return
+        counted: list[tuple[Counters, Counters]] = []
         for number in range(launches):
-            counters = [self._inside(side, python, number, "--operators") for side in self.sides]
-            if None in counters:
+            base, head = (self._inside(side, python, number, "--operators") for side in self.sides)
+            if base is None or head is None:
                 return
-            self.counted.append((counters[0] or {}, counters[1] or {}))
+            counted.append((base, head))
             self.say(f"counted {number + 1} of {launches}")
-        if not any(side for pair in self.counted for side in pair):
+        if not any(side for pair in counted for side in pair):
             self.uncounted = "torch was not used in it, so nothing inside it was counted"
-        if any(side.pop("may compile", 0) for pair in self.counted for side in pair):
+        compiled = [side.pop("may compile", 0) for pair in counted for side in pair]
+        if any(compiled):
             graphs = [self._inside(side, python, launches) for side in self.sides]
-            for pair in self.counted:
+            for pair in counted:
                 for side, more in zip(pair, graphs, strict=True):
                     side |= {name: count for name, count in (more or {}).items() if name.startswith("graph")}
+        used = {name for pair in counted for side in pair for name, count in side.items() if count}
+        kept = [[{name: side[name] for name in side if name in used} for side in pair] for pair in counted]
+        self.results.counted[SUBJECT] = [(base, head) for base, head in kept]
 
-    def _inside(self, side: CommandSide, python: PythonCall, number: int, *flags: str) -> Counters | None:
+    def _inside(self, side: Variant, python: PythonCall, number: int, *flags: str) -> Counters | None:
         """Return the counters of one launch, None where the command does not run in the wrapper: then only they are missing."""
         to = self.folder / "counted" / f"{side.name}-{number}.json"
         to.parent.mkdir(parents=True, exist_ok=True)
         log = to.with_suffix(".log")
-        ended = launch.run(python.inside(to, *flags), side.folder, side.environment, log, self._deadline() * _SLACK)
+        folder, deadline = side.folder or Path.cwd(), self._deadline() * _SLACK
+        ended = launch.run(python.inside(to, *flags), folder, side.environment, log, deadline)
         if ended.status or not to.is_file():
             self.uncounted = f"{side.name} {ended.words} inside the wrapper that counts, and without it runs: {launch.last_words(log)}"
             return None
@@ -176,7 +163,7 @@ class CommandRun:
         return counted
 
     def _warn(self, until: float) -> None:
-        pair, look = sum(launched.seconds for launched in self.first.values()), self.plan.design.looks[0]
+        pair, look = sum(launched.seconds for launched in self.first.values()), self.results.plan.design.looks[0]
         over = time.monotonic() + pair * look - until
         if over > 0:
             self.say(
@@ -187,29 +174,30 @@ class CommandRun:
     def _another_pair(self, number: int) -> bool:
         """Launch a pair, if it fits; every metric becomes a logarithm in which less is better."""
         longest = max(sum(each.seconds for each in pair.values()) for pair in self.pairs) if self.pairs else 0.0
+        results, design = self.results, self.results.plan
         if time.monotonic() + longest > self.until:
-            self.late = f"the minutes were over before pair {number + 1}"
+            results.ended = f"the minutes were over before pair {number + 1}"
             return False
         pair = self._pair(self.folder / f"launch-{number}")
         self.pairs.append(pair)
         for metric in self.request.metrics:
             base, head = (metric.value(pair[side].values[metric.name]) for side in (BASE, HEAD))
-            effect = self.request.effect or self.plan.effect(SUBJECT, self.kind)
+            effect = self.request.effect or design.effect(SUBJECT, results.kind)
             ratio = math.log(base / head) if metric.higher else math.log(head / base)
-            self.cells.add(Cell(SUBJECT, metric.name, effect), ratio)
+            results.cells.add(Cell(SUBJECT, metric.name, effect), ratio)
         base, head = (float(pair[side].peak) for side in (BASE, HEAD))
         if min(base, head) > 0 and not any(metric.name == MEMORY for metric in self.request.metrics):
-            effect = self.plan.quantities[MEMORY].effect(stacks.HOST)
-            self.cells.add(Cell(SUBJECT, MEMORY, effect, aside=True), math.log(head / base))
-        self.say(f"pair {number + 1} of at most {self.plan.design.looks[-1]}")
+            effect = design.quantities[MEMORY].effect(stacks.HOST)
+            results.cells.add(Cell(SUBJECT, MEMORY, effect, aside=True), math.log(head / base))
+        self.say(f"pair {number + 1} of at most {design.design.looks[-1]}")
         exact = [check for check in _exact(self) if check.verdict.exit_code]
         if exact and not self.request.go_on:
-            self.late = f"ended at once, since {exact[0].aspect} is worse to the digit (--go-on goes on)"
-        return not self.late
+            results.ended = at_once(exact[0].aspect)
+        return not results.ended
 
     def _look(self) -> bool:
-        self.cells.look(self.plan.design)
-        return bool(self.cells.open())
+        self.results.cells.look(self.results.plan.design)
+        return bool(self.results.cells.open())
 
     def _pair(self, folder: Path) -> dict[str, OneLaunch]:
         """Launch both sides one after the other, the head first in every second pair, so that drift hits both."""
@@ -218,22 +206,23 @@ class CommandRun:
             side.name: self._launch(side, folder / f"{side.name}.log", deadline)
             for side in turns(self.sides, len(self.pairs))
         }
-        self.conditions.add([], load.share())
+        self.results.conditions.add([], load.share())
         return pair
 
     def _deadline(self) -> float:
         longest = max(launched.seconds for launched in self.first.values())
         return min(self.request.deadline * self.request.deadline_scale, max(_LEAST_S, _SLACK * longest))
 
-    def _launch(self, side: CommandSide, log: Path, deadline: float) -> OneLaunch:
+    def _launch(self, side: Variant, log: Path, deadline: float) -> OneLaunch:
+        folder = side.folder or Path.cwd()
         metrics, figures = self.request.metrics, self.request.figures
         log.parent.mkdir(parents=True, exist_ok=True)
         steps = log.with_suffix(".steps")
-        written = {side.folder / metric.file for metric in (*metrics, *figures) if metric.file}
+        written = {folder / metric.file for metric in (*metrics, *figures) if metric.file}
         before = {path: path.stat().st_mtime_ns if path.exists() else 0 for path in written}
         environment = {**side.environment, STEPS_FILE: str(steps)}
         left = max(1.0, self.until - time.monotonic())
-        ended = launch.run(self.request.words, side.folder, environment, log, min(deadline, left))
+        ended = launch.run(self.request.words, folder, environment, log, min(deadline, left))
         if ended.hung and left < deadline:
             raise OutOfTimeError(f"a launch of the {side.name}")
         if ended.hung or ended.status:
@@ -241,13 +230,13 @@ class CommandRun:
             raise SideEndedError(
                 side.name, verdict, f"{side.name}: the command {ended.words}; it printed last: {launch.last_words(log)}"
             )
-        output = Output(log, side.folder, steps, ended.seconds, before)
+        output = Output(log, folder, steps, ended.seconds, before)
         values = {metric.name: _values(metric, output, side, positive=True) for metric in metrics}
         named = {metric.name: _values(metric, output, side) for metric in figures}
         return OneLaunch(values, {**changed.of_callback(steps), **named}, ended.seconds, ended.peak)
 
 
-def _values(metric: Metric, output: Output, side: CommandSide, *, positive: bool = False) -> list[float]:
+def _values(metric: Metric, output: Output, side: Variant, *, positive: bool = False) -> list[float]:
     """Return what one launch says of a metric; it is an error of the command line if even the base says nothing."""
     try:
         values = metric.values(output)
@@ -275,20 +264,13 @@ def run_command_gate(request: CommandGateRequest) -> int:
             "gate", stack, request.outputs, f"{line}: {sides[1].label} against {sides[0].label}"
         )
         began = time.monotonic()
-        run = CommandRun(request, sides, stack.device, folder, progress.say)
+        run = CommandRun(request, sides, Results(plan.load(), stack.device), folder, progress.say)
         run.compare()
     conclude(run, record)
     record.seconds = time.monotonic() - began
-    method = (
-        "what is exact, nothing was timed" if request.exact else f"whole launches in turn, {run.plan.design.promise}"
-    )
-    record.provenance |= {
-        BASE: sides[0].label,
-        HEAD: sides[1].label,
-        "method": method,
-        "command": line,
-        "pinned": False,
-    }
+    timed = f"whole launches in turn, {run.results.plan.design.promise}"
+    record.provenance |= {BASE: request.base.label, HEAD: request.head.label, "command": line, "pinned": False}
+    record.provenance["method"] = "what is exact, nothing was timed" if request.exact else timed
     return finish(record, folder, request, progress.console)
 
 
@@ -300,12 +282,15 @@ def _host() -> stacks.Stack:
 
 
 @contextmanager
-def _sides(request: CommandGateRequest) -> Iterator[tuple[CommandSide, CommandSide]]:
+def _sides(request: CommandGateRequest) -> Iterator[tuple[Variant, Variant]]:
     """Yield base and head, each in its folder; commits are laid out for as long as the gate takes."""
     with tempfile.TemporaryDirectory(prefix="stackproof-gate-") as home:
         trees: list[Path] = []
         try:
-            base, head = (_side(variant, Path(home), trees) for variant in (request.base, request.head))
+            base, head = (
+                replace(side, folder=_laid_out(side.commit, Path(home) / side.name, trees)) if side.commit else side
+                for side in (request.base, request.head)
+            )
             if (base.folder, base.environment) == (head.folder, head.environment) and not request.same:
                 raise Refusal(
                     "both sides are the same command in the same folder; name what differs: --base-dir A --head-dir B, --base REF, "
@@ -315,16 +300,6 @@ def _sides(request: CommandGateRequest) -> Iterator[tuple[CommandSide, CommandSi
         finally:
             for tree in trees:
                 git.output(Path.cwd(), "worktree", "remove", "--force", str(tree))
-
-
-def _side(variant: Variant, home: Path, trees: list[Path]) -> CommandSide:
-    folder = variant.folder or Path.cwd()
-    if variant.commit:
-        folder = _laid_out(variant.commit, home / variant.name, trees)
-    label = ", ".join(
-        (variant.commit or str(folder), *(f"{key}={value}" for key, value in variant.environment.items()))
-    )
-    return CommandSide(variant.name, folder, dict(variant.environment), label)
 
 
 def _laid_out(commit: str, tree: Path, trees: list[Path]) -> Path:
@@ -344,16 +319,13 @@ def _laid_out(commit: str, tree: Path, trees: list[Path]) -> Path:
 
 def conclude(run: CommandRun, record: Record) -> None:
     """Add a check for each metric, figure and counter, and one that says what was not verified; give the record its verdict."""
-    if run.ended is not None:
-        record.checks.append(compared(SUBJECT, "runs", run.ended.verdict, str(run.ended)))
-    if run.interrupted:
-        record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
-    record.checks += [*_metrics(run), *_exact(run)]
-    unverified = _unverified(dict(_figures(run)))
-    record.checks.append(compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified))
-    record.checks += _unjudged(run, record)
-    record.verdict = overall(check.verdict for check in record.checks)
-    record.checks.append(conditions_check(run.conditions))
+    unverified, cells = _unverified(dict(_figures(run))), run.results.cells
+    checks = [*_exact(run), *_metrics(run), compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified)]
+    due = {metric.name: cells.get(Cell(SUBJECT, metric.name, 0.0).name) for metric in run.request.metrics}
+    if run.request.exact and all(check.verdict is Verdict.NOT_APPLICABLE for check in checks):
+        why = "there was nothing exact to compare: name figures with --figure"
+        checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
+    give_verdict(record, run.results, checks, None if run.request.exact else due, what="metric")
     if run.pairs:
         record.measurements += [_row(run, side, metric) for metric in run.request.metrics for side in (BASE, HEAD)]
     record.provenance[VERIFIED] = unverified
@@ -361,7 +333,9 @@ def conclude(run: CommandRun, record: Record) -> None:
 
 def _exact(run: CommandRun) -> Iterator[Check]:
     """Yield what needs no statistics: counters, figures, and how many values there are."""
-    yield from _counters(run)
+    yield from exact_checks(run.results, run.request.accept_changed)
+    if run.uncounted:
+        yield compared(SUBJECT, "counters", Verdict.NOT_APPLICABLE, f"not judged: {run.uncounted}")
     for name, figure in (*_figures(run), *_amounts(run)):
         verdict, reason = _VERDICTS[figure.word], figure.reason
         if run.request.accept_changed and figure.word is CellWord.CHANGED:
@@ -371,7 +345,7 @@ def _exact(run: CommandRun) -> Iterator[Check]:
 
 def _metrics(run: CommandRun) -> Iterator[Check]:
     by_name = {metric.name: metric for metric in run.request.metrics}
-    for cell in run.cells.values():
+    for cell in run.results.cells.values():
         check = check_of(cell)
         if metric := by_name.get(cell.what):
             better = "higher" if metric.higher else "lower"
@@ -380,19 +354,6 @@ def _metrics(run: CommandRun) -> Iterator[Check]:
                 check.reason = check.reason.replace(cell.ruling.estimate.shown, cell.ruling.estimate.turned, 1)
             check.reason += f"; {metric.name} {base:.6g} -> {head:.6g} ({better} is better)"
         yield check
-
-
-def _counters(run: CommandRun) -> Iterator[Check]:
-    """Yield the exact counters; one that is nothing on both sides says nothing."""
-    if run.uncounted:
-        yield compared(SUBJECT, "counters", Verdict.NOT_APPLICABLE, f"not judged: {run.uncounted}")
-    verdicts = {CellWord.SLOWER: Verdict.FAILED, CellWord.INCONCLUSIVE: Verdict.NOT_APPLICABLE}
-    for name in run.plan.counters:
-        if any(side.get(name) for pair in run.counted for side in pair):
-            word, reason = counter_change(run.counted, name)
-            shown = CellWord.NOT_JUDGED if word is CellWord.INCONCLUSIVE else word
-            verdict = verdicts.get(word, Verdict.PASSED)
-            yield compared(SUBJECT, name, verdict, f"{word.value} {reason}, in the whole run", shown)
 
 
 def _figures(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
@@ -433,22 +394,6 @@ def _unverified(figures: Mapping[str, ComparedFigure]) -> str:
         else "name figures such as losses with --figure to have them compared"
     )
     return f"{UNVERIFIED}: what the command computes was not looked at; {named}"
-
-
-def _unjudged(run: CommandRun, record: Record) -> list[Check]:
-    """Say how many metrics were judged; return the check that a gate owes which judged fewer than half, or nothing that is exact."""
-    metrics = {cell.what: cell for cell in run.cells.values()}
-    times = [metrics.get(metric.name) for metric in run.request.metrics]
-    why = times_judged(times, what="metric") + (f"; {run.late}" if run.late else "")
-    enough = 2 * sum(bool(cell and cell.decided) for cell in times) >= len(times)
-    if run.request.exact:
-        enough = any(check.outcome is CellWord.SAME for check in record.checks)
-        why = "there was nothing exact to compare: name figures with --figure"
-    else:
-        record.provenance["times"] = why
-    if enough or any(check.verdict.exit_code for check in record.checks):
-        return []
-    return [compared("run", "judged", Verdict.INCONCLUSIVE, why)]
 
 
 def _row(run: CommandRun, side: str, metric: Metric) -> Measurement:

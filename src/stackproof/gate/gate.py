@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -26,7 +25,6 @@ from stackproof.gate.changed import WORD
 from stackproof.gate.interleave import (
     PROCESS,
     Answer,
-    Conditions,
     LaunchTerms,
     Lost,
     SideEndedError,
@@ -90,19 +88,10 @@ class Comparison:
 
 @dataclass
 class GateProgress:
-    """Tells a person how far the gate is: one line a launch, and at each look what is still open."""
+    """Tells a person how far the gate is."""
 
     console: Console
     began: float
-
-    def launched(self, number: int, most: int, subject: str) -> None:
-        """Say that a subject was measured."""
-        self.say(f"launch {number} of at most {most}: {subject}")
-
-    def looked(self, results: Results) -> None:
-        """Say what is decided."""
-        left, count = results.undecided(), len(results.launches)
-        self.say(f"after {count} launches: " + (f"open: {', '.join(left)}" if left else "all is decided"))
 
     def say(self, text: str) -> None:
         """Print a line with the seconds that have passed."""
@@ -115,15 +104,10 @@ class GateRun:
 
     comparison: Comparison
     results: Results
-    conditions: Conditions
     subjects: dict[str, Any]
     """What the sides say of their subjects: kind, unit, version."""
     facts: dict[str, dict[str, Figure]]
     """Facts of each side."""
-    worse: str = ""
-    """The subjects of which something exact is worse; it ends a gate at once."""
-    interrupted: bool = False
-    """Whether it was stopped from outside; what was seen until then counts."""
 
     def run(self, terms: LaunchTerms, folder: Path, progress: GateProgress) -> None:
         """Launch until all is decided, something exact is worse, the last look is spent, or the minutes are."""
@@ -133,36 +117,43 @@ class GateRun:
         def launch_again(number: int) -> bool:
             nonlocal left
             if number and not any(terms.fits([PROCESS, *words]) for words in ([[name] for name in left] or [[]])):
-                results.late = f"launch {number + 1}, which would not fit"
+                results.ended = f"the minutes were over in launch {number + 1}, which would not fit"
                 return False
             load = HostLoad()
             seen, lost = launch(
                 self.comparison.specs, left, terms, number, folder / f"launch-{number}",
-                lambda subject: progress.launched(number + 1, design.looks[-1], subject),
+                lambda subject: progress.say(f"launch {number + 1} of at most {design.looks[-1]}: {subject}"),
             )  # fmt: skip
-            self.conditions.add(seen.conditions, load.share())
+            results.conditions.add(seen.conditions, load.share())
             results.add(seen, map(_skipped_by_head, lost))
             left = [subject for subject in left if subject not in results.lost]
             checks = exact_checks(results, request.accept_changed)
-            self.worse = ", ".join(dict.fromkeys(check.subject for check in checks if check.verdict.exit_code % 6))
-            ended = seen.late or (self.worse and not request.go_on)
-            return bool(left or results.seen()) and not ended
+            worse = dict.fromkeys(check.subject for check in checks if check.verdict.exit_code % 6)
+            if worse and not request.go_on:
+                results.ended = at_once(", ".join(worse))
+            return bool(left or results.seen()) and not results.ended
 
         def look() -> bool:
             nonlocal left, looked
             looked = len(results.launches)
             results.cells.look(design)
-            progress.looked(results)
-            left = [subject for subject in results.undecided() if subject != PROCESS]
-            return bool(results.undecided())  # start-up alone is launched too: an open cell leaves the whole gate open
+            left = results.undecided()
+            progress.say(f"after {looked} launches: " + (f"open: {', '.join(left)}" if left else "all is decided"))
+            still, left = bool(left), [subject for subject in left if subject != PROCESS]
+            return still  # start-up alone is launched too: an open cell leaves the whole gate open
 
         try:
             if left:
                 launch_until_decided(design, terms.until, launch_again, look)
         except KeyboardInterrupt:
-            self.interrupted = True
+            results.interrupted = True
         if looked < len(results.launches):
             look()
+
+
+def at_once(what: str) -> str:
+    """Say why a gate ended before anything was decided about speed."""
+    return f"ended at once, since {what} is worse to the digit (--go-on goes on)"
 
 
 def compare(comparison: Comparison, folder: Path, progress: GateProgress) -> GateRun:
@@ -185,7 +176,7 @@ def compare(comparison: Comparison, folder: Path, progress: GateProgress) -> Gat
     results.same_software = same_software(comparison, facts)
     subjects, lost = match_subjects(comparison, hello)
     results.lost |= {each.subject: each for each in lost}
-    outcome = GateRun(comparison, results, Conditions(comparison.plan.conditions), subjects, facts)
+    outcome = GateRun(comparison, results, subjects, facts)
     outcome.run(replace(terms, plan=comparison.plan), folder, progress)
     return outcome
 
@@ -252,19 +243,56 @@ def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple
 
 def conclude(outcome: GateRun, record: Record) -> None:
     """Add checks, measurements and facts to the record, and give it its verdict."""
-    results = outcome.results
+    results, request = outcome.results, outcome.comparison.request
+    checks = exact_checks(results, request.accept_changed)
     judged = [cell for cell in results.cells.values() if cell.subject not in results.lost]
-    record.checks += exact_checks(results, outcome.comparison.request.accept_changed)
-    record.checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
-    if outcome.interrupted:
-        record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
-    record.checks += _speed(outcome, record)
-    record.verdict = overall(check.verdict for check in record.checks)
-    record.checks.append(conditions_check(outcome.conditions, _phases(results)))
+    checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
+    times = {cell.subject: cell for cell in judged if cell.what == TIME}
+    due = {name: times.get(name) for name in outcome.subjects if name not in results.lost}
+    give_verdict(record, results, checks, due, request.only)
     record.measurements += _measurements(outcome)
     base, head = outcome.facts[BASE], outcome.facts[HEAD]
     record.provenance |= head  # under their own names, as in every record
     record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}
+
+
+def give_verdict(
+    record: Record,
+    results: Results,
+    checks: Iterable[Check],
+    due: Mapping[str, Cell | None] | None,
+    named: Collection[str] = (),
+    what: str = "time",
+) -> None:
+    """Put the checks into the record, how many times were judged, and what disturbed them; and give it its verdict.
+
+    A gate that judged fewer than half of the times that are `due`, or not one that was `named`, cannot say. A time is None where it was
+    not measured; `due` is None where nothing was to be timed; `what`: what a time is called.
+    """
+    record.checks += checks
+    if results.interrupted:
+        record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
+    if due is not None:
+        judged = {name for name, cell in due.items() if cell and cell.decided}
+        text = times_judged(list(due.values()), results.alike(), what) + (f"; {results.ended}" if results.ended else "")
+        record.provenance["times"] = text
+        if any(check.verdict.exit_code for check in record.checks):
+            pass
+        elif not any(due.values()) and not results.ended:
+            none = "no time was measured, so nothing was compared"
+            record.checks.append(compared("run", "judged", Verdict.FAILED, none))
+        elif 2 * len(judged) < len(due) or not judged or due.keys() & set(named) - judged:
+            record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, text))
+    record.verdict = overall(check.verdict for check in record.checks)
+    loads = enumerate(results.conditions.loads)
+    figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
+    for subject, phases in ((name, each) for one in results.launches for name, each in one.phases.items()):
+        for phase, seconds in phases.items():
+            name = f"{subject}: {phase}, s"
+            figures[name] = round(float(figures.get(name, 0.0)) + seconds, 3)
+    nothing = "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
+    reason = "; ".join(results.conditions.sentences()) or nothing
+    record.checks.append(Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS))
 
 
 def exact_checks(results: Results, accepted: bool) -> list[Check]:
@@ -341,31 +369,6 @@ def _counted(
     return compared(subject, counter, verdict, f"{outcome.value} {reason}", word, figures)
 
 
-def _speed(outcome: GateRun, record: Record) -> list[Check]:
-    """Put into the record how many times were judged; return the check that a gate owes which judged fewer than half of them.
-
-    So does one that was asked for a subject by name and did not judge it.
-    """
-    results = outcome.results
-    due = [name for name in outcome.subjects if name not in results.lost]
-    times = {cell.subject: cell for cell in results.cells.values() if cell.what == TIME}
-    record.provenance["times"] = text = times_judged([times.get(name) for name in due], results.alike())
-    if results.late:
-        record.provenance["times"] = text = f"{text}; the minutes were over in {results.late}"
-    if outcome.worse and not outcome.comparison.request.go_on:
-        record.provenance["times"] = (
-            f"{text}; ended at once, since {outcome.worse} is worse to the digit (--go-on goes on)"
-        )
-    if any(check.verdict.exit_code for check in record.checks):
-        return []
-    judged = {name for name in due if name in times and times[name].decided}
-    if not results.seen() and not results.late:
-        return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
-    if 2 * len(judged) < len(due) or not judged or set(due) & set(outcome.comparison.request.only) - judged:
-        return [compared("run", "judged", Verdict.INCONCLUSIVE, text)]
-    return []
-
-
 def times_judged(times: Sequence[Cell | None], alike: Collection[str] = (), what: str = "time") -> str:
     """Return in words how many times were judged and from which effect on, and from which on the others would have shown.
 
@@ -385,25 +388,6 @@ def times_judged(times: Sequence[Cell | None], alike: Collection[str] = (), what
 def _shares(values: Iterable[float]) -> str:
     shown = [f"{100 * value:.3g} %" for value in sorted(values)]
     return shown[0] if shown[0] == shown[-1] else f"{shown[0].removesuffix(' %')} to {shown[-1]}"
-
-
-def _phases(results: Results) -> dict[str, Figure]:
-    """Return where the time of all launches went, in seconds."""
-    figures: dict[str, Figure] = {}
-    for subject, phases in ((name, each) for one in results.launches for name, each in one.phases.items()):
-        for phase, seconds in phases.items():
-            name = f"{subject}: {phase}, s"
-            figures[name] = round(float(figures.get(name, 0.0)) + seconds, 3)
-    return figures
-
-
-def conditions_check(conditions: Conditions, phases: Mapping[str, Figure] = MappingProxyType({})) -> Check:
-    """Return what disturbed the run, which is no verdict."""
-    nothing = "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
-    reason, loads = "; ".join(conditions.sentences()) or nothing, enumerate(conditions.loads)
-    figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
-    figures |= phases
-    return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS)
 
 
 def _measurements(outcome: GateRun) -> Iterator[Measurement]:

@@ -99,7 +99,7 @@ def sweep(
             result.outcome = compare(replace(comparison, request=request, specs=(base, spec)), place, progress)
         except SideEndedError as ended:
             result.ended = ended
-        if result.outcome is not None and result.outcome.interrupted:
+        if result.outcome is not None and result.outcome.results.interrupted:
             break
     return results, defaults
 
@@ -139,7 +139,7 @@ def conclude(results: Sequence[CombinationResult], defaults: Answer, record: Rec
             record.checks.append(_whole(label, "runs", result.ended.verdict, str(result.ended)))
         if result.outcome is not None:
             record.checks += _cells(label, result.outcome)
-            if result.outcome.interrupted:
+            if result.outcome.results.interrupted:
                 reason = "interrupted from outside; the settings after it were not measured"
                 record.checks.append(_whole(label, "runs", Verdict.INTERRUPTED, reason))
             record.provenance |= result.outcome.facts["base"]
@@ -172,7 +172,7 @@ def _cells(label: str, outcome: GateRun) -> Iterator[Check]:
     ]
     times = [cell for cell in results.cells.values() if cell.what == TIME and cell.subject not in results.lost]
     untimed = [name for name in outcome.subjects if name not in results.lost and name not in results.seen()]
-    if not outcome.interrupted:
+    if not results.interrupted:
         why = "was not timed before the minutes were over; allow more --minutes"
         checks += [compared(name, "runs", Verdict.INCONCLUSIVE, why) for name in untimed]
     for check in (*checks, *(_cell(cell, outcome) for cell in times)):

@@ -65,7 +65,7 @@ class Variant:
     @property
     def label(self) -> str:
         """Say in a few words what this side is."""
-        parts = [self.commit or here()]
+        parts = [self.commit or str(self.folder or here())]
         parts += [f"lock {self.lock}"] if self.lock else []
         parts += [f"{package} from {path}" for package, path in self.sources.items()]
         parts += [f"{name}={value}" for name, value in self.environment.items()]
