@@ -14,7 +14,7 @@ from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Window, windows
 from stackproof.triage.search import SHAPE, Hit, Plan, Position, Probe, Row, Shapes, Tally, Who
 
-_REPLAN = 64  # windows after which a plan without the sated texts is worth its making
+_REPLAN = (4, 16)  # windows after which a plan without the sated texts is worth its making; then after each 64
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
 _MARKED = re.compile(rb'[\x00\x07\x08\x1b&]|</|^\{"log"')  # text may stand in what is taken out or unpacked
@@ -124,10 +124,10 @@ class _Reader:
                     self.file.text = control <= _MOST_CONTROL * len(window.data)
                     if window.last or len(window.data) < lines.LARGEST:
                         self.document = lines.document(window.data)
-                elif self.sated and count % _REPLAN == 0:
+                elif self.sated and (count in _REPLAN or count % 64 == 0):
                     self.plan = None
                 if window.last or not count:
-                    self.plans.shapes.wake()
+                    self.plans.shapes.wake(another=not count)
                 self.last = window.last
                 self._read_window(window)
                 self.file.bytes += window.end - window.start

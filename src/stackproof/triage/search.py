@@ -22,7 +22,12 @@ _constants: Any = importlib.import_module("re._constants" if _OURS else "sre_con
 Texts = frozenset[str]
 
 _MOST = 32  # texts that a part of a pattern may stand for
-_USUAL = dict.fromkeys("0123456789", 0.0) | dict.fromkeys("etaoinsr", 3.0) | dict.fromkeys("lhdcumpgfwybv ", 4.0)
+_USUAL = (
+    dict.fromkeys("0123456789", 0.0)
+    | dict.fromkeys("etaoinsr ", 3.0)
+    | dict.fromkeys("lhdcumfp", 4.0)
+    | dict.fromkeys("gbwy", 5.0)
+)
 _DIGIT = re.compile(rb"\d")
 _RARE = 6.0  # bits that any other character says about where it stands
 
@@ -45,8 +50,9 @@ def texts_of(pattern: str) -> tuple[bytes, ...]:
     return max(groups, key=lambda group: _rarity(text.decode() for text in group), default=())
 
 
-def _rarity(texts: Iterable[str]) -> float:
-    return min(sum(_USUAL.get(char, _RARE) for char in text) for text in texts)
+def _rarity(texts: Iterable[str]) -> tuple[float, float]:
+    bits = [[_USUAL.get(char, _RARE) for char in text] for text in texts]
+    return min((max(row), sum(row)) for row in bits)
 
 
 def _usable(groups: Iterable[Texts]) -> list[Texts]:
@@ -141,7 +147,7 @@ def blind(pattern: str) -> bool:
 
 _MOST_SHAPES = 200_000
 _FEW = 100
-_PATIENCE = 32  # windows that are read line by line where looking at shapes did not help
+_PATIENCE = 32  # windows at most that are read line by line where looking at shapes did not help
 _NEW = 0.7  # of a window's bytes: a look at shapes costs a quarter of a search
 
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
@@ -169,11 +175,13 @@ class Shapes:
         """What each shape holds for certain, and what it holds if its digits are so."""
         self._idle: set[int] = set()
         """The shapes of which nobody wants to see more."""
-        self._patience = 0
+        self._patience = self._vain = 0
 
-    def wake(self) -> None:
+    def wake(self, another: bool) -> None:
         """Look again at all shapes: another file begins, or a file ends."""
         self._idle.clear()
+        if another:
+            self._patience = self._vain = 0
 
     def lines(self, window: Window, share: Share) -> Iterator[Row] | None:
         """Yield the lines that hold texts; None where most lines are new, and looking at shapes does not help."""
@@ -195,8 +203,9 @@ class Shapes:
         return self._chosen(keys, shapes, window, share, places) if places else iter(())
 
     def _learn(self, new: dict[int, bytes], window: Window) -> None:
-        if sum(map(len, new.values())) > _NEW * (window.end - window.start) and len(new) > _FEW:
-            self._patience = _PATIENCE
+        vain = sum(map(len, new.values())) > _NEW * (window.end - window.start) and len(new) > _FEW
+        self._vain = min(_PATIENCE, 2 * self._vain + 1) if vain else 0
+        self._patience = self._vain
         self._seen.update(new)
         text = b"\n".join(new.values())
         position = 0
@@ -272,7 +281,8 @@ class Plan:
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes] | None:
-        return re.compile(_alternation(self._anchors)) if self.texts else None
+        counts = Counter(self._sample)
+        return re.compile(_alternation(self._anchors, counts)) if self.texts else None
 
     def find(self, data: bytes, start: int, end: int) -> Found | None:
         """Return the first place in `data[start:end]` where the anchor of a text lies, and the texts that are there."""
@@ -301,22 +311,24 @@ class Plan:
 
 
 def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
-    choices = {text: set(text[:-1]) for text in texts}
-    left, chosen = set(texts), set[int]()
-    while left:
-        gain = Counter(byte for text in left for byte in choices[text])
-        best = min(gain, key=lambda byte: (weights[byte] / gain[byte], byte))
-        chosen.add(best)
-        left = {text for text in left if best not in choices[text]}
-    for byte in sorted(chosen, key=lambda byte: -weights[byte]):
-        if all(choices[text] & (chosen - {byte}) for text in texts):
+    """Return bytes of which every text holds one: the most frequent are dropped first."""
+    holders: dict[int, list[bytes]] = {}
+    for text in texts:
+        for byte in set(text[:-1]):
+            holders.setdefault(byte, []).append(text)
+    left = {text: len(set(text[:-1])) for text in texts}
+    chosen = set(holders)
+    for byte in sorted(holders, key=lambda byte: (-weights[byte], byte)):
+        if all(left[text] > 1 for text in holders[byte]):
             chosen.discard(byte)
+            for text in holders[byte]:
+                left[text] -= 1
     return chosen
 
 
-def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
+def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]], counts: Mapping[int, int]) -> bytes:
     root: dict[Any, Any] = {}
-    for anchor, texts in anchors.items():
+    for anchor, texts in sorted(anchors.items(), key=lambda row: -counts[row[0][0]]):
         node = root
         for byte in anchor:
             node = node.setdefault(byte, {})
