@@ -69,6 +69,14 @@ def test_a_rank_that_dies_is_named_with_its_signal(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_rank_that_ends_with_0_and_leaves_no_result_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckCrashed) as failure:
+        run("leave_quietly_1", tmp_path)
+    ended = "rank 1 ended with exit code 0, before its program had come to its end, in 'adding numbers'"
+    assert str(failure.value).startswith(ended)
+
+
+@pytest.mark.slow
 def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
     with pytest.raises(CheckHung) as failure:
         run("hang_on_one", tmp_path, within_s=5.0)

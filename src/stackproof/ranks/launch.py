@@ -142,9 +142,9 @@ def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> t
 
 
 def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None]) -> int | None:
-    """Wait for the agent until its ranks have noted no phase for as long as they may be silent."""
+    """Wait for the agent until its ranks have noted no phase for as long as they may be silent, and an hour at most."""
     noted = reported = time.monotonic()
-    seen, formed = 0, False
+    last, seen, formed = noted + preflight.LONGEST_S * processes.crowding(), 0, False
     while agent.poll() is None:
         now, moved = time.monotonic(), traces.size()
         formed = formed or traces.formed()
@@ -153,7 +153,7 @@ def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callab
             if now > reported + _TELL_S:
                 reported = now
                 progress(", ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size)))
-        if now > noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S:
+        if now > min(last, noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S):
             break
         time.sleep(0.03)
     return agent.poll()
@@ -162,7 +162,7 @@ def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callab
 def agent(path: Path) -> int:
     """Hold the ranks' store and start them, as torchrun does; return 1 where one did not end well, which `rankN.failure` tells.
 
-    The store's port is one that the kernel chose as it was bound.
+    A rank that ends with 0 and leaves no result has not ended well: something in it called `exit`. The store's port is one that the kernel chose as it was bound.
     """
     processes.die_with_parent()
     spec, mark, until = Spec.load(path), processes.new_mark(), math.inf
@@ -180,7 +180,7 @@ def agent(path: Path) -> int:
         for rank, child in list(living.items()):
             if child.poll() is not None:
                 del living[rank]
-                if child.returncode:
+                if child.returncode or not (path.parent / f"rank{rank}.json").exists():
                     note_failure(path.parent, rank, child.returncode)
                     until = min(until, time.monotonic() + _OTHERS_S)
         time.sleep(0.03)
