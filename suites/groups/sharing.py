@@ -11,8 +11,8 @@ from stackproof.ranks import libraries, preflight
 from stackproof.ranks.launch import Arrangement
 from stackproof.record.checks import CheckEnded, CheckFailed, NotApplicable
 from stackproof.stack.stacks import Stack
-from suites.groups.members import WORLD
 
+WORLD = 2
 _DEADLINE_S = 120.0
 _WITHIN_S = 30.0
 

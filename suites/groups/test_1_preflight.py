@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from stackproof.device import devices
 from stackproof.ranks import preflight
+from stackproof.ranks.launch import arrange_over
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from suites.groups.members import members
-from suites.groups.sharing import refused_by_preflight
+from suites.groups.sharing import WORLD, refused_by_preflight
 
 _DEADLINE_S = 90.0
 
@@ -17,7 +18,7 @@ _DEADLINE_S = 90.0
 @pytest.mark.deadline(60)
 def test_suits(stack: Stack, backend: str, figures: dict[str, Figure]) -> None:
     """The preflight finds nothing to refuse in the group that answers for this backend."""
-    chosen = members(stack, backend)
+    chosen = arrange_over(stack, backend, devices.visible(stack.device), WORLD)
     group = preflight.local_group(stack, chosen.backend, chosen.cards, _DEADLINE_S, chosen.on_host)
     found = preflight.refusals(group)
     require(not found, " | ".join(found))

@@ -6,11 +6,13 @@ import os
 
 import pytest
 
+from stackproof.device import devices
 from stackproof.ranks import blame, libraries
+from stackproof.ranks.launch import arrange_over
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from suites.groups.members import members
+from suites.groups.sharing import WORLD
 from suites.ranks import Group, Launches, require_group
 
 _DEADLINE_S = 120.0
@@ -20,7 +22,8 @@ def bring_up(stack: Stack, launches: Launches, backend: str) -> Group:
     """Return the group that answers for a backend, its library told to say what it does."""
     talk = dict(libraries.serving(backend).talk)
     program = "stackproof.ranks.joined:report"
-    return launches(program, members(stack, backend), {}, _DEADLINE_S, environment=talk)
+    arrangement = arrange_over(stack, backend, devices.visible(stack.device), WORLD)
+    return launches(program, arrangement, {}, _DEADLINE_S, environment=talk)
 
 
 @pytest.mark.deadline(180)

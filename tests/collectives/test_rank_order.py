@@ -59,7 +59,7 @@ class Meeting:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[dist.Store]:
     found = dist.HashStore()
-    monkeypatch.setattr(order, "_store", lambda: found)
+    monkeypatch.setattr(order.Board, "_store", found)
     monkeypatch.setattr(order, "_LATE_S", 0.02)
     yield found
 
@@ -157,8 +157,8 @@ def test_notes_are_kept_apart_by_row(store: dist.Store) -> None:
     order.Board("one").put("here")
     assert order.Board("one").has("here") and not order.Board("other").has("here")
     assert not order.Board("other").wait("here", seconds=0.2)
-    order.Board("one").tell("7 5")
-    assert order.Board("one").text() == "7 5"
+    order.Board("one").put("text", "7 5")
+    assert order.Board("one").text("text") == "7 5"
 
 
 def test_results_of_a_group_are_its_own(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:

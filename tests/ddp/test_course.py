@@ -30,7 +30,7 @@ from stackproof.ddp.course import (
 from stackproof.device.devices import HOST
 from stackproof.device.numerics import relative_error
 from stackproof.project import offers, projects
-from stackproof.ranks.rank import Rank
+from stackproof.ranks.rank import Board, Rank
 from stackproof.ranks.rows import left_by
 from stackproof.workloads import catalogue
 from stackproof.workloads.catalogue import names
@@ -63,13 +63,13 @@ def test_what_every_rank_refuses_does_not_end_the_others(alone: Rank) -> None:
 
 def test_what_one_rank_raises_ends_the_launch(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     together = Rank(0, 2, alone.device, "gloo", 0.1, {}, alone.folder)
-    monkeypatch.setattr(course, "_PATIENCE", course.timedelta(seconds=0.2))
+    monkeypatch.setattr(course, "_PATIENCE_S", 0.2)
     with pytest.raises(NotImplementedError):
         outcomes(together, {"waits": broken})
-    course._store().set("stackproof/done/1", "done")
+    Board("done").put("end 1", "done")
     with pytest.raises(NotImplementedError):
         outcomes(together, {"done": broken})
-    course._store().set("stackproof/too/1", "raised")
+    Board("too").put("end 1", "raised")
     assert "error" in outcomes(together, {"too": broken})["too"]
 
 

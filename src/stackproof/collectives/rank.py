@@ -13,8 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from datetime import timedelta
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,7 @@ from stackproof.base.text import error_line
 from stackproof.collectives.calls import COLLECTIVES, Case, bits, fault, fold, play, prepare, sent
 from stackproof.collectives.table import BLOCKS, LATE, Row, cases, subgroups
 from stackproof.device.numerics import judge
-from stackproof.ranks.rank import Rank
+from stackproof.ranks.rank import Board, Rank
 
 # A rank that others wait for is late by so much more than a call takes.
 _LATE_S = 0.1
@@ -37,40 +36,6 @@ _PATIENCE_S = 3.0
 _JUDGING_S = 1.0
 
 Found = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Board:
-    """Notes between the ranks of one row, in the group's store."""
-
-    row: str
-
-    def put(self, note: str) -> None:
-        """Leave a note."""
-        _store().set(f"{self.row}/{note}", "here")
-
-    def has(self, *notes: str) -> bool:
-        """Whether all the notes are there."""
-        return bool(_store().check([f"{self.row}/{note}" for note in notes]))
-
-    def tell(self, text: str) -> None:
-        """Leave a text for the other ranks."""
-        _store().set(f"{self.row}/text", text)
-
-    def text(self) -> str:
-        """Wait for the text and return it."""
-        return str(_store().get(f"{self.row}/text").decode())
-
-    def wait(self, *notes: str, seconds: float) -> bool:
-        """Wait for all the notes; whether they came."""
-        with contextlib.suppress(dist.DistStoreError, RuntimeError):
-            _store().wait([f"{self.row}/{note}" for note in notes], timedelta(seconds=seconds))
-            return True
-        return False
-
-
-def _store() -> Any:
-    return dist.distributed_c10d._get_default_store()
 
 
 def late(rank: Rank, row: Row) -> Found:
@@ -279,7 +244,7 @@ def check(rank: Rank) -> dict[str, Any]:
             rank.phase(name)
             with deadline(rank, name, rank.arguments["row_s"]):
                 rpc.write(stream, {"row": name, **examine(rank, Row.of(name), groups)})
-                wait_for_all(rank, name, rank.arguments["row_s"])
+                Board(name).gather(rank, "done", 2 * rank.arguments["row_s"])
     return {"rank": rank.rank}
 
 
@@ -363,12 +328,6 @@ def implementation(rank: Rank) -> str:
     group: Any = dist.group.WORLD
     backend = group._get_backend(rank.device.torch)
     return type(getattr(backend, "wrapped_pg", backend)).__name__  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it
-
-
-def wait_for_all(rank: Rank, name: str, seconds: float) -> None:
-    """Wait for all ranks without the backend, so that no rank begins a row while another is still in the one before."""
-    _store().set(f"collectives/{name}/{rank.rank}", "done")
-    _store().wait([f"collectives/{name}/{peer}" for peer in range(rank.world_size)], timedelta(seconds=2 * seconds))
 
 
 @contextlib.contextmanager

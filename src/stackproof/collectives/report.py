@@ -14,7 +14,7 @@ from stackproof.collectives.table import COUNTS, SHORT, Lack, Row, lacking
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
-from stackproof.ranks.launch import Arrangement
+from stackproof.ranks.launch import Arrangement, arrange_over
 from stackproof.ranks.rows import Outcome
 from stackproof.record.checks import CheckFailed, require
 from stackproof.stack.stacks import Stack
@@ -59,15 +59,10 @@ def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
     that has bugs of its own (https://github.com/NVIDIA/nccl/issues/1950).
     """
     library = libraries.serving(backend)
-    if stack.device not in library.devices:
-        note = f"{library.name} takes no tensors of {stack.device}, so they are the host's"
-        arrangements = [Arrangement(backend, (0,) * size, note, on_host=True) for size in SIZES]
-    elif len(cards) > 1 or (library.own_cards and not cards[0].shareable):
-        sizes = sorted({min(size, len(cards), MOST_RANKS) for size in (*SIZES, len(cards))})
-        arrangements = [Arrangement(backend, tuple(card.index for card in cards[:size])) for size in sizes]
-    else:
-        note = "" if cards[0].shareable else f"the ranks share {cards[0]}"
-        arrangements = [Arrangement(backend, (cards[0].index,) * size, note) for size in SIZES]
+    shared = cards[0].shareable or not library.own_cards
+    alike = stack.device not in library.devices or (len(cards) == 1 and shared)
+    sizes = SIZES if alike else sorted({min(size, len(cards), MOST_RANKS) for size in (*SIZES, len(cards))})
+    arrangements = [arrange_over(stack, backend, cards, size) for size in sizes]
     device = HOST.kind if arrangements[0].on_host else stack.device
     return [World(arrangement, SHORT if number else COUNTS, device) for number, arrangement in enumerate(arrangements)]
 

@@ -15,8 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof import DATA
 from stackproof.base.toml import Table
-from stackproof.collectives.rank import Board
-from stackproof.ranks.rank import Rank, digest, timed
+from stackproof.ranks.rank import Board, Rank, digest, timed
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get
@@ -49,8 +48,8 @@ def _decided(rank: Rank, what: str, value: int) -> int:
     """Return rank 0's number; the others learn it through the store."""
     board = Board(what)
     if rank.rank == 0:
-        board.tell(str(value))
-    return int(board.text())
+        board.put("decided", str(value))
+    return int(board.text("decided"))
 
 
 MODES = ("on", "off", "more")

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
@@ -28,7 +26,7 @@ from stackproof.collectives.timing import all_reduce_rate
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, shortened
-from stackproof.ranks.rank import Rank, digest, mean_loss, require_exact
+from stackproof.ranks.rank import Board, Rank, digest, mean_loss, require_exact
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get, theirs
 
@@ -241,8 +239,8 @@ def synchronised(course: Course, dtype: torch.dtype, seed: int, world: int) -> d
 
 Case = Callable[[Rank], dict[str, Any]]
 
-_PATIENCE = timedelta(seconds=20)
-_RAISED = b"raised"
+_PATIENCE_S = 20.0
+_RAISED = "raised"
 
 
 def conduct(rank: Rank, cases: Mapping[str, Case]) -> dict[str, Any]:
@@ -261,32 +259,13 @@ def conduct(rank: Rank, cases: Mapping[str, Case]) -> dict[str, Any]:
                 with shortened(False):
                     result = cases[name](rank)
             except Exception as error:
-                if not _all_raised(rank, name):
+                if set(Board(name).gather(rank, _RAISED, _PATIENCE_S)) != {_RAISED}:
                     raise
                 result = {"error": error_line(error)}
             else:
-                _store().set(_key(name, rank.rank), "done")
+                Board(name).put(f"end {rank.rank}", "done")
             rpc.write(stream, {"row": name, **result})
     return {"rank": rank.rank}
-
-
-def _all_raised(rank: Rank, name: str) -> bool:
-    """Tell the other ranks and wait a little to hear that they raised too; a rank that waits in a collective never says so."""
-    _store().set(_key(name, rank.rank), _RAISED.decode())
-    keys = [_key(name, other) for other in range(rank.world_size)]
-    try:
-        _store().wait(keys, _PATIENCE)
-    except RuntimeError:  # torch.distributed.DistStoreError, as it was named later
-        return False
-    return all(_store().get(key) == _RAISED for key in keys)
-
-
-def _key(name: str, rank: int) -> str:
-    return f"stackproof/{name}/{rank}"
-
-
-def _store() -> Any:
-    return dist.distributed_c10d._get_default_store()
 
 
 def keep(rank: Rank, case: str, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import TCPStore
 
 from stackproof.base import files, processes
 from stackproof.device.kinds import Device
-from stackproof.ranks import preflight
+from stackproof.ranks import libraries, preflight
 from stackproof.ranks.blame import Traces, who_failed, who_hung
 from stackproof.ranks.launchers import Spec, note_failure
 from stackproof.record.checks import CheckHung
@@ -61,6 +61,19 @@ def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangeme
         )
     note = f"{world_size} ranks share {cards[0]} over {stack.shared_card_backend}; {stack.backend} is not verified at this world size"
     return Arrangement(stack.shared_card_backend, (cards[0].index,) * world_size, note)
+
+
+def arrange_over(stack: Stack, backend: str, cards: Sequence[Device], world_size: int) -> Arrangement:
+    """Let one backend answer for itself: each rank has a card of its own where its library wants that, though there be fewer cards."""
+    library = libraries.serving(backend)
+    if stack.device not in library.devices:
+        note = f"{library.name} takes no tensors of {stack.device}, so they are the host's"
+        return Arrangement(backend, (0,) * world_size, note, on_host=True)
+    if len(cards) >= world_size or (library.own_cards and not cards[0].shareable):
+        note = "" if len(cards) >= world_size else f"one rank: there is one card, and {backend} wants one for each rank"
+        return Arrangement(backend, tuple(card.index for card in cards[:world_size]), note)
+    note = "" if cards[0].shareable else f"{world_size} ranks share {cards[0]}"
+    return Arrangement(backend, (cards[0].index,) * world_size, note)
 
 
 def launch(
@@ -162,7 +175,8 @@ def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callab
 def agent(path: Path) -> int:
     """Hold the ranks' store and start them, as torchrun does; return 1 where one did not end well, which `rankN.failure` tells.
 
-    A rank that ends with 0 and leaves no result has not ended well: something in it called `exit`. The store's port is one that the kernel chose as it was bound.
+    A rank that ends with 0 and leaves no result has not ended well: something in it called `exit`.
+    The store's port is one that the kernel chose as it was bound.
     """
     processes.die_with_parent()
     spec, mark, until = Spec.load(path), processes.new_mark(), math.inf

@@ -63,6 +63,42 @@ class Rank:
             faulthandler.dump_traceback_later(self.silence_s)
 
 
+@dataclass(frozen=True)
+class Board:
+    """Notes between the ranks of one row, in the group's store: they pass without the backend."""
+
+    row: str
+
+    @property
+    def _store(self) -> Any:
+        return distributed_c10d._get_default_store()
+
+    def put(self, note: str, text: str = "here") -> None:
+        """Leave a note."""
+        self._store.set(f"{self.row}/{note}", text)
+
+    def has(self, *notes: str) -> bool:
+        """Whether all the notes are there."""
+        return bool(self._store.check([f"{self.row}/{note}" for note in notes]))
+
+    def text(self, note: str) -> str:
+        """Wait for a note and return its text."""
+        return str(self._store.get(f"{self.row}/{note}").decode())
+
+    def wait(self, *notes: str, seconds: float) -> bool:
+        """Wait for all the notes; whether they came."""
+        with contextlib.suppress(dist.DistStoreError, RuntimeError):
+            self._store.wait([f"{self.row}/{note}" for note in notes], timedelta(seconds=seconds))
+            return True
+        return False
+
+    def gather(self, rank: Rank, text: str, seconds: float) -> list[str]:
+        """Leave how this rank ended the row, wait for all ranks, and return how each did; nothing where one does not come."""
+        self.put(f"end {rank.rank}", text)
+        ends = [f"end {other}" for other in range(rank.world_size)]
+        return [self.text(end) for end in ends] if self.wait(*ends, seconds=seconds) else []
+
+
 def note_phase(folder: Path, rank: int, name: str) -> None:
     """Append a phase to the rank's own file."""
     with (folder / f"rank{rank}.phases").open("a", encoding="utf-8") as stream:
