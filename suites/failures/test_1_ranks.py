@@ -143,6 +143,7 @@ def test_named(name: str, stack: Stack, provoke: Provoke, figures: dict[str, Fig
 @pytest.mark.deadline(180)
 def test_timeout(stack: Stack, run_request: Request, figures: dict[str, Figure]) -> None:
     """A group waits as long as `init_process_group(timeout=...)` says: not for ever, and not less."""
+    capabilities.require(stack, "group-time-out")
     asked, scale = _PATIENCE_S * run_request.deadline_scale, run_request.deadline_scale
     ranks = _launched(
         "programs:gives_up",

@@ -24,7 +24,7 @@ def test_a_device_with_it_goes_on() -> None:
     capabilities.require(stacks.load("cuda"), "device-memory")
 
 
-@pytest.mark.parametrize("name", ["sharded-mean", "collectives-compared"])
+@pytest.mark.parametrize("name", ["sharded-mean", "collectives-compared", "group-time-out"])
 def test_a_backend_without_it_skips_with_the_rule(name: str) -> None:
     xpu = stacks.load("xpu")
     with pytest.raises(CapabilityMissing, match=rf"data/capabilities.toml, {name}: absent over ccl: "):
