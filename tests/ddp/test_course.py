@@ -13,9 +13,8 @@ from stackproof.base.places import EXAMPLE
 from stackproof.ddp import course
 from stackproof.ddp.course import (
     TABLE,
+    batches_of,
     curve,
-    of_one,
-    of_rank,
     others,
     outcome,
     pictures,
@@ -190,8 +189,8 @@ def test_a_row_without_its_reason_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_the_ranks_parts_of_a_step_are_its_batch(world: int) -> None:
-    steps = list(zip(*(of_rank(rank, world, 5) for rank in range(world)), strict=True))
-    batches = list(of_one(world, 5))
+    steps = list(zip(*(batches_of(world, 5, rank) for rank in range(world)), strict=True))
+    batches = list(batches_of(world, 5))
     assert len(steps) == len(batches)
     for parts, batch in zip(steps, batches, strict=True):
         assert sorted(batch) == sorted(index for part in parts for index in part)
@@ -199,7 +198,7 @@ def test_the_ranks_parts_of_a_step_are_its_batch(world: int) -> None:
 
 
 def test_an_epoch_has_every_picture_once() -> None:
-    batches = list(of_one(2, 5))
+    batches = list(batches_of(2, 5))
     first = [index for batch in batches[:4] for index in batch]
     assert list(range(pictures(2))) == sorted(first)
     assert batches[:4] != batches[4:8]

@@ -297,10 +297,6 @@ def _train_course(rank: Rank, name: str) -> dict[str, Any]:
 
 
 # Trainings from many seeds for the equivalence test: over ranks with torch's sampler, and the same pictures in one process.
-Wrapper = Callable[[nn.Module], nn.Module]
-Order = Iterable[list[int]]
-
-
 def compressed(model: nn.Module) -> nn.Module:
     """Wrap for gradients that travel as bfloat16."""
     wrapped = DistributedDataParallel(model)
@@ -308,7 +304,7 @@ def compressed(model: nn.Module) -> nn.Module:
     return wrapped
 
 
-EXCHANGES: Mapping[str, Wrapper] = {"float32": DistributedDataParallel, "bfloat16": compressed}
+EXCHANGES: Mapping[str, Callable[[nn.Module], nn.Module]] = {"float32": DistributedDataParallel, "bfloat16": compressed}
 """How gradients travel, by the dtype that they travel in."""
 
 
@@ -318,21 +314,17 @@ def run_seeds(rank: Rank) -> dict[str, Any]:
     Arguments (of the specification): seeds.
     """
     cases = {name: partial(_trainings, wrapper=wrapper) for name, wrapper in EXCHANGES.items()}
-    return conduct(rank, {"sampler": _drawn, **cases})
+    epochs = {"epochs": list(_dealt(rank.rank, rank.world_size, 0, epochs=2))}
+    return conduct(rank, {"sampler": lambda _: epochs, **cases})
 
 
-def _drawn(rank: Rank) -> dict[str, Any]:
-    sampler = _sampler(pictures(rank.world_size), rank.rank, rank.world_size, seed=0)
-    return {"epochs": [_epoch(sampler, epoch) for epoch in range(2)]}
-
-
-def _trainings(rank: Rank, wrapper: Wrapper) -> dict[str, Any]:
+def _trainings(rank: Rank, wrapper: Callable[[nn.Module], nn.Module]) -> dict[str, Any]:
     losses, ends = [], []
     for seed in rank.arguments["seeds"]:
         job = _pool(rank.device.torch, seed, rank.world_size)
         model = job.model
         job.wrap(wrapper)
-        losses.append(trained(job, of_rank(rank.rank, rank.world_size, seed)))
+        losses.append(_trained(job, batches_of(rank.world_size, seed, rank.rank)))
         ends.append(digest(dict(model.named_parameters())))
     return {"losses": losses, "parameters": ends}
 
@@ -340,10 +332,10 @@ def _trainings(rank: Rank, wrapper: Wrapper) -> dict[str, Any]:
 def single(device: Device, seed: int, world: int) -> float:
     """Return the final loss of one process that takes what the ranks together take, step by step."""
     with shortened(False):
-        return trained(_pool(device.torch, seed, world), of_one(world, seed))
+        return _trained(_pool(device.torch, seed, world), batches_of(world, seed))
 
 
-def trained(job: Job, order: Order) -> float:
+def _trained(job: Job, order: Iterable[list[int]]) -> float:
     """Train over the pictures in the order given, and return the loss of all of them."""
     pool = job.batches[0]
     for chosen in order:
@@ -355,22 +347,26 @@ def trained(job: Job, order: Order) -> float:
         return float(job.forward()[1])
 
 
-def of_rank(rank: int, world: int, seed: int) -> Iterator[list[int]]:
-    """Yield one rank's part of each step, as torch's sampler deals it."""
+def batches_of(world: int, seed: int, rank: int | None = None) -> Iterator[list[int]]:
+    """Yield one rank's part of each step, as torch's sampler deals it; for one process, the permutation that the sampler documents."""
     trial, total = plan().trial, pictures(world)
-    sampler, share = _sampler(total, rank, world, seed), total // trial.scale // world
-    for epoch in range(trial.epochs):
-        mine = _epoch(sampler, epoch)
-        yield from (mine[start : start + share] for start in range(0, len(mine), share))
+    size = total // trial.scale // (1 if rank is None else world)
+    orders = _permuted(total, seed, trial.epochs) if rank is None else _dealt(rank, world, seed, trial.epochs)
+    for order in orders:
+        yield from (order[start : start + size] for start in range(0, len(order), size))
 
 
-def of_one(world: int, seed: int) -> Iterator[list[int]]:
-    """Yield each step's global batch: the permutation that the sampler documents, cut into batches without it."""
-    trial, total = plan().trial, pictures(world)
-    size = total // trial.scale
-    for epoch in range(trial.epochs):
-        order = torch.randperm(total, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
-        yield from (order[start : start + size] for start in range(0, total, size))
+def _permuted(total: int, seed: int, epochs: int) -> Iterator[list[int]]:
+    for epoch in range(epochs):
+        yield torch.randperm(total, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
+
+
+def _dealt(rank: int, world: int, seed: int, epochs: int) -> Iterator[list[int]]:
+    everything: Any = range(pictures(world))
+    sampler: Any = DistributedSampler(everything, num_replicas=world, rank=rank, shuffle=True, seed=seed)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        yield list(sampler)
 
 
 @cache
@@ -383,15 +379,6 @@ def _pool(device: torch.device, seed: int, world: int) -> Job:
     """Build the whole pool as one batch."""
     trial = plan().trial
     return get(trial.workload).build(device, PRESET, seed, torch.float32, scale=trial.scale * scale_of(world))
-
-
-def _sampler(total: int, rank: int, world: int, seed: int) -> DistributedSampler[Any]:
-    return DistributedSampler(range(total), num_replicas=world, rank=rank, shuffle=True, seed=seed)  # type: ignore[arg-type]
-
-
-def _epoch(sampler: DistributedSampler[Any], epoch: int) -> list[int]:
-    sampler.set_epoch(epoch)
-    return list(sampler)
 
 
 def run_smoke(rank: Rank) -> dict[str, Any]:
