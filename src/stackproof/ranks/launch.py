@@ -72,7 +72,7 @@ def arrange_over(stack: Stack, backend: str, cards: Sequence[Device], world_size
     if len(cards) >= world_size or (library.own_cards and not cards[0].shareable):
         note = "" if len(cards) >= world_size else f"one rank: there is one card, and {backend} wants one for each rank"
         return Arrangement(backend, tuple(card.index for card in cards[:world_size]), note)
-    note = "" if cards[0].shareable else f"{world_size} ranks share {cards[0]}"
+    note = "" if cards[0].shareable else f"the ranks share {cards[0]}"
     return Arrangement(backend, (cards[0].index,) * world_size, note)
 
 
