@@ -1,4 +1,4 @@
-"""A real Slurm on this machine: two nodes in the namespaces of two hosts, or many on this one, under a configuration of its own.
+"""A real Slurm on this machine: two nodes in the namespaces of two hosts, under a configuration of its own.
 
 Everything runs in the foreground of processes that this module starts and ends; nothing of the system's own Slurm is read or written.
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,7 @@ _TOOLS = ("slurmctld", "slurmd", "munged", "sbatch", "sinfo", "scontrol")
 _PATIENCE_S = 60.0
 _CONFIGURATION = """\
 ClusterName=tests
-SlurmctldHost={controller}
+SlurmctldHost=alpha
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -41,12 +40,9 @@ SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmdParameters=config_overrides
-{nodes}
+NodeName=alpha,beta CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-_TWO = "NodeName=alpha,beta CPUs=2 State=UNKNOWN"
-_MANY = "SlurmctldPort=17001\nSlurmdTimeout=10\nTreeWidth=64"
-_FIRST_PORT = 17010
 
 
 def missing() -> str:
@@ -61,28 +57,10 @@ def _tool(name: str) -> str | None:
 
 
 @dataclass
-class Here:
-    """This very host, as a node that is called so."""
-
-    name: str
-
-    def inside(self, command: Sequence[str]) -> list[str]:
-        """Return the command as it is."""
-        return [*command]
-
-    def start(
-        self, command: Sequence[str], log: Path, environment: Mapping[str, str], mark: str
-    ) -> subprocess.Popen[bytes]:
-        """Start a long command, its output in a file."""
-        with log.open("wb") as output:
-            return processes.start([*command], output, environment, mark)
-
-
-@dataclass
 class Cluster:
     """A running Slurm; commands go to it from its first node."""
 
-    alpha: Host | Here
+    alpha: Host
     folder: Path
     mark: str
 
@@ -123,9 +101,7 @@ class Cluster:
 def running(folder: Path) -> Iterator[Cluster]:
     """Start munge, the controller and two nodes; end them after."""
     (folder / "state").mkdir()
-    (folder / "slurm.conf").write_text(
-        _CONFIGURATION.format(folder=folder, controller="alpha", nodes=_TWO), encoding="utf-8"
-    )
+    (folder / "slurm.conf").write_text(_CONFIGURATION.format(folder=folder), encoding="utf-8")
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
     mark, started = processes.new_mark(), list[subprocess.Popen[bytes]]()
     with two_hosts(folder) as network:
@@ -144,29 +120,6 @@ def running(folder: Path) -> Iterator[Cluster]:
                 process.wait(_PATIENCE_S)
 
 
-@contextlib.contextmanager
-def many(folder: Path, names: Sequence[str]) -> Iterator[Cluster]:
-    """Start munge, the controller and nodes of these names, all on this host; end them after."""
-    (folder / "state").mkdir()
-    here, at = platform.node(), "NodeName={0} NodeHostname={1} NodeAddr=127.0.0.1 Port={2} CPUs=1 State=UNKNOWN"
-    rows = [at.format(name, here, _FIRST_PORT + number) for number, name in enumerate(names)]
-    text = _CONFIGURATION.format(folder=folder, controller=f"{here}(127.0.0.1)", nodes="\n".join((_MANY, *rows)))
-    (folder / "slurm.conf").write_text(text, encoding="utf-8")
-    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
-    cluster, started = Cluster(Here(here), folder, processes.new_mark()), list[subprocess.Popen[bytes]]()
-    try:
-        started.append(_daemon(cluster, cluster.alpha, "munged", *_munge(folder)))
-        _await(lambda: (folder / "munge.socket").exists(), "munged", folder)
-        started.append(_daemon(cluster, cluster.alpha, "slurmctld", "-D"))
-        started += [_daemon(cluster, Here(name), "slurmd", "-D", "-N", name) for name in names]
-        _await(lambda: _idle(cluster) == len(names), "slurm", folder)
-        yield cluster
-    finally:
-        processes.end_tree(cluster.mark)
-        for process in started:
-            process.wait(_PATIENCE_S)
-
-
 def _munge(folder: Path) -> list[str]:
     """Return munged's arguments, with a key of this cluster's own."""
     key = folder / "munge.key"
@@ -181,7 +134,7 @@ def _munge(folder: Path) -> list[str]:
     ]
 
 
-def _daemon(cluster: Cluster, host: Host | Here, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+def _daemon(cluster: Cluster, host: Host, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     environment = {"SLURM_CONF": str(cluster.folder / "slurm.conf")}
     log = cluster.folder / f"{name}-{host.name}.out"
     return host.start([_tool(name) or name, *arguments], log, environment, cluster.mark)

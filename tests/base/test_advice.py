@@ -101,7 +101,7 @@ def test_advice_changes_nothing_for_what_is_imported_later() -> None:
     [
         (["night", "--stack", "cpu", "--only", "gemm-float32"], "night --stack cpu --only gemm-float32"),
         (["verify", "--json", "/home/me/x.json", "--preset=full", "--results=/home/me"], "verify --preset=full"),
-        (["night", "--continue", "--locked", "--site", "out"], "night"),
+        (["drill", "--continue", "--locked", "--results", "out"], "drill"),
         (["watch", "--stack", "cpu", "--", "train", "--token", "secret"], "watch --stack cpu"),
         (["gate", "--env", "A=b c; rm -rf ~"], "gate --env 'A=b c; rm -rf ~'"),
     ],

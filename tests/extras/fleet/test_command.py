@@ -45,7 +45,8 @@ def test_plan_says_what_to_type_next(tmp_path: Path, capsys: pytest.CaptureFixtu
     folder = tmp_path / "it's a folder"
     assert cli.main(["fleet", "plan", str(folder), "--stack", "cpu", "--hosts", "n[1-3]"]) == 0
     told = capsys.readouterr().out
-    assert f"nox -s cpu-fleet -- run {shlex.quote(str(folder))}" in told
-    card = next(line for line in told.splitlines() if "no Slurm" in line).partition(": ")[2]
-    assert shlex.split(card) == ["python", "-m", "stackproof", "fleet", "card", str(folder), "--host", "HOST"]
+    card = ["stackproof", "fleet", "card", str(folder), "--locked"]
+    lines = [shlex.split(line.partition(": ")[2]) for line in told.splitlines()]
+    assert [*card, "--host", "HOST"] in lines
+    assert ["sbatch", "--nodelist=HOST", "--exclusive", "--wrap", shlex.join(card)] in lines
     assert plan.load(folder).profile == "tiny"

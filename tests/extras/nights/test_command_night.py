@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import sys
@@ -16,11 +15,9 @@ from stackproof.cli import main
 from stackproof.extras.nights import command as verb
 from stackproof.extras.nights.drift.series import Measured, nights
 from stackproof.extras.nights.night import request
-from stackproof.extras.nights.night import request as request_
 from stackproof.gate import variants
 from stackproof.record import reading, store
-from stackproof.record.records import Check, Figure, Verdict
-from stackproof.record.writer import Outputs
+from stackproof.record.records import Verdict
 from stackproof.stack import stacks
 from tests.extras.nights.night.fake_night import quick
 
@@ -55,7 +52,7 @@ def test_without_numpy_it_says_what_to_install(
 def test_every_stack_s_anchor_is_what_was_frozen() -> None:
     if git.output(ROOT, "rev-parse", "--is-shallow-repository").strip() == "true":
         pytest.skip("this clone is shallow, so that the anchor's commit is not here")
-    held = [name for name in stacks.names() if request.load_anchors(stacks.load(name)).anchor.commit]
+    held = [name for name in stacks.names() if request.load_anchor(stacks.load(name)).commit]
     assert held == list(stacks.names())
 
 
@@ -66,44 +63,6 @@ def test_an_anchor_needs_its_file(
     monkeypatch.setattr(request, "file_of", lambda stack: tmp_path / "anchor.toml")
     assert main(["night", "--stack", "cpu", "--results", str(tmp_path)]) == 2
     assert "there is no anchor yet" in capsys.readouterr().err
-
-
-def stopped(results: Path, **facts: Figure) -> None:
-    """Leave the journal of a night of the cpu stack that was stopped after its first stage."""
-    given: dict[str, Figure] = {"profile": "regular", "device": request_.FIRST, **facts}
-    request_.opened("cpu", given, Outputs(results), print).add(Check("doctor", Verdict.PASSED, "seen", 1.0))
-
-
-def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace:
-    """Return what a call of these words goes on with."""
-    seen: list[argparse.Namespace] = []
-
-    def hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
-        seen.append(options)
-        return 0
-
-    monkeypatch.setattr(verb, "_require_installed", lambda *_: None)
-    monkeypatch.setattr(verb, "_run_night", hold)
-    assert main(["night", "--stack", "cpu", "--continue", *words]) == 0
-    return seen[0]
-
-
-def test_a_bare_continue_goes_on_with_what_the_journal_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped(tmp_path, only="gemm-float32", without="verify site")
-    found = recalled(monkeypatch, "--results", str(tmp_path))
-    assert (found.only, found.without) == (["gemm-float32"], ["verify", "site"])
-    assert found.profile == "regular" and found.device == ""
-    other = recalled(monkeypatch, "--results", str(tmp_path), "--only", "gemm-bfloat16")
-    assert other.only == ["gemm-bfloat16"]
-
-
-def test_an_unpinned_night_needs_its_interpreter_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stopped(tmp_path, pinned=False)
-    monkeypatch.setattr(verb, "_require_installed", lambda *_: None)
-    assert main(["night", "--stack", "cpu", "--continue", "--results", str(tmp_path)]) == 2
-    assert "name its interpreter again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -170,6 +129,6 @@ def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (found,), problems = nights(store.read(store.files([tmp_path / "cpu"], ("night",))))
     ((key, sides),) = found.figures.items()
     assert not problems and key.subject == "gemm-float32" and set(sides) == {Measured.TODAY, Measured.ANCHOR}
-    assert found.anchor == request.load_anchors(stacks.load("cpu")).anchor.digest
+    assert found.anchor == request.load_anchor(stacks.load("cpu")).digest
     assert len(sides[Measured.TODAY]) == len(sides[Measured.ANCHOR]) >= 2
     assert not (ROOT / "results" / "site").exists() or "site" in ended

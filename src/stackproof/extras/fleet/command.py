@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import shlex
 import sys
@@ -28,13 +27,13 @@ def add(verbs: Verbs) -> None:
     """Add it and its steps to the parser of the command line."""
     verb = arguments.add(verbs, "fleet", _HELP, _which)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
-    for step in (_add_plan, _add_run, _add_card, _add_judge, _add_nodes):
+    for step in (_add_plan, _add_card, _add_judge, _add_nodes):
         step(steps)
 
 
 def _which(options: argparse.Namespace) -> int:  # noqa: ARG001
     raise Refusal(
-        "which step? `stackproof fleet plan`, `run`, `card`, `judge` or `nodes`; `stackproof fleet --help` says more"
+        "which step? `stackproof fleet plan`, `card`, `judge` or `nodes`; `stackproof fleet --help` says more"
     )
 
 
@@ -66,49 +65,13 @@ def _plan(options: argparse.Namespace) -> int:
     made = plan.make(folder.name, stack.name, profile, hosts, without=options.without, cards=options.cards)
     path = made.keep(folder)
     made = plan.load(folder)  # an equal one that was there stays as it is
-    card = shlex.join(["python", "-m", "stackproof", "fleet", "card", str(folder), "--host", "HOST"])
+    card = ["stackproof", "fleet", "card", str(folder), "--locked"]
+    slurm = shlex.join(["sbatch", "--nodelist=HOST", "--exclusive", "--wrap", shlex.join(card)])
     _say(f"{len(made.hosts)} hosts, profile {profile}: {path}")
-    _say(f"next: {advice.step(stack.name, 'fleet', 'run', str(folder))}")
-    _say(f"or, where there is no Slurm, once on each host: {card}")
+    _say(f"next, once on each host: {shlex.join([*card, '--host', 'HOST'])}")
+    _say(f"or, under Slurm, for each HOST: {slurm}")
     _say(f"then, at any time: {advice.step(stack.name, 'fleet', 'judge', str(folder))}")
     return 0
-
-
-def _add_run(steps: Verbs) -> None:
-    help_ = "ask the hosts of a plan, under Slurm: an array with a task pinned to each host"
-    step = arguments.add(steps, "run", help_, _run)
-    step.add_argument("folder", type=arguments.place, metavar="FOLDER", help="the folder of the plan")
-    arguments.add_shared(step, "--stack")
-    help_ = (
-        "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
-    )
-    step.add_argument("--python", type=arguments.word, metavar="PATH", help=help_)
-    help_ = "runs a command in an image, such as 'apptainer exec --nv stack.sif'"
-    step.add_argument("--container", default="", metavar="WORDS", help=help_)
-    help_ = "an option for sbatch, such as --sbatch=--partition=gpu; may be repeated"
-    arguments.add_list(step, "--sbatch", "OPTION", help_)
-    help_ = "wait for so long, cancel what then still waits for a dead host, and judge"
-    step.add_argument("--wait", type=arguments.minutes, default=0.0, metavar="MINUTES", help=help_)
-    arguments.add_shared(step, "--deadline-scale")
-
-
-def _run(options: argparse.Namespace) -> int:
-    from stackproof.extras.fleet import plan, slurm
-
-    folder = options.folder.absolute()
-    _require_stack(options.stack, folder)
-    made = plan.load(folder)
-    slurm.require()
-    python, scale = _python(options, made.stack), options.deadline_scale
-    terms = slurm.SlurmTerms(python, options.container, tuple(options.sbatch), scale)
-    jobs = slurm.submit(made, folder, terms, _say)
-    if not options.wait:
-        _say(f"nothing waits for them here; at any time: {advice.step(made.stack, 'fleet', 'judge', str(folder))}")
-        return 0
-    if not slurm.finished(jobs, options.wait, _say):
-        _say("the time is over; what still waits is cancelled")
-        slurm.cancel(jobs)
-    return _judge_and_print(folder)
 
 
 def _require_stack(named: str | None, folder: Path) -> None:
@@ -120,18 +83,6 @@ def _require_stack(named: str | None, folder: Path) -> None:
     if (own := plan.load(folder).stack) != stack:
         why = f"the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
         raise Refusal(f"--stack {stack}: {why}")
-
-
-def _python(options: argparse.Namespace, stack: str) -> Path:
-    if options.python:
-        return Path(options.python)
-    if options.container:
-        return Path("python3")
-    if importlib.util.find_spec("torch"):
-        return Path(sys.executable)
-    from stackproof.api.environment import environments
-
-    return environments.prepare(stacks.load(stack), _say)
 
 
 def _add_card(steps: Verbs) -> None:

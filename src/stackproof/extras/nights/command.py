@@ -72,8 +72,6 @@ def add_night(verbs: Verbs) -> None:
         "freeze this checkout's commit as the new anchor of the stack, write that into its file, and measure nothing"
     )
     verb.add_argument("--anchor", choices=["new"], help=help_)
-    help_ = "go on with the last night, which was stopped"
-    verb.add_argument("--continue", dest="resume", action="store_true", help=help_)
     help_ = (
         "hand this command what has changed since the nights before, as JSON on its standard input; no shell is used"
     )
@@ -106,41 +104,18 @@ def _night(options: argparse.Namespace) -> int:
     from stackproof.api.runs import bench_subjects
 
     stack = stacks.load(options.stack)
-    if options.resume:
-        _recall(options)
     options.profile = bench_subjects.profile(options.profile or plan.load().profile(stack.device)).name
     bench_subjects.require_named(options.only)
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
     needed = ("numpy", "scipy") if "site" in options.without else ("numpy", "scipy", "jinja2")
     _require_installed("night", f"{stack.name}-night", *needed)
-    return _renew(options, stack) if options.anchor else _run_night(options, stack)
-
-
-def _recall(options: argparse.Namespace) -> None:
-    """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
-    from stackproof.api.record import reading, resume, store
-    from stackproof.extras.nights.drift.series import VERB
-    from stackproof.extras.nights.night import request
-
-    path = resume.newest((options.results or store.LOCAL).absolute(), VERB, options.stack)
-    facts = reading.read(path).provenance
-    for name, known in request.flags_of(facts).items():
-        if not getattr(options, name):
-            setattr(options, name, known)
-    if facts.get("pinned") is False and not options.unpinned:
-        raise Refusal(f"{path} ran unpinned; name its interpreter again, `night --continue --unpinned PYTHON`")
-
-
-def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
-    from stackproof.api.record import store
-    from stackproof.extras.nights.drift.series import VERB, nights
+    if not options.anchor:
+        return _run_night(options, stack)
     from stackproof.extras.nights.night import request
 
     request.require_ours(stack)
-    tops = [options.results] if options.results else store.folders()
-    known, _ = nights(store.dated(store.read(store.files(tops, (VERB,)))))
-    print(request.renew(stack, known, datetime.now(timezone.utc).date()))  # noqa: T201
+    print(request.renew(stack, datetime.now(timezone.utc).date()))  # noqa: T201
     return 0
 
 
@@ -155,11 +130,11 @@ def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     outputs = writer.Outputs(asked.results, options.json, None, options.markdown)
     outputs.prepare()
     _require_early(asked)
-    ledger = _ledger(options, asked, outputs)
+    ledger = _ledger(asked, outputs)
     verdict = night.run_stages(request.NightRun(asked, ledger))
     where = ledger.close(verdict, outputs, console.markdown)
     console.show(ledger.record, where)
-    if options.notify and verdict is not records.Verdict.INTERRUPTED:  # that one goes on
+    if options.notify and verdict is not records.Verdict.INTERRUPTED:
         print(text.plain(night.notify(options.notify, ledger.record, where, asked.results)))  # noqa: T201
     return verdict.exit_code
 
@@ -184,27 +159,27 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
     results = (options.results or store.LOCAL).absolute()
     unpinned = options.unpinned.absolute() if options.unpinned else None
     return request.NightRequest(
-        stack, results, request.load_anchors(stack), request.load_plan(), options.profile, tuple(options.only), options.device,
+        stack, results, request.load_anchor(stack), request.load_plan(), options.profile, tuple(options.only), options.device,
         tuple(options.without), unpinned, options.deadline_scale, (options.site or results.parent / "site").absolute(),
     )  # fmt: skip
 
 
-def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: writer.Outputs) -> Ledger:
-    """Begin a night or take the last one up, with all that is known of it before anything runs."""
+def _ledger(asked: NightRequest, outputs: writer.Outputs) -> Ledger:
+    """Begin a night, with all that is known of it before anything runs."""
     from stackproof.api.environment import lockfile
     from stackproof.api.stack import provenance
-    from stackproof.extras.nights.night import measure, request
+    from stackproof.extras.nights.drift.series import ANCHOR
+    from stackproof.extras.nights.night import request
 
     stack, began = asked.stack, time.monotonic()
     lock = "unpinned" if asked.unpinned else lockfile.read(stack.lock).digest
-    facts = {**provenance.host_facts(stack), **asked.facts(), **measure.anchor_facts(measure.frozen(asked))}
+    facts = {**provenance.host_facts(stack), **asked.facts(), ANCHOR: asked.anchor.digest}
     facts |= {"lock": lock, "pinned": not asked.unpinned}
 
     def say(sentence: str) -> None:
         print(text.plain(f"[{time.monotonic() - began:5.0f} s] {sentence}", lines=False), flush=True)  # noqa: T201
 
-    begin = request.resumed if options.resume else request.opened
-    return begin(stack.name, facts, outputs, say)
+    return request.opened(stack.name, facts, outputs, say)
 
 
 def add_site(verbs: Verbs) -> None:

@@ -1,4 +1,4 @@
-"""The three series, and anchors that are chained."""
+"""The three series, and a new anchor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stackproof.extras.nights.drift.scan import SeriesKind, table
-from stackproof.extras.nights.drift.series import FORMER, FigureKey, Measured, NightSide, Trend, trends
+from stackproof.extras.nights.drift.scan import SeriesKind
+from stackproof.extras.nights.drift.series import FigureKey, Measured, NightSide, Trend, trends
 from stackproof.record.records import Record
-from tests.extras.nights.drift.nightly import KEY, Story, judged, read, record, told
+from tests.extras.nights.drift.nightly import KEY, Story, read, record, told
 
-RATIO, ANCHOR, RAW = SeriesKind
-CHAIN = table().chain.nights
+RATIO, _, RAW = SeriesKind
 
 
 def one(records: list[Record]) -> Trend:
@@ -59,41 +58,11 @@ def test_another_version_is_another_figure() -> None:
     assert trend.figure == newer and np.isnan(trend.values[RAW]).tolist() == [True, False]
 
 
-def anchored(both: int, change: float = 0.3, size: float = 0.0) -> list[Record]:
-    """Return 40 nights; on the 20th there is a new anchor, slower by `change`, and so many nights measure the former beside it."""
-    found = []
-    for day, each in enumerate(told(Story(count=40, code=(30, size)))):
-        if day >= 20:
-            each.provenance["anchor"] = "b" * 64
-            rows = {row.figures["side"]: row for row in each.measurements}
-            if day < 20 + both:
-                each.provenance[FORMER] = "a" * 64
-                each.measurements.append(NightSide(KEY, "", Measured.FORMER, tuple(rows["anchor"].samples)).row())
-            slower = tuple(sample * math.exp(change) for sample in rows["anchor"].samples)
-            each.measurements[each.measurements.index(rows["anchor"])] = NightSide(
-                KEY, "", Measured.ANCHOR, slower
-            ).row()
-        found.append(each)
-    return found
-
-
-def test_a_new_anchor_is_chained_and_said() -> None:
-    trend, plain = one(anchored(CHAIN)), one(told(Story(count=40)))
-    (link,) = trend.links
-    assert link.nights == CHAIN and link.low <= 0.3 <= link.high and "chained by +34.99 %" in link.sentence
-    assert np.allclose(trend.values[RATIO] + 0.3, plain.values[RATIO])
-    assert np.allclose(trend.values[ANCHOR] - 0.3, plain.values[ANCHOR])
-    assert judged(anchored(CHAIN)).suspicions == ()
-
-
-def test_a_step_after_a_chained_anchor_is_found() -> None:
-    (step,) = judged(anchored(CHAIN, size=0.05)).suspicions
-    assert (step.kind, step.causes[0].value, step.after.started.day) == (RATIO, "code", 31)
-
-
-@pytest.mark.parametrize("both", [0, 1, CHAIN - 1])
-def test_an_anchor_that_was_not_chained_begins_anew_and_says_so(both: int) -> None:
-    trend = one(anchored(both))
+def test_a_new_anchor_begins_anew_and_says_so() -> None:
+    nights = told(Story(count=40))
+    for night in nights[20:]:
+        night.provenance["anchor"] = "b" * 64
+    trend = one(nights)
     assert np.isnan(trend.values[RATIO]).tolist() == [True] * 20 + [False] * 20
     assert not np.isnan(trend.values[RAW]).any()
-    assert f"and {both if both > 1 else 0} of {CHAIN} nights measured both" in trend.problems[0]
+    assert "the anchor changed from aaaaaaaaaaaa to bbbbbbbbbbbb on 2026-01-21" in trend.problems[0]

@@ -7,19 +7,19 @@ from datetime import date
 from pathlib import Path
 
 from stackproof.extras.nights.night import request as request_
-from stackproof.extras.nights.night.request import Anchors, FrozenSide, Ledger, NightRequest
+from stackproof.extras.nights.night.request import FrozenSide, Ledger, NightRequest
 from stackproof.extras.verbs import StageOutcome
 from stackproof.record.records import Verdict
 from stackproof.record.writer import Outputs
 from stackproof.stack import stacks
 from tests.extras.nights.drift.nightly import FACTS
 
-ANCHORS = Anchors(FrozenSide(date(2026, 1, 1), "c" * 40, "1" * 64, "2" * 64))
+FROZEN = FrozenSide(date(2026, 1, 1), "c" * 40, "1" * 64, "2" * 64)
 
 
 def ledger_in(folder: Path) -> Ledger:
     """Begin the record of a night."""
-    facts = {**FACTS, "stack": "cpu", "anchor": ANCHORS.anchor.digest}
+    facts = {**FACTS, "stack": "cpu", "anchor": FROZEN.digest}
     return request_.opened("cpu", facts, Outputs(folder), lambda text: None)
 
 
@@ -35,7 +35,7 @@ def quick(launches: int = 1, pause: float = 0.0, minutes: float = 10.0) -> reque
 def request(folder: Path, **amounts: float) -> NightRequest:
     """Return a request for a night of the cpu stack."""
     wanted = quick(**amounts)  # type: ignore[arg-type]
-    return NightRequest(stacks.load("cpu"), folder, ANCHORS, wanted, "fast", site=folder / "site")
+    return NightRequest(stacks.load("cpu"), folder, FROZEN, wanted, "fast", site=folder / "site")
 
 
 @dataclass

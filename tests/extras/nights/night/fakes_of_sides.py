@@ -11,7 +11,6 @@ from stackproof.extras.nights.drift.series import Measured
 from stackproof.gate.interleave import Launch, Lost, Observed, SideSpec
 
 ROW: dict[str, Any] = {"kind": "gemm", "unit": "s/TFLOP", "version": "1"}
-NAMES = {Measured.TODAY: "today", Measured.ANCHOR: "anchor", Measured.FORMER: "former"}
 
 
 @dataclass
@@ -54,4 +53,4 @@ class FakeSides:
 
 def specs(*sides: Measured) -> dict[Measured, SideSpec]:
     """Return specs that nobody sits in."""
-    return {side: SideSpec(NAMES[side], Path(), Path(), {}, "cpu", False, "fast", "") for side in sides}
+    return {side: SideSpec(side.value, Path(), Path(), {}, "cpu", False, "fast", "") for side in sides}

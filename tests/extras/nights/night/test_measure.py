@@ -47,13 +47,6 @@ def test_today_s_facts_are_the_night_s(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured(fake, monkeypatch).facts == {"torch": "of today"}
 
 
-def test_three_sides_take_turns_while_anchors_are_chained(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeSides({name: has("gemm") for name in ("today", "anchor", "former")})
-    found = measured(fake, monkeypatch, tuple(Measured))
-    assert fake.launches == [(("today", "anchor", "former"), ("gemm",))] * 2
-    assert set(found.seen["gemm"]) == set(Measured)
-
-
 @pytest.mark.parametrize("other", [{}, {"gemm": {**ROW, "version": "0"}}, {"gemm": {**ROW, "unit": "s/GB"}}])
 def test_what_the_anchor_has_not_is_measured_of_today_alone(
     monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]

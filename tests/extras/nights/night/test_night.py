@@ -1,4 +1,4 @@
-"""A night from first to last: which stages run, what ends it early, and how it goes on after a kill."""
+"""A night from first to last: which stages run, and what ends it early."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from stackproof.extras.nights.night import measure, night
-from stackproof.extras.nights.night.request import NightRun, resumed
+from stackproof.extras.nights.night.request import NightRun
 from stackproof.extras.verbs import StageOutcome
+from stackproof.record import reading
 from stackproof.record.records import Check, Measurement, Verdict
-from stackproof.record.writer import Outputs
 from tests.extras.nights.drift.nightly import Story, judged, told
 
 from .fake_night import ledger_in, request
@@ -33,8 +33,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NightRun:
 
 
 def _add(run: NightRun, name: str, verdict: Verdict = Verdict.PASSED) -> None:
-    if not run.ledger.ended(name):
-        run.ledger.add(Check(name, verdict, "seen", 1.0))
+    run.ledger.add(Check(name, verdict, "seen", 1.0))
 
 
 def _measured(run: NightRun) -> None:
@@ -71,24 +70,15 @@ def test_a_failed_smoke_does_not_end_it(run: NightRun, monkeypatch: pytest.Monke
     assert names(run) == ALL
 
 
-def test_it_goes_on_where_it_was_killed(tmp_path: Path, run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_seen_before_it_was_killed_is_kept(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
 
-    asked = list[str]()
-
-    def suite(self: NightRun, *words: str, log: str) -> StageOutcome:
-        asked.append(log)
-        return StageOutcome(Verdict.PASSED, "seen")
-
-    monkeypatch.setattr(NightRun, "suite", suite)
     monkeypatch.setattr(measure, "measured", dies)
     assert night.run_stages(run) is Verdict.INTERRUPTED
     assert names(run) == ["doctor", "smoke", "verify"]
-    monkeypatch.setattr(measure, "measured", _measured)
-    again = NightRun(run.asked, resumed("cpu", run.ledger.record.provenance, Outputs(tmp_path), print))
-    assert night.run_stages(again) is Verdict.PASSED
-    assert names(again) == ALL and asked == ["smoke"]
+    kept = reading.read(run.ledger.path)
+    assert kept.verdict is Verdict.INTERRUPTED and len(kept.checks) == 3
 
 
 def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:
@@ -107,7 +97,6 @@ def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest
 
     monkeypatch.setattr(NightRun, "verb", verb)
     monkeypatch.setattr(night, "look", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
-    night.run_stages(run)
     night.run_stages(run)
     (words,) = asked
     assert words[:2] == ("gate", "--base") and words[-4:] == ("--profile", "fast", "--minutes", "15.0")

@@ -1,4 +1,4 @@
-"""The record of a night while it goes on: kept after each stage, taken up again, closed once."""
+"""The record of a night while it goes on: kept after each stage, closed once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.base.errors import Refusal
 from stackproof.extras.nights.night import request as request_
 from stackproof.extras.nights.night.night import notify
 from stackproof.extras.nights.night.request import Ledger
@@ -35,18 +34,10 @@ def begun(folder: Path, *ended: str) -> Ledger:
     return found
 
 
-def resumed(folder: Path, **facts: Figure) -> Ledger:
-    """Take the last night of the folder up."""
-    return request_.resumed("cpu", {**FACTS, **facts}, Outputs(folder), lambda text: None)
-
-
 def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
     first = begun(tmp_path, "doctor", "smoke")
     kept = reading.read(first.path)
     assert kept.verdict is Verdict.INTERRUPTED and [check.id for check in kept.checks] == ["doctor", "smoke"]
-    again = resumed(tmp_path)
-    assert again.folder == first.folder
-    assert again.ended("smoke") and not again.ended("figures")
 
 
 def test_each_change_is_handed_over_once(tmp_path: Path) -> None:
@@ -66,38 +57,6 @@ def test_each_change_is_handed_over_once(tmp_path: Path) -> None:
         told.append([f"{row['check']} {row['was']} {row['is']}" for row in rows])
     assert told == [[], [], ["verify::rng passed failed"], ["smoke passed failed"], [], ["verify::rng failed passed"]]
     assert "the night's verdict stands" in notify(["false"], night.record, night.path, tmp_path)
-
-
-def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="there is no earlier night of cpu"):
-        resumed(tmp_path)
-    begun(tmp_path, "doctor").close(Verdict.PASSED, Outputs(tmp_path), console.markdown)
-    with pytest.raises(Refusal, match="was not stopped, it ended as 'passed'"):
-        resumed(tmp_path)
-
-
-def test_a_night_killed_while_its_pages_were_built_goes_on(tmp_path: Path) -> None:
-    first = begun(tmp_path, "doctor")
-    first.keep(Verdict.PASSED)
-    again = resumed(tmp_path)
-    assert again.folder == first.folder and not again.ended("site")
-    again.add(Check("site", Verdict.PASSED, "seen", 1.0))
-    assert reading.read(again.path).verdict is Verdict.INTERRUPTED
-
-
-@pytest.mark.parametrize("fact", request_.SAME)
-def test_another_state_is_another_night(tmp_path: Path, fact: str) -> None:
-    begun(tmp_path, "doctor")
-    with pytest.raises(Refusal, match=f"cannot be continued: '{fact}' is .* then, 'new' now"):
-        resumed(tmp_path, **{fact: "new"})
-
-
-def test_what_was_asked_is_in_the_journal() -> None:
-    facts: dict[str, Figure] = {"only": "gemm-float32 copy", "without": "", "profile": "full", "device": "cuda:1"}
-    assert request_.flags_of(facts) == {
-        "only": ["gemm-float32", "copy"], "profile": "full", "device": "cuda:1"
-    }  # fmt: skip
-    assert request_.flags_of({"device": request_.FIRST}) == {}
 
 
 def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.nights.drift.series import ANCHOR, DISTURBED, FORMER, Night
 from stackproof.extras.nights.night import request
-from stackproof.extras.nights.night.request import Anchors, FrozenSide
 from stackproof.gate import variants
 from stackproof.project import projects
 from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
-from tests.extras.nights.drift import nightly
-
-SIDE = FrozenSide(date(2026, 1, 1), "c" * 40, "1" * 64, "2" * 64)
-OTHER = replace(SIDE, commit="d" * 40)
 
 
 @pytest.fixture
@@ -50,32 +43,30 @@ def commit(root: Path) -> None:
     git(root, "commit", "--quiet", "--allow-empty", "-m", "x")
 
 
-def nights(count: int, anchor: str, former: str = "", disturbed: str = "") -> list[Night]:
-    """Return nights that measured these."""
-    facts = {ANCHOR: anchor, FORMER: former, DISTURBED: disturbed}
-    return nightly.read([nightly.record(day, [1.0], [1.0], facts) for day in range(count)])
-
-
 def test_a_new_anchor_is_read_back(stack: Stack, tmp_path: Path) -> None:
-    assert "commit this file" in request.renew(stack, [], date(2026, 11, 22))
-    found = request.load_anchors(stack)
-    assert found.former is None and found.anchor.since == date(2026, 11, 22)
-    assert len(found.anchor.commit) == 40 and len(found.anchor.digest) == 64
+    assert "commit this file" in request.renew(stack, date(2026, 11, 22))
+    found = request.load_anchor(stack)
+    assert found.since == date(2026, 11, 22) and len(found.commit) == 40 and len(found.digest) == 64
+    with pytest.raises(Refusal, match="is the anchor already"):
+        request.renew(stack, date(2026, 11, 23))
+    commit(tmp_path / "root")
+    request.renew(stack, date(2026, 11, 23))
+    assert request.load_anchor(stack).commit != found.commit
 
 
 def test_without_an_anchor_the_remedy_is_named(stack: Stack) -> None:
     with pytest.raises(Refusal, match="there is no anchor yet.*night --anchor new --stack cpu"):
-        request.load_anchors(stack)
+        request.load_anchor(stack)
 
 
 @pytest.mark.parametrize("what", ["lock", "workloads"])
 def test_a_side_that_is_not_what_was_frozen_is_refused(stack: Stack, tmp_path: Path, what: str) -> None:
-    request.renew(stack, [], date(2026, 11, 22))
+    request.renew(stack, date(2026, 11, 22))
     path = tmp_path / request.NAME
-    said = getattr(request.load_anchors(stack).anchor, what)
+    said = getattr(request.load_anchor(stack), what)
     path.write_text(path.read_text(encoding="utf-8").replace(said, "0" * 64), encoding="utf-8")
     with pytest.raises(Refusal, match=f"'{what}' is 000000000000, and commit .* not what was frozen"):
-        request.load_anchors(stack)
+        request.load_anchor(stack)
 
 
 def test_the_digest_follows_lock_and_workloads_alone(stack: Stack, tmp_path: Path) -> None:
@@ -97,40 +88,6 @@ def test_a_commit_without_the_stack_is_refused(stack: Stack, tmp_path: Path) -> 
     commit(tmp_path / "root")
     with pytest.raises(Refusal, match=r"has no stacks/cpu/requirements\.lock"):
         request.freeze(stack, "HEAD", date(2026, 11, 22))
-
-
-def test_the_one_before_is_kept_and_chained(stack: Stack, tmp_path: Path) -> None:
-    request.renew(stack, [], date(2026, 11, 22))
-    before = request.load_anchors(stack).anchor
-    with pytest.raises(Refusal, match="is the anchor already"):
-        request.renew(stack, [], date(2026, 11, 23))
-    commit(tmp_path / "root")
-    said = request.renew(stack, [], date(2026, 11, 23))
-    assert "10 nights will measure it beside the former one" in said
-    assert request.load_anchors(stack).former == before
-
-
-@pytest.mark.parametrize("count", [0, 3])
-def test_a_third_has_to_wait_for_the_chain(stack: Stack, tmp_path: Path, count: int) -> None:
-    for _ in range(2):
-        commit(tmp_path / "root")
-        request.renew(stack, [], date(2026, 11, 22))
-    now = request.load_anchors(stack)
-    assert now.former is not None
-    both = nights(count, now.anchor.digest, now.former.digest)
-    commit(tmp_path / "root")
-    with pytest.raises(Refusal, match=f"still being chained .{count} of 10"):
-        request.renew(stack, both, date(2026, 11, 23))
-    request.renew(stack, nights(10, now.anchor.digest, now.former.digest), date(2026, 11, 23))
-
-
-def test_the_former_is_measured_until_ten_undisturbed_nights_have_both() -> None:
-    file = Anchors(SIDE, OTHER)
-    good = nights(9, SIDE.digest, OTHER.digest)
-    bad = nights(5, SIDE.digest, OTHER.digest, "foreign load") + nights(5, SIDE.digest)
-    assert file.former_in_chain([*good, *bad]) == OTHER
-    assert file.former_in_chain([*good, *nights(1, SIDE.digest, OTHER.digest)]) is None
-    assert Anchors(SIDE).former_in_chain(good) is None
 
 
 def test_a_project_has_no_anchor_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,6 @@ class GateResult:
     low: float
     high: float
 
-    @property
-    def interleaved(self) -> bool:
-        """Whether it ran two commits side by side; records of before may hold today's state against a night's record."""
-        return not self.base.endswith(".json")
-
 
 class SuspicionState(str, Enum):
     """What is known of a step."""
@@ -133,14 +128,12 @@ def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]])
             row = first + offset
             span = (int(steps.latest[row]), int(steps.earliest[row]))
             if steps.suspected[row] and not any(span[0] <= last and near <= span[1] for near, last in spans):
-                found += _suspicion(trend, values[number], kind, row, steps)
+                found.append(_suspicion(trend, values[number], kind, row, steps))
                 spans.append(span)
     return found
 
 
-def _suspicion(
-    trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, row: int, steps: Steps
-) -> list[Suspicion]:
+def _suspicion(trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, row: int, steps: Steps) -> Suspicion:
     there = np.flatnonzero(~np.isnan(values[kind]))
     place = {
         count: int(there[-count]) for count in {int(steps.after[row]), int(steps.latest[row]), int(steps.earliest[row])}
@@ -148,17 +141,9 @@ def _suspicion(
     split = place[int(steps.after[row])]
     before, after = trend.nights[int(there[there < split][-1])], trend.nights[split]
     earliest, latest = trend.nights[place[int(steps.earliest[row])]], trend.nights[place[int(steps.latest[row])]]
-    size, error, score = float(steps.size[row]), float(steps.error[row]), float(steps.score[row])
-    wide = math.hypot(error, _link_error(trend, kind, before, after))
-    limit = table().scan.single if steps.after[row] == 1 else table().scan.several
-    if abs(score) * error / wide < limit:
-        return []
+    step = float(steps.size[row]), float(steps.error[row]), float(steps.score[row])
     settled = trend.nights[int(there[there < place[int(steps.earliest[row])]][-1])]
-    return [
-        _described(
-            trend, values, kind, (before, after), (size, wide, score * error / wide), (settled, latest), earliest
-        )
-    ]
+    return _described(trend, values, kind, (before, after), step, (settled, latest), earliest)
 
 
 def _described(
@@ -177,13 +162,6 @@ def _described(
         trend.place, trend.figure, kind, size, size - statistics.Z_95 * error, size + statistics.Z_95 * error, score, before, after,
         (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
     )  # fmt: skip
-
-
-def _link_error(trend: Trend, kind: SeriesKind, before: Night, after: Night) -> float:
-    """Return the standard error of the chain where the step is where the anchor changed."""
-    if kind is SeriesKind.RAW or before.anchor == after.anchor:
-        return 0.0
-    return next((one.error for one in trend.links if (one.former, one.anchor) == (before.anchor, after.anchor)), 0.0)
 
 
 def _moved(values: Values, split: int) -> bool:
@@ -251,9 +229,8 @@ def judged(step: Suspicion, gate: GateResult) -> Suspicion:
     """
     nearest, farthest = (gate.low, gate.high) if step.slower else (-gate.high, -gate.low)
     if nearest > 0:
-        return replace(_of_commits(step) if gate.interleaved else step, state=SuspicionState.CONFIRMED, gate=gate)
-    speaks = step.interleaved or not gate.interleaved
-    refuted = speaks and farthest < abs(step.size) / 2
+        return replace(_of_commits(step), state=SuspicionState.CONFIRMED, gate=gate)
+    refuted = step.interleaved and farthest < abs(step.size) / 2
     return replace(step, state=SuspicionState.REFUTED, gate=gate) if refuted else step
 
 
@@ -279,8 +256,6 @@ def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, 
             split = _split(trend, gate, kind)
             if not split or not (suspicion := _recalled(trend, values, gate, kind, split)):
                 continue
-            if kind is SeriesKind.RATIO and suspicion.interleaved and not gate.interleaved:
-                continue  # it was asked of the other series, which moved by something else
             settled = judged(suspicion, gate)
             if settled.gate:
                 found.append(settled)
@@ -290,10 +265,9 @@ def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, 
 
 
 def _kinds(trend: Trend, gate: GateResult) -> Sequence[SeriesKind]:
-    """Return the series that a gate can speak of; none where it was of another place or subject."""
-    if (gate.stack, gate.host, gate.subject) != (trend.place.stack, trend.place.host, trend.figure.subject):
-        return ()
-    return _COMMITTED if gate.interleaved else tuple(SeriesKind)
+    """Return the series that a gate of two commits can speak of; none where it was of another place or subject."""
+    here = (trend.place.stack, trend.place.host, trend.figure.subject)
+    return _COMMITTED if (gate.stack, gate.host, gate.subject) == here else ()
 
 
 def _split(trend: Trend, gate: GateResult, kind: SeriesKind) -> int:
@@ -302,21 +276,13 @@ def _split(trend: Trend, gate: GateResult, kind: SeriesKind) -> int:
         int(one) for one in np.flatnonzero(~np.isnan(trend.values[kind])) if trend.nights[one].started <= gate.started
     ]
     for before, after in reversed(list(pairwise(there))):
-        if not gate.interleaved:
-            if _same_file(Path(gate.base), trend.nights[before].path):
-                return after
-        elif _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after]):
+        if _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after]):
             return after
     return 0
 
 
 def _commit(label: str, night: Night) -> bool:
     return bool(label) and night.state.commit.startswith(label.partition(",")[0])
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    """Whether two names mean one record: records move between folders, with the name of their run."""
-    return store.run_of(one) == store.run_of(other)
 
 
 def _recalled(
@@ -343,8 +309,7 @@ def _leave_out(
     values: dict[SeriesKind, Values], trend: Trend, split: int, settled: Suspicion, gate: GateResult
 ) -> None:
     until = sum(night.started <= gate.started for night in trend.nights)
-    both = settled.kind is SeriesKind.RATIO and not gate.interleaved
-    for one in {settled.kind, SeriesKind.RAW, *(settled.moved if both else ())}:
+    for one in {settled.kind, SeriesKind.RAW}:
         row, whole = values[one], trend.values[one]
         if settled.state is SuspicionState.CONFIRMED:
             row[:split] = np.nan

@@ -24,7 +24,6 @@ def _parts(found: Drift) -> Iterator[outline.Part]:
         if one.lacking:
             yield outline.TextLine(f"{text.counted(one.lacking, 'more night')} needed before a step can be seen", 1)
         others = [gate for gate in one.confirmed if gate not in one.slowdowns]
-        links = (f"{trend.figure.label}: {link.sentence}" for trend in one.trends for link in trend.links)
         yield from _section("confirmed slowdowns", map(_confirmed, one.slowdowns))
         yield from _section("suspected, not confirmed", map(_suspected, one.suspicions))
         yield from _section("confirmed before, or for the better", map(_confirmed, others))
@@ -33,7 +32,6 @@ def _parts(found: Drift) -> Iterator[outline.Part]:
         yield from _section(
             "disturbed, and left out", ([f"{night.day}: {night.disturbed}"] for night in one.nights if night.disturbed)
         )
-        yield from _section("anchors", ([line] for line in dict.fromkeys(links)))
     if found.problems:
         yield outline.Heading("problems", 2)
         yield from (outline.TextLine(line, 1) for line in found.problems)

@@ -1,7 +1,7 @@
 """Did a series step, and when: a scan over logarithms that single nights do not mislead and that knows how nights hang together.
 
-All series are looked at together: rows of an array, a column a night, NaN where a night is missing. What it looks at, how anchors are
-chained, and who is blamed stands in `data/drift.toml`.
+All series are looked at together: rows of an array, a column a night, NaN where a night is missing. What it looks at
+and who is blamed stands in `data/drift.toml`.
 """
 
 from __future__ import annotations
@@ -254,7 +254,6 @@ class DriftRules:
 
     scan: ScanRules
     moved: _Moved
-    chain: _Nights
     lasting: _Nights
     refuted: _Nights
     told: _Nights

@@ -1,7 +1,8 @@
-"""Nights as their records tell them, and three series a figure: today over the anchor, the anchor, and what users get; anchors chained.
+"""Nights as their records tell them, and three series a figure: today over the anchor, the anchor, and what users get.
 
 A night's measurements are rows of one side each, `figures["side"]`; only today's have a version.
-Values are logarithms; NaN where a night is missing, was disturbed, or did not measure the figure. What creeps,
+Values are logarithms; NaN where a night is missing, was disturbed, or did not measure the figure. A new anchor begins ratio and anchor
+anew. What creeps,
 or is left behind by a new anchor, no scan of forty nights sees; so how far each figure has come since the first anchor is stated too.
 """
 
@@ -14,7 +15,7 @@ from datetime import datetime
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ from stackproof.api.record import Measurement, Record, store
 from stackproof.extras.nights.drift.scan import SeriesKind, Values, table
 
 VERB = "night"
-ANCHOR, FORMER, DISTURBED = "anchor", "anchor.former", "disturbed"
-"""Facts of a night: its anchor's digest (commit, lock, workloads), the former's while both are measured, why a night does not count."""
+ANCHOR, DISTURBED = "anchor", "disturbed"
+"""Facts of a night: its anchor's digest (commit, lock, workloads), and why a night does not count."""
 SIDE, VERSION = "side", "subject version"
 
 
@@ -34,7 +35,6 @@ class Measured(str, Enum):
 
     TODAY = "today"
     ANCHOR = "anchor"
-    FORMER = "former anchor"
 
 
 @dataclass(frozen=True, order=True)
@@ -63,7 +63,6 @@ class Night:
     place: store.Place
     state: store.State
     anchor: str
-    former: str
     disturbed: str
     figures: Mapping[FigureKey, Mapping[Measured, tuple[float, ...]]]
 
@@ -111,7 +110,7 @@ def night(path: Path, record: Record) -> Night | str:
         return f"{path}: holds no figure of today's side; it was skipped"
     return Night(
         path, datetime.fromisoformat(record.started), store.place(facts), store.state(facts), anchor,
-        str(facts.get(FORMER, "")), str(facts.get(DISTURBED, "")), figures,
+        str(facts.get(DISTURBED, "")), figures,
     )  # fmt: skip
 
 
@@ -135,38 +134,14 @@ def _side(row: Measurement) -> Measured | None:
     return next((side for side in Measured if side.value == word), None)
 
 
-_FEWEST_PAIRS = 2
-"""Standard errors of a 95 % interval of normal numbers."""
-
-
-@dataclass(frozen=True)
-class AnchorLink:
-    """How two anchors compare, from the nights that measured both: `shift` is log(anchor / former), between its 95 % bounds."""
-
-    former: str
-    anchor: str
-    shift: float
-    error: float
-    low: float
-    high: float
-    nights: int
-
-    @property
-    def sentence(self) -> str:
-        """Return a sentence that says by how much the anchor changed: that is never silent."""
-        told = f"{100 * math.expm1(self.shift):+.2f} % [{100 * math.expm1(self.low):+.2f}, {100 * math.expm1(self.high):+.2f}]"
-        return f"anchor {self.former[:12]} -> {self.anchor[:12]}: chained by {told} over {self.nights} nights that measured both"
-
-
 @dataclass(frozen=True)
 class Trend:
-    """The three series of one figure at one place, a value a night; `links` chain its anchors, `problems` say where none did."""
+    """The three series of one figure at one place, a value a night; `problems` say where a new anchor begins them anew."""
 
     place: store.Place
     figure: FigureKey
     nights: tuple[Night, ...]
     values: Mapping[SeriesKind, Values]
-    links: tuple[AnchorLink, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
@@ -185,20 +160,15 @@ def trends(place: store.Place, nights: Sequence[Night]) -> list[Trend]:
 
 def _trend(place: store.Place, key: FigureKey, nights: Sequence[Night]) -> Trend:
     rows = np.array([_values(night, key) for night in nights])
-    links, problems = list[AnchorLink](), list[str]()
-    shift = 0.0
-    for place_of, (night, after) in reversed(list(enumerate(pairwise(nights)))):
-        if night.anchor != after.anchor:
-            link = _link(nights, key, night.anchor, after.anchor)
-            if link is None or link.nights < table().chain.nights:
-                rows[: place_of + 1, :2] = np.nan
-                problems.append(_unlinked(key, night, after, link))
-                break
-            links.append(link)
-            shift += link.shift
-        rows[place_of, :2] += (-shift, shift)
+    problems = list[str]()
+    changed = [at for at, (night, after) in enumerate(pairwise(nights), 1) if night.anchor != after.anchor]
+    if changed:
+        rows[: changed[-1], :2] = np.nan
+        before, after = nights[changed[-1] - 1], nights[changed[-1]]
+        what = f"the anchor changed from {before.anchor[:12]} to {after.anchor[:12]} on {after.day}"
+        problems.append(f"{key.label}: {what}; ratio and anchor begin anew there")
     columns = dict(zip(SeriesKind, rows.T, strict=True))
-    return Trend(place, key, tuple(nights), columns, tuple(links), tuple(problems))
+    return Trend(place, key, tuple(nights), columns, tuple(problems))
 
 
 def _values(night: Night, key: FigureKey) -> tuple[float, float, float]:
@@ -217,37 +187,11 @@ def _ratio(head: Sequence[float], base: Sequence[float]) -> float:
     return median(math.log(one) - math.log(other) for one, other in zip(head, base, strict=True))
 
 
-def _link(nights: Sequence[Night], key: FigureKey, former: str, anchor: str) -> AnchorLink | None:
-    """Return how two anchors compare, from the undisturbed nights that measured both; nothing where they are fewer than two."""
-    both = [
-        night.figures.get(key, {}) for night in nights
-        if not night.disturbed and night.anchor == anchor and night.former == former
-    ]  # fmt: skip
-    found = [
-        _ratio(one[Measured.ANCHOR], one[Measured.FORMER])
-        for one in both
-        if {Measured.ANCHOR, Measured.FORMER} <= set(one)
-    ]
-    if len(found) < _FEWEST_PAIRS:
-        return None
-    shift, error = fmean(found), stdev(found) / math.sqrt(len(found))
-    reach = statistics.student_quantile(0.975, len(found) - 1) * error
-    return AnchorLink(former, anchor, shift, error, shift - reach, shift + reach, len(found))
-
-
-def _unlinked(key: FigureKey, night: Night, after: Night, link: AnchorLink | None) -> str:
-    had = link.nights if link else 0
-    return (
-        f"{key.label}: the anchor changed from {night.anchor[:12]} to {after.anchor[:12]} on {after.day}, and {had} of "
-        f"{table().chain.nights} nights measured both; ratio and anchor begin anew there"
-    )
-
-
 @dataclass(frozen=True)
 class LongTerm:
     """What users get in the last nights over what the first anchor took in its first, as a logarithm with its 95 % interval.
 
-    `parts`: how far the chained series came in the same time; a series that begins anew later is not there.
+    `parts`: how far the other series came in the same time; one that begins anew later is not there.
     """
 
     figure: FigureKey
@@ -297,7 +241,7 @@ def long_term(trend: Trend) -> LongTerm | None:
 
 
 def _first_anchor(trend: Trend, fewest: int) -> list[float]:
-    """Return what the first anchor took in its first nights, as logarithms of seconds that nothing was chained to."""
+    """Return what the first anchor took in its first nights, as logarithms of seconds."""
     usable = [night for night in trend.nights if not night.disturbed and _anchor(night, trend.figure)]
     first = [night for night in usable if night.anchor == usable[0].anchor][:fewest]
     return [median(map(math.log, _anchor(night, trend.figure))) for night in first]

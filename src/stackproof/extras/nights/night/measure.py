@@ -1,4 +1,4 @@
-"""Measures a night: today's side and the frozen ones in turns, on the live sides of the gate; once more where it was disturbed."""
+"""Measures a night: today's side and the frozen one in turns, on the live sides of the gate; once more where it was disturbed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,12 @@ from typing import Any
 from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, processes, text
 from stackproof.api.gate import SideEndedError, SideSpec, interleave, variants
 from stackproof.api.gate import plan as gate_plan
-from stackproof.api.record import NOT_EXECUTED, Check, Figure, Measurement, Verdict, store
+from stackproof.api.record import NOT_EXECUTED, Check, Figure, Measurement, Verdict
 from stackproof.api.runs import bench_subjects
 from stackproof.extras import verbs
-from stackproof.extras.nights.drift.series import (
-    ANCHOR,
-    DISTURBED,
-    FORMER,
-    VERB,
-    FigureKey,
-    Measured,
-    NightSide,
-    nights,
-)
-from stackproof.extras.nights.night.request import FrozenSide, NightRequest, NightRun, disturbances
+from stackproof.extras.nights.drift.series import DISTURBED, FigureKey, Measured, NightSide
+from stackproof.extras.nights.night import request
+from stackproof.extras.nights.night.request import NightRun, disturbances
 
 _FIRST = 1 << 10
 """Launches of a night are numbered from here: what a gate counts in its first launches is left to gates."""
@@ -165,31 +157,12 @@ def _rounds(blocks: Sequence[float]) -> list[float]:
     return [math.sqrt(first * second) for first, second in zip(blocks[::2], blocks[1::2], strict=True)]
 
 
-_NAMES = {Measured.TODAY: "today", Measured.ANCHOR: "anchor", Measured.FORMER: "former"}
 _ATTEMPTS = 2
 _VERDICTS = {StackUnavailableError: Verdict.UNAVAILABLE, EnvironmentMismatchError: Verdict.MISMATCHED}
 
 
-def frozen(asked: NightRequest) -> dict[Measured, FrozenSide]:
-    """Return the frozen sides of tonight: the anchor, and the former one for as long as it is being chained."""
-    sides = {Measured.ANCHOR: asked.anchors.anchor}
-    if asked.anchors.former:
-        earlier, _ = nights(store.dated(store.read(store.files(asked.tops, (VERB,)))))
-        if former := asked.anchors.former_in_chain(night for night in earlier if night.place.stack == asked.stack.name):
-            sides[Measured.FORMER] = former
-    return sides
-
-
-def anchor_facts(chosen: dict[Measured, FrozenSide]) -> dict[str, str]:
-    """Return what a record keeps of the frozen sides."""
-    names = {Measured.ANCHOR: ANCHOR, Measured.FORMER: FORMER}
-    return {names[side]: one.digest for side, one in chosen.items()}
-
-
 def measured(run: NightRun) -> None:
     """Measure the sides, take the figures over, and say whether the night is admitted; all of it is one step of the record."""
-    if run.ledger.ended("figures"):
-        return
     began = time.monotonic()
     try:
         sides = _built(run)
@@ -203,13 +176,11 @@ def measured(run: NightRun) -> None:
 
 
 def _built(run: NightRun) -> dict[Measured, SideSpec]:
-    asked = run.asked
-    sides = {Measured.TODAY: _spec(run, variants.Variant(_NAMES[Measured.TODAY]))}
-    for side, one in frozen(asked).items():
-        try:
-            sides[side] = _spec(run, variants.Variant(_NAMES[side], one.commit))
-        except Refusal as refusal:
-            _leave_out(run, side, str(refusal))
+    sides = {Measured.TODAY: _spec(run, variants.Variant(Measured.TODAY.value))}
+    try:
+        sides[Measured.ANCHOR] = _spec(run, variants.Variant(Measured.ANCHOR.value, run.asked.anchor.commit))
+    except Refusal as refusal:
+        _leave_out(run, str(refusal))
     return sides
 
 
@@ -221,12 +192,10 @@ def _spec(run: NightRun, variant: variants.Variant) -> SideSpec:
     return variants.prepared(variant, asked.stack, asked.profile, asked.device, run.ledger.say)
 
 
-def _leave_out(run: NightRun, side: Measured, why: str) -> None:
-    """Say that a frozen side cannot run: a night without it tells of today's side alone."""
-    instead = "choose a new one with `night --anchor new` while it still can, or the series begins anew"
-    run.ledger.add(
-        Check(side.value, Verdict.INCONCLUSIVE, f"the {side.value} cannot run, and is left out: {why}; {instead}", 0.0)
-    )
+def _leave_out(run: NightRun, why: str) -> None:
+    """Say that the anchor cannot run: a night without it tells of today's side alone."""
+    reason = f"the anchor cannot run, and is left out: {why}; choose a new one with `{request.NEW}`"
+    run.ledger.add(Check(Measured.ANCHOR.value, Verdict.INCONCLUSIVE, reason, 0.0))
 
 
 def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredNight, list[str]]:
@@ -246,16 +215,14 @@ def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> M
     asked = run.asked
     terms = interleave.LaunchTerms(bench_subjects.profile(asked.profile).preset, gate_plan.load(), asked.scale)
     launches = int(gate_plan.of(asked.plan.measure.launches, asked.stack.device))
-    run.ledger.say(f"measure: {' and '.join(_NAMES[side] for side in sides)} in turns; launches: {launches}")
+    run.ledger.say(f"measure: {' and '.join(side.value for side in sides)} in turns; launches: {launches}")
     try:
         return launch_all(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)
     except (SideEndedError, Refusal) as ended:
-        named = str(ended).partition(":")[0]
-        side = next((one for one in sides if one is not Measured.TODAY and _NAMES[one] == named), None)
-        if side is None:
+        if Measured.ANCHOR not in sides or str(ended).partition(":")[0] != Measured.ANCHOR.value:
             raise
-        _leave_out(run, side, str(ended))
-        del sides[side]
+        _leave_out(run, str(ended))
+        del sides[Measured.ANCHOR]
         return _measured(run, sides, folder)
 
 

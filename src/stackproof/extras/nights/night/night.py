@@ -138,14 +138,14 @@ def notify(command: Sequence[str], record: Record, path: Path, results: Path) ->
 
 
 def run_stages(run: NightRun) -> Verdict:
-    """Run the stages that have not ended yet, and return the verdict of the night; an interrupted one can be continued."""
+    """Run the stages, and return the verdict of the night."""
     stages = _stages(run)
     try:
         for name in STAGES:
             if run.ledger.over:
                 break
             if name in run.asked.without:
-                _leave_out(run, name)
+                run.ledger.add(Check(name, Verdict.SKIPPED, "left out, as was asked", 0.0))
             else:
                 stages[name]()
     except KeyboardInterrupt:
@@ -166,15 +166,9 @@ def _stages(run: NightRun) -> dict[str, Callable[[], None]]:
 
 
 def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> None:
-    if not run.ledger.ended(name):
-        run.ledger.say(f"{name} ...")
-        began = time.monotonic()
-        run.add(name, began, stage())
-
-
-def _leave_out(run: NightRun, name: str) -> None:
-    if not run.ledger.ended(name):
-        run.ledger.add(Check(name, Verdict.SKIPPED, "left out, as was asked", 0.0))
+    run.ledger.say(f"{name} ...")
+    began = time.monotonic()
+    run.add(name, began, stage())
 
 
 def _scan(run: NightRun) -> None:
@@ -193,15 +187,14 @@ def _look(run: NightRun) -> PlaceDrift | None:
 
 
 def _confirm(run: NightRun) -> None:
-    if _uncounted(run) or run.ledger.ended("told"):
+    if _uncounted(run):
         return
     before = _look(run)
     for one in surest(before, run.asked.plan.confirm.most):
         name, began = check_name(one), time.monotonic()
-        if not run.ledger.ended(name):
-            run.ledger.say(f"{name}: {one.command}")
-            ended = _gate(run, one.asks, name.replace("::", "-").replace(" ", "-"))
-            run.add(name, began, became(one, ended, _look(run)))
+        run.ledger.say(f"{name}: {one.command}")
+        ended = _gate(run, one.asks, name.replace("::", "-").replace(" ", "-"))
+        run.add(name, began, became(one, ended, _look(run)))
     tonight = run.ledger.record.started
     _once(run, "told", lambda: confirmed_slowdowns(_look(run), tonight))
 
@@ -240,8 +233,6 @@ def verify(run: NightRun) -> None:
     run.ledger.say(f"verify: {text.counted(len(chosen), 'suite')}, of which none is begun after {minutes:g} minutes")
     for suite in chosen:
         name, began = f"{_STAGE}{suite}", time.monotonic()
-        if run.ledger.ended(name):
-            continue
         if began > until:
             why = f"left out for time: {minutes:g} minutes were over; it comes first tomorrow"
             run.add(name, began, verbs.StageOutcome(Verdict.SKIPPED, why, {_LEFT_OUT: True}))

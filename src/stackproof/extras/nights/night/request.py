@@ -1,7 +1,7 @@
 """What is asked of a night: its anchor, the table of nights (`data/night.toml`), the request and the record that it goes into.
 
 An anchor is a frozen side, by commit and by the digests of its lock and its workloads (`stacks/NAME/anchor.toml`). It is measured every
-night beside today's side. While it is being replaced, the former one is measured too.
+night beside today's side.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from stackproof.api.base import Refusal, files, git, places, text, toml
 from stackproof.api.gate import interleave, plan, variants
 from stackproof.api.record import Check, Figure, Record, Verdict, resume, store, writer
 from stackproof.api.stack import projects, stacks
 from stackproof.extras import verbs
-from stackproof.extras.nights.drift import scan
-from stackproof.extras.nights.drift.series import VERB, Night
+from stackproof.extras.nights.drift.series import VERB
 
 NAME = "anchor.toml"
 NEW = "night --anchor new"
@@ -44,29 +42,15 @@ class FrozenSide:
         """The name of this anchor: whoever has the same has the same frozen side."""
         return hashlib.sha256(f"{self.commit}\n{self.lock}\n{self.workloads}\n".encode()).hexdigest()
 
-    def as_toml(self, table: str) -> str:
-        """Return the frozen side as a table of `anchor.toml`."""
+    def as_toml(self) -> str:
+        """Return the frozen side as the table of `anchor.toml`."""
         rows = f'commit = "{self.commit}"\nlock = "{self.lock}"\nworkloads = "{self.workloads}"\n'
-        return f"\n[{table}]\nsince = {self.since.isoformat()}\n{rows}"
+        return f"\n[anchor]\nsince = {self.since.isoformat()}\n{rows}"
 
 
 @dataclass(frozen=True)
-class Anchors:
-    """The file: the anchor, and the one before it."""
-
+class _AnchorFile:
     anchor: FrozenSide
-    former: FrozenSide | None = None
-
-    def chained(self, nights: Iterable[Night]) -> int:
-        """Return how many undisturbed nights have measured both."""
-        if self.former is None:
-            return 0
-        both = (self.anchor.digest, self.former.digest)
-        return sum((night.anchor, night.former) == both for night in nights if not night.disturbed)
-
-    def former_in_chain(self, nights: Iterable[Night]) -> FrozenSide | None:
-        """Return the former anchor for as long as nights are needed that measure both."""
-        return self.former if self.chained(nights) < scan.table().chain.nights else None
 
 
 def file_of(stack: stacks.Stack) -> Path:
@@ -83,7 +67,7 @@ def require_ours(stack: stacks.Stack) -> None:
         )
 
 
-def load_anchors(stack: stacks.Stack) -> Anchors:
+def load_anchor(stack: stacks.Stack) -> FrozenSide:
     """Read the anchor of a stack and hold it against the repository: a frozen side that changed is none.
 
     Refusal: there is none yet, the file is wrong, or the commit is not what was frozen.
@@ -94,10 +78,9 @@ def load_anchors(stack: stacks.Stack) -> Anchors:
             f"{path}: there is no anchor yet, so nights of '{stack.name}' have nothing to be measured beside; make one with "
             f"`{NEW} --stack {stack.name}`, and commit it"
         )
-    found = toml.Table.load(path).row(Anchors)
-    for side in filter(None, (found.anchor, found.former)):
-        _require_frozen(path, side, freeze(stack, side.commit, side.since))
-    return found
+    anchor = toml.Table.load(path).row(_AnchorFile).anchor
+    _require_frozen(path, anchor, freeze(stack, anchor.commit, anchor.since))
+    return anchor
 
 
 def _require_frozen(path: Path, said: FrozenSide, found: FrozenSide) -> None:
@@ -124,41 +107,17 @@ def freeze(stack: stacks.Stack, commit: str, since: date, root: Path = places.RO
     return FrozenSide(since, revision, hashlib.sha256(data).hexdigest(), hashlib.sha256(listed).hexdigest())
 
 
-def renew(stack: stacks.Stack, nights: Iterable[Night], today: date) -> str:
-    """Make this checkout's commit the anchor, keep the one before as the former, and return what is to be done now.
-
-    Refusal: it is the anchor already, or the former one is still being chained.
-    """
-    path, fresh, before = file_of(stack), freeze(stack, "HEAD", today), None
-    if path.is_file():
-        known = toml.Table.load(path).row(Anchors)
-        before, count = known.anchor, known.chained(nights)
-        needed = scan.table().chain.nights
-        if before.commit == fresh.commit:
-            raise Refusal(f"{path}: {fresh.commit[:12]} is the anchor already; check another commit out to freeze that")
-        if known.former and count < needed:
-            raise Refusal(
-                f"{path}: the former anchor is still being chained ({count} of {needed} undisturbed nights have measured both); wait "
-                "for the others, or take the file back from git and choose again"
-            )
-    files.write_atomically(path, _text(stack, fresh, before))
-    return _anchor_file(path, fresh, before)
-
-
-def _text(stack: stacks.Stack, fresh: FrozenSide, before: FrozenSide | None) -> str:
+def renew(stack: stacks.Stack, today: date) -> str:
+    """Make this checkout's commit the anchor, and return what is to be done now (Refusal: it is the anchor already)."""
+    path, fresh = file_of(stack), freeze(stack, "HEAD", today)
+    if path.is_file() and toml.Table.load(path).row(_AnchorFile).anchor.commit == fresh.commit:
+        raise Refusal(f"{path}: {fresh.commit[:12]} is the anchor already; check another commit out to freeze that")
     head = (
         f"# The frozen side that nights of {stack.name} are measured beside (docs/nights.md). Made by\n"
-        f"# `nox -s {stack.name}-night -- --anchor new`, which keeps the one before it; nights prove it by its digests.\n"
+        f"# `nox -s {stack.name}-night -- --anchor new`; nights prove it by its digests.\n"
     )
-    return head + fresh.as_toml("anchor") + (before.as_toml("former") if before else "")
-
-
-def _anchor_file(path: Path, fresh: FrozenSide, before: FrozenSide | None) -> str:
-    said = f"{path}: the anchor is {fresh.commit[:12]} now; commit this file"
-    if before is None:
-        return said
-    needed = scan.table().chain.nights
-    return f"{said}. {needed} nights will measure it beside the former one ({before.commit[:12]}), and chain the series by their ratio"
+    files.write_atomically(path, head + fresh.as_toml())
+    return f"{path}: the anchor is {fresh.commit[:12]} now; commit this file"
 
 
 FILE = places.DATA / "night.toml"
@@ -238,8 +197,6 @@ def _card(seen: interleave.Conditions, rules: AdmissionRules) -> Iterator[str]:
         yield from (f"{other} used the card in {count} of {launches} launches" for other, count in seen.others.items())
 
 
-SAME = ("commit", "lock", "pinned", "anchor", "anchor.former", "profile", "only", "device")
-"""Facts that have to be the same for a stopped night to be continued."""
 FIRST = "the first"
 """The device of a night that nobody chose one for."""
 FATAL = (Verdict.UNAVAILABLE, Verdict.MISMATCHED)
@@ -255,9 +212,6 @@ class Ledger:
     say: Callable[[str], None]
     _began: float = field(default_factory=time.monotonic)
 
-    def __post_init__(self) -> None:
-        self._before = self.record.seconds
-
     @property
     def path(self) -> Path:
         """The file of the record."""
@@ -268,10 +222,6 @@ class Ledger:
         """Whether the stack is not here, or not what it should be, so that the other stages make no sense."""
         return any(check.verdict in FATAL for check in self.record.checks)
 
-    def ended(self, name: str) -> bool:
-        """Whether a check of this name has a verdict, of today or of before the night was stopped."""
-        return any(check.id == name for check in self.record.checks)
-
     def add(self, check: Check) -> None:
         """Take over how something ended, and keep the record as if the night were stopped now."""
         self.record.checks.append(check)
@@ -280,12 +230,12 @@ class Ledger:
 
     def keep(self, verdict: Verdict = Verdict.INTERRUPTED) -> None:
         """Write the record as it stands; it is an interrupted one until its verdict is known."""
-        self.record.seconds = self._before + time.monotonic() - self._began
+        self.record.seconds = time.monotonic() - self._began
         writer.checkpoint(replace(self.record, verdict=verdict, digests={}), self.path)
 
     def close(self, verdict: Verdict, outputs: writer.Outputs, page: Callable[[Record], str]) -> Path:
         """Give the record its verdict and keep it with the digests of the logs."""
-        self.record.seconds, self.record.verdict = self._before + time.monotonic() - self._began, verdict
+        self.record.seconds, self.record.verdict = time.monotonic() - self._began, verdict
         self.record.logs = sorted(os.path.relpath(log, self.folder) for log in self.folder.rglob("*.log"))
         return writer.keep(self.record, self.path, outputs, page)
 
@@ -296,30 +246,13 @@ def opened(stack: str, facts: Mapping[str, Figure], outputs: writer.Outputs, say
     return Ledger(record, outputs.folder(record), say)
 
 
-def resumed(stack: str, facts: Mapping[str, Figure], outputs: writer.Outputs, say: Callable[[str], None]) -> Ledger:
-    """Go on with the last night, which was stopped (Refusal: there is none, it was not stopped, or something has changed since)."""
-    path = resume.newest(outputs.results, VERB, stack)
-    record = resume.stopped(path, facts, SAME)
-    ended = ", ".join(check.id for check in record.checks) or "nothing"
-    say(f"going on with {path.parent.name}; ended already: {ended}")
-    return Ledger(record, path.parent, say)
-
-
-def flags_of(facts: Mapping[str, Figure]) -> dict[str, Any]:
-    """Return what was asked of a night, by the names of the flags; what was not said is not there."""
-    found: dict[str, Any] = {name: str(facts.get(name, "")).split() for name in ("only", "without")}
-    found["profile"] = str(facts.get("profile", ""))
-    found["device"] = "" if (device := str(facts.get("device", FIRST))) == FIRST else device
-    return {name: value for name, value in found.items() if value}
-
-
 @dataclass(frozen=True)
 class NightRequest:
     """What a night is asked to measure; a field that is empty has the default of the gate."""
 
     stack: stacks.Stack
     results: Path
-    anchors: Anchors
+    anchor: FrozenSide
     plan: NightPlan
     profile: str
     only: tuple[str, ...] = ()

@@ -134,7 +134,7 @@ def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[Suspicio
         trend.place, key.label, key.subject, key.preset, key.unit, tuple(night.started for night in nights),
         tuple(night.path for night in nights), tuple(_note(night) for night in nights),
         tuple(len(night.figures.get(key, {}).get(Measured.TODAY, ())) for night in nights), tuple(curves), states, steps,
-        (*trend.problems, *(link.sentence for link in trend.links)), long_term(trend),
+        trend.problems, long_term(trend),
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def _unit(kind: SeriesKind, unit: str) -> str:
 
 
 def _intervals(trend: Trend, kind: SeriesKind) -> tuple[statistics.Interval, ...]:
-    """Return each night's value, chained as the trend is, between the bounds of the median of its launches."""
+    """Return each night's value, between the bounds of the median of its launches."""
     intervals = []
     for night, value in zip(trend.nights, trend.values[kind].tolist(), strict=True):
         if math.isnan(value):
