@@ -11,7 +11,7 @@ import pytest
 from stackproof.extras.nights.night import night as night_
 from stackproof.extras.verbs import StageOutcome
 from stackproof.record import console
-from stackproof.record.records import Check, Verdict
+from stackproof.record.records import Verdict
 from stackproof.record.writer import Outputs
 
 from .fake_night import Night, ledger_in
@@ -57,14 +57,3 @@ def test_what_was_left_out_comes_first(tmp_path: Path, monkeypatch: pytest.Monke
     night, _ = ran(tmp_path, [601.0], monkeypatch)
     night.ledger.close(Verdict.PASSED, Outputs(tmp_path), console.markdown)
     assert ran(tmp_path, [], monkeypatch)[1] == ["models", "rng", "data"]
-
-
-def test_a_suite_that_ended_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = ledger_in(tmp_path)
-    first.add(Check("verify::data", Verdict.PASSED, "seen", 1.0))
-    night = Night(first, tmp_path)
-    asked = list[str]()
-    monkeypatch.setattr(night_.suites, "of_verb", lambda verb: ("data", "models"))
-    night.suite = lambda *words, log: asked.append(words[2]) or StageOutcome(Verdict.PASSED, "seen")  # type: ignore
-    night_.verify(night)  # type: ignore[arg-type]
-    assert asked == ["models"]
