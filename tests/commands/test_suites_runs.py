@@ -60,6 +60,8 @@ def test_a_replay_is_of_what_it_is_asked_for(
     assert f"reading {bench_record}, 0 MB, takes some 0 s" in said
     assert cli.main(["bench", "--stack", "xpu", "--replay", str(bench_record)]) == 2
     assert "is of stack 'cpu', not of 'xpu'; leave out --stack" in capsys.readouterr().err
+    assert cli.main(["verify", "--verbose", "--replay", str(bench_record)]) == 0
+    assert "slowest checks" in capsys.readouterr().out
     copy = tmp_path / "copy.json"
     assert cli.main(["verify", "--stack", "cpu", "--replay", str(bench_record), "--json", str(copy)]) == 0
     assert reading.read(copy) == reading.read(bench_record)

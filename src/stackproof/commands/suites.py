@@ -88,6 +88,7 @@ def _add_run(verbs: arguments.Verbs, name: str, help_: str, called: arguments.Ve
     )
     verb.add_argument("--no-preflight", dest="preflight", action="store_false", help=preflight)
     verb.add_argument("--deep", action="store_true", help="hash every file of the environment again before the run")
+    verb.add_argument("--verbose", action="store_true", help="print the slowest checks too")
     replay = "show this record, from any machine, and run nothing"
     verb.add_argument("--replay", type=arguments.place, metavar="FILE", help=replay)
     usual: dict[str, object] = {
@@ -118,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     outputs = arguments.outputs(options)
     if options.replay:
-        return _replay(options.replay, options.verb, options.stack, outputs)
+        return _replay(options, outputs)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
@@ -126,7 +127,7 @@ def _run(options: argparse.Namespace) -> int:
     _require_tables(options, stack)
     if options.locked:
         return locks.again([stack], options.given)
-    return _conduct(_request(options, stack), outputs, options.resume)
+    return _conduct(_request(options, stack), outputs, options.resume, options.verbose)
 
 
 def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
@@ -229,9 +230,10 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
         require_named(named, offered=theirs.workloads.keys())
 
 
-def _replay(path: Path, verb: str, stack: str | None, outputs: Outputs) -> int:
+def _replay(options: argparse.Namespace, outputs: Outputs) -> int:
     from stackproof.record import console, reading, writer
 
+    path, verb, stack = options.replay, options.verb, options.stack
     if path.is_file() and (megabytes := path.stat().st_size >> 20) > _MANY_MB:
         print(f"stackproof: reading {plain(str(path))}, {megabytes} MB, takes some {megabytes // 4} s", file=sys.stderr)  # noqa: T201
     record = reading.read_verified(path)
@@ -239,7 +241,7 @@ def _replay(path: Path, verb: str, stack: str | None, outputs: Outputs) -> int:
         raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{verb}`; `{READER} --replay` shows any")
     if stack not in (None, record.stack):
         raise Refusal(f"{path}: is of stack '{record.stack}', not of '{stack}'; leave out --stack to read it anywhere")
-    console.show(record, path)
+    console.show(record, path, verbose=options.verbose)
     writer.write_asked(record, outputs, console.markdown)
     return record.verdict.exit_code
 
@@ -271,13 +273,13 @@ def _more(options: argparse.Namespace) -> dict[str, str]:
     return {"profile": options.profile, **foreign} if options.profile else {}
 
 
-def _conduct(request: Request, outputs: Outputs, resume: bool) -> int:
+def _conduct(request: Request, outputs: Outputs, resume: bool, verbose: bool) -> int:
     from stackproof.record import console
     from stackproof.runner import runs
 
     with console.Terminal().watching(f"{request.verb} {request.stack.label}: {request.stack.title}") as terminal:
         record, where = runs.conduct(request, outputs, terminal, resume)
-    console.show(record, where)
+    console.show(record, where, verbose=verbose)
     causes = [str(text) for check in record.checks for name, text in check.figures.items() if name.startswith("cause ")]
     for cause in dict.fromkeys(causes):
         print(f"\n{'=' * 79}\n{plain(cause)}")  # noqa: T201

@@ -189,12 +189,16 @@ _MOST_FAILURES = 25
 _MOST_FIGURES = 400
 _MOST_CODE = 15
 _MOST_NAMES = 8
+_SLOWEST = 10
 _REASON = 160
 """Characters of a reason that a line of a suite has room for."""
 
 
-def show(record: Record, where: Path, console: Console | None = None) -> None:
-    """Print what is bad, what could not be said, a line for each suite that is well, figures, the verdict, and what to do."""
+def show(record: Record, where: Path, console: Console | None = None, *, verbose: bool = False) -> None:
+    """Print what is bad, what could not be said, a line for each suite that is well, figures, the verdict, and what to do.
+
+    verbose: print the slowest checks too.
+    """
     console = console or plain_console()
     groups = _failures(record)
     for checks in groups[:_MOST_FAILURES]:
@@ -204,6 +208,10 @@ def show(record: Record, where: Path, console: Console | None = None) -> None:
     parts: list[Part] = [_well_table(record)] if any(not check.verdict.exit_code for check in record.checks) else []
     if record.measurements:
         parts.append(figures(record, console))
+    if verbose:
+        slowest = sorted(record.checks, key=lambda check: -check.seconds)[:_SLOWEST]
+        rows = [(check.id, f"{check.seconds:.1f}", f"{check.seconds / (record.seconds or 1):.0%}") for check in slowest]
+        parts.append(TextTable(("slowest checks", "s", "of the run"), rows, right=(1, 2)))
     outline.show(parts, console)
     console.print(Text(plain(verdict_line(record), lines=False), style=_style(record.verdict)), soft_wrap=True)
     console.print(Text(plain(f"record: {os.path.relpath(where)}", lines=False), style="dim"), soft_wrap=True)
