@@ -20,7 +20,7 @@ def test_it_writes_a_folder_and_then_nothing(tmp_path: Path, capsys: pytest.Capt
     assert "No night has been measured yet" in said and f"{tmp_path / 'out' / 'index.html'}: " in said
     assert "passed" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert main(words) == 0
-    assert "nothing is new" in capsys.readouterr().out
+    assert " 0 written, 0 removed" in capsys.readouterr().out
     assert main([*words, "--days", "1"]) == 0
     assert "suites stale" in capsys.readouterr().out
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 from statistics import median
@@ -185,8 +185,6 @@ class Duels:
     scale: float = 1.0
     until: float = 0.0
     """When the confirmation starts no more launches."""
-    levels: list[float] = field(default_factory=list)
-    """Logarithms of the good side's own time in each duel."""
 
     def __post_init__(self) -> None:
         self.scale = self.comparison.request.deadline_scale
@@ -314,7 +312,6 @@ class Duels:
         """Run a candidate beside the good side once, and return what that says (GoodTurnedBadError: the good side is what fails)."""
 
         def read(row: resume.Answer) -> float | NoAnswer:
-            self.levels += [float(row["level"])] if "level" in row else []
             return NoAnswer(str(row["none"])) if "none" in row else float(row["seen"])
 
         return self.journal.once(key, lambda: self._duel(key, build, number), read)
@@ -330,10 +327,7 @@ class Duels:
         if isinstance(launched, NoAnswer):
             return {"none": launched.reason}
         seen = self.symptom.read(*launched)
-        if isinstance(seen, NoAnswer):
-            return {"none": seen.reason}
-        good = launched[0].seen.get(self.symptom.subject, {}).get(cells.BASE)
-        return {"seen": seen, "level": self.symptom.level(good)} if self.symptom.timed and good else {"seen": seen}
+        return {"none": seen.reason} if isinstance(seen, NoAnswer) else {"seen": seen}
 
     def line_up(self, key: str, builds: Mapping[int, Build], number: int) -> dict[int, float | NoAnswer]:
         """Run several candidates and the good side in one launch; return the logarithm of the time of each, by place."""

@@ -44,8 +44,6 @@ from stackproof.extras.bisect.search import Bisection, FirstBad
 from stackproof.extras.bisect.workshop import Workshop
 
 _CONTINUE = "--continue"
-_DRIFT = 0.05
-"""From this change of the good side's own time on, it is worth a word."""
 
 
 @dataclass
@@ -89,7 +87,7 @@ class Searching:
         if isinstance(instrument, Programs) and not self.request.always:
             instrument.recheck()
         self.outcome.culprits = [self._culprit(search, blame, first_bad.get(blame), instrument) for blame in blames]
-        self._conclude(blames[-1], instrument)
+        self._conclude(blames[-1])
 
     def _side(self, end: NamedEndpoint, name: str, moved: Sequence[OneChange]) -> SideSpec:
         try:
@@ -121,15 +119,13 @@ class Searching:
         self.outcome.symptom = f"{symptom.name} {symptom.kind.value}: {symptom.words}"
         return duels, symptom.ratios
 
-    def _conclude(self, last: Blame, instrument: Duels | Programs) -> None:
+    def _conclude(self, last: Blame) -> None:
         found = self.outcome
         proved = all(culprit.proved or culprit.blame.without is not last.without for culprit in found.culprits)
         alone = all(culprit.blame.alone is SetWord.BAD and not culprit.open_parts for culprit in found.culprits)
         named = alone and proved and last.proved
         found.word = BisectWord.FOUND if named else BisectWord.UNPROVED
         found.reason = "every culprit is proved" if named else "not all of it could be proved"
-        if isinstance(instrument, Duels) and (moved := _drift(instrument.levels)):
-            found.notes.append(moved)
         if last.without is SetWord.BAD:
             found.notes.append(
                 "something else fails too: search again with what to do about this one done on both sides"
@@ -332,17 +328,6 @@ def _fingerprint(end: Endpoint) -> str:
     whole = (end.commit, end.lock.digest, variables, sorted(map(str, end.sources.values())))
     shown = ", ".join([end.commit[:10] or "the folder as it is", *(f"{name}={value}" for name, value in variables[:4])])
     return f"{text.plain(shown, most=200, lines=False)} ({hashlib.sha256(repr(whole).encode()).hexdigest()[:16]})"
-
-
-def _drift(levels: Sequence[float]) -> str:
-    """Say where the good side's own time moved while it was searched; it cancels in every duel, and is worth a word."""
-    third = len(levels) // 3
-    if not third:
-        return ""
-    before, after = (sum(part) / third for part in (levels[:third], levels[-third:]))
-    if abs(after - before) < _DRIFT:
-        return ""
-    return f"the good side itself became {100 * (after - before):+.0f} % slower during the search, which cancels"
 
 
 def _finish(record: Record, searching: Searching) -> int:

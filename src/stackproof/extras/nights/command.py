@@ -209,11 +209,7 @@ def _site(options: argparse.Namespace) -> int:
         options.days, stacks.doubles(), suites.of_verb("verify"),
     )  # fmt: skip
     done, index = build.build(options.out, order), options.out / "index.html"
-    lines = [f"skipped: {problem}" for problem in done.problems]
-    if done.sentence is None:
-        lines.append(f"{index}: nothing is new, {done.files} files")
-    else:
-        lines += [done.sentence, f"{index}: {done.files} files, {done.written} written, {done.removed} removed"]
-    for line in lines:
+    told = f"{index}: {done.files} files, {done.written} written, {done.removed} removed"
+    for line in (done.sentence, *(f"skipped: {problem}" for problem in done.problems), told):
         print(text.plain(line, lines=False))  # noqa: T201
     return 0

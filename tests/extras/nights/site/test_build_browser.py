@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-PAGES = ("index.html", "changes.html", "runs.html", "fleets.html")
+PAGES = ("index.html", "changes.html", "runs.html")
 
 
 class Quiet(SimpleHTTPRequestHandler):

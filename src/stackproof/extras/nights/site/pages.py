@@ -16,9 +16,7 @@ import markupsafe
 
 from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
-from stackproof.api.record import CellWord, Check, Kind, Measurement, Record, Verdict, charts, outline, repeat, store
-from stackproof.extras.fleet import judgement as fleet_report
-from stackproof.extras.fleet.judgement import FleetJudgement
+from stackproof.api.record import CellWord, Check, Kind, Measurement, Record, Verdict, charts, repeat, store
 from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.drift.findings import Suspicion
 from stackproof.extras.nights.site import drawing
@@ -34,10 +32,7 @@ from stackproof.extras.nights.site.stack_status import (
 
 TEMPLATES = places.DATA / "site" / "templates"
 SCHEMA = "stackproof.extras.nights.site/1"
-_MENU = (
-    ("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"),
-    ("fleets.html", "Fleets"),
-)  # fmt: skip
+_MENU = (("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"))
 _SHAPES = {
     "passed": "✓", "known issue": "◆", "rehearsed": "◐", "unverified": "○", "failed": "✕", "stale": "◌", "in part": "◔", "never run": "○",
 }  # fmt: skip
@@ -49,7 +44,7 @@ _MEANING = {
     CellState.STALE: "no record within {days} days, whatever the last one said",
 }  # fmt: skip
 _CELLS = {CellWord.SLOWER: "failed", CellWord.FASTER: "passed", CellWord.CHANGED: "failed", CellWord.SAME: "dim"}
-_MOST, _MOST_CHANGES, _MOST_FLEETS = 250, 100, 12
+_MOST, _MOST_CHANGES = 250, 100
 _ROWS = 20
 """Points at the end of a curve that have a row in its table, as those have that something is said of."""
 _Step = dict[str, Any]
@@ -84,12 +79,11 @@ def _page(template: str, title: str, name: str = "", scripts: Sequence[str] = ()
     return name, _environment().get_template(template).render(shows)
 
 
-def pages(site: SiteModel, fleets: Sequence[FleetJudgement], problems: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of every page and of what is for machines; `problems`: of judgements of fleets."""
+def pages(site: SiteModel) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of every page and of what is for machines."""
     yield _index(site)
     yield _changes(site)
     yield _listing(site)
-    yield _fleets(fleets, problems)
     yield "data.json", as_json(site)
     for view in site.views:
         yield _series(site, view)
@@ -228,35 +222,22 @@ def _title(view: SeriesView, step: Suspicion) -> str:
 
 
 def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> _Step:
-    """Return what pages show of a step; two series can step on a day, and two gates can judge one step, so its anchor names both."""
+    """Return what pages show of a step; two series can step on a day."""
     colours = {"suspected": "unverified", "refuted": "dim", "confirmed": "worse" if step.slower else "better"}
     times = (step.before.started, step.after.started)
-    own = site.kept[step.gate.path].id.rpartition("-")[2] if step.gate else "open"
     return {
         "view": view, "word": step.word, "state": step.state.value, "kind": colours[step.state.value], "slower": step.slower,
         "size": report.size_seen(step), "by_nights": report.size(step), "title": _title(view, step), "day": step.after.day,
         "series": step.kind.value, "causes": report.causes(step), "when": report.when(step), "differences": report.differences(step),
         "nights": [_shown_run(site, night.path, drawing.stamp(times, at)) for at, night in enumerate((step.before, step.after))],
-        "gate": _shown_run(site, step.gate.path, "this gate") if step.gate else None, "interleaved": step.interleaved,
-        "command": site.shown(step.command), "found_by": [*_found_by(site, step)],
-        "anchor": f"{view.id}-{step.after.day}-{step.kind.value}-{own}",
+        "gate": _shown_run(site, step.gate.path, "this gate") if step.gate else None, "command": site.shown(step.command),
+        "anchor": f"{view.id}-{step.after.day}-{step.kind.value}",
     }  # fmt: skip
 
 
 def _shown_run(site: SiteModel, path: Path | None, text: str) -> dict[str, str]:
     run = site.kept.get(path) if path else None
     return {"page": run.page if run else "", "text": text}
-
-
-def _found_by(site: SiteModel, step: Suspicion) -> Iterator[tuple[dict[str, str], str]]:
-    """Yield what searches of this figure at this place have named since, each with its page, newest first."""
-    wanted = ("bisect", Verdict.PASSED, step.figure.subject, step.place.stack, step.place.host)
-    for run in site.kept.values():
-        record = run.record
-        about = (record.verb, record.verdict, record.provenance.get("subject"), run.place.stack, run.place.host)
-        if about == wanted and run.started >= step.after.started:
-            culprits = (check.subject for check in record.checks if check.id.startswith("bisect/culprit::"))
-            yield _shown_run(site, run.path, "this search"), ", ".join(culprits)
 
 
 def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
@@ -381,15 +362,3 @@ def _measured(row: Measurement) -> Sequence[object]:
         f"{row.workload} {row.metric}", row.preset, row.dtype, row.world_size, text.shown(row.value, row.unit), wide, len(row.samples),
         console.sparkline(row.samples), row.note,
     )  # fmt: skip
-
-
-# Fleets.
-
-
-def _fleets(found: Sequence[FleetJudgement], problems: Sequence[str]) -> tuple[str, str]:
-    shows = []
-    for one in found[:_MOST_FLEETS]:
-        first, *rest = fleet_report.parts(one)
-        headline, told = (charts.Markup(outline.html(parts, below=1)) for parts in ([first], rest))
-        shows.append((one, headline, told))
-    return _page("fleets.html", "Fleets: the odd one out" if found else "Fleets", fleets=shows, problems=problems)

@@ -91,15 +91,6 @@ def _walk(top: Path) -> Iterator[Path]:
                 yield Path(at) / name
 
 
-def fingerprint(paths: Iterable[Path]) -> str:
-    """Return the same for files that nobody has touched: their names, sizes and times."""
-    found = hashlib.sha256()
-    for path in paths:
-        result = path.stat()
-        found.update(f"{path}\0{result.st_size}\0{result.st_mtime_ns}\n".encode(errors="surrogateescape"))
-    return found.hexdigest()
-
-
 def read(paths: Sequence[Path], folders: Sequence[Path]) -> RecordsIndex:
     """Read these files; one that is no record, or whose day is none, is skipped and named."""
     loaded = store.read(paths)
