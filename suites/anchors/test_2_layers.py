@@ -32,10 +32,7 @@ def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """The embedding of places of the full configuration turns as its paper writes it, up to the 8191st place."""
     places = np.array([0, 1, 154, 1023, 1024, 2048, 4097, 8191])
     workload: Any = possible(name)
-    config, model = (
-        workload.setting("full").config,
-        workload.build(HOST.torch, "tiny", SEED, torch.float32).model,
-    )
+    config, model = (workload.setting("full").config, workload.build(HOST.torch, "tiny", SEED, torch.float32).model)
     width = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
     angle = places[:, None] * config["rope_theta"] ** (-2.0 * np.arange(width // 2) / width)
     exact = {"cosine": np.cos(angle), "sine": np.sin(angle)}

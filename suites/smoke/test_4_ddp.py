@@ -114,10 +114,7 @@ def test_loss_falls(group: Group, figures: dict[str, Figure]) -> None:
 @pytest.mark.needs("smoke/ddp::bring_up")
 @pytest.mark.deadline(120)
 def test_all_reduce_rate(
-    group: Group,
-    preset: str,
-    measured: Callable[[Measurement], None],
-    figures: dict[str, Figure],
+    group: Group, preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]
 ) -> None:
     """Indicative only: bus bandwidth of one all-reduce size, the slowest rank of each call; `bench` measures the others."""
     spans = [rank["all_reduce"] for rank in group.ranks]

@@ -22,11 +22,7 @@ _STEPS = 5
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", taking_part("smoke"))
 def test_training(
-    name: str,
-    device: Device,
-    preset: Preset,
-    measured: Callable[[Measurement], None],
-    figures: dict[str, Figure],
+    name: str, device: Device, preset: Preset, measured: Callable[[Measurement], None], figures: dict[str, Figure]
 ) -> None:
     """Time single training steps after a short warm-up, each with the device drained before and after.
 

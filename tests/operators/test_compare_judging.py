@@ -22,11 +22,7 @@ def kept(mean: torch.Tensor, output: float = 1.0) -> Computed:
 
 @pytest.mark.parametrize(
     ("mean", "output", "ok"),
-    [
-        (torch.zeros(1), 1.0, True),
-        (torch.zeros(1, dtype=torch.float16), 1.0, True),
-        (torch.zeros(1), 1.1, False),
-    ],
+    [(torch.zeros(1), 1.0, True), (torch.zeros(1, dtype=torch.float16), 1.0, True), (torch.zeros(1), 1.1, False)],
 )
 def test_what_a_kernel_keeps_for_itself_may_have_any_form(mean: torch.Tensor, output: float, ok: bool) -> None:
     reference, private = kept(torch.zeros(0)), ("output 1",)

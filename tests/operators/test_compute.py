@@ -58,11 +58,7 @@ def test_dtypes_that_stay_on_the_host_stay_there() -> None:
 )
 def test_samples_keep_their_strides(view: torch.Tensor) -> None:
     copy = relocate(view.requires_grad_(), CPU, torch.float64)
-    assert (copy.stride(), copy.storage_offset(), copy.dtype) == (
-        view.stride(),
-        view.storage_offset(),
-        torch.float64,
-    )
+    assert (copy.stride(), copy.storage_offset(), copy.dtype) == (view.stride(), view.storage_offset(), torch.float64)
     assert copy.is_leaf
     assert copy.requires_grad
     assert torch.equal(copy.float(), view)

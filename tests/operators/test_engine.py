@@ -50,6 +50,14 @@ def wrong(judge: str, name: str, kernel: str, change: Callable[..., Any], when: 
             lambda x: x.dim() > 2 and len(x) > 60,
             "in a batch",
         ),
+        (
+            "lists",
+            "mul",
+            "_foreach_mul.List",
+            lambda out: [x * 1.01 for x in out],
+            lambda *_: True,
+            "mixed, with empty",
+        ),
         ("parts", "sum", "sum.", lambda out: out + 1, lambda x, *_: x.numel() > 1000, "as over its parts"),
         (
             "residuals",

@@ -118,10 +118,7 @@ def test_exempted_operators_say_why() -> None:
 
 def test_an_unsupported_dtype_is_not_applicable() -> None:
     (result,) = run("bitwise_not")
-    assert (result.outcome, result.reason) == (
-        Outcome.NOT_APPLICABLE,
-        "the database lists no float32 for cpu",
-    )
+    assert (result.outcome, result.reason) == (Outcome.NOT_APPLICABLE, "the database lists no float32 for cpu")
 
 
 class OfADevice:

@@ -23,10 +23,7 @@ def found(monkeypatch: pytest.MonkeyPatch, seed: int = 7) -> tuple[str, dict[str
     """Explore one operator with a fault, and return the sentence and the figures."""
     figures: dict[str, Figure] = {}
     monkeypatch.setattr(explore, "_SEEN", set())
-    with (
-        Planted("sin_.default", lambda out: out.mul_(1.01), lambda *_: True),
-        pytest.raises(CheckFailed) as failed,
-    ):
+    with Planted("sin_.default", lambda out: out.mul_(1.01), lambda *_: True), pytest.raises(CheckFailed) as failed:
         explore.check(seed, 0.5, HOST, figures, "spellings-sin")
     return str(failed.value), figures
 

@@ -58,10 +58,7 @@ def test_what_is_wrong_anywhere_is_caught(spoil: Spoil, dtype: torch.dtype) -> N
 
 @pytest.mark.parametrize(
     "spoil",
-    [
-        lambda found: found.copy_(larger(found, 1.004)),
-        lambda found: found.copy_(cut(found)),
-    ],
+    [lambda found: found.copy_(larger(found, 1.004)), lambda found: found.copy_(cut(found))],
     ids=["a factor", "cut"],
 )
 def test_less_than_a_rounding_throughout_is_caught(spoil: Spoil) -> None:

@@ -130,7 +130,7 @@ def _names_a_device(leaf: Any) -> bool:
 def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Copy a tensor as a leaf; a view keeps its strides, its offset and the storage around it."""
     source = tensor.detach()
-    if tensor.layout is not torch.strided or tensor.is_conj() or _fills_its_storage(tensor):
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg() or _fills_its_storage(tensor):
         return source.to(device, dtype, copy=True).requires_grad_(tensor.requires_grad)
     length = tensor.untyped_storage().nbytes() // tensor.itemsize
     storage = source.as_strided((length,), (1,), 0).to(device, dtype, copy=True)

@@ -29,6 +29,7 @@ from stackproof.operators.judges import (
     elementwise,
     exact,
     layers,
+    lists,
     optimisers,
     parts,
     references,
@@ -43,25 +44,25 @@ from stackproof.operators.relation import Relation, UnusableError, elements_of
 from stackproof.record.checks import CheckFailed, NotApplicable
 from stackproof.record.records import Figure
 
-JUDGES: Mapping[str, ModuleType] = {
-    "again": again,
-    "company": company,
-    "derivatives": derivatives,
-    "elementwise": elementwise,
-    "exact": exact,
-    "layers": layers,
-    "optimisers": optimisers,
-    "parts": parts,
-    "draws": draws,
-    "references": references,
-    "regimes": regimes,
-    "residuals": residuals,
-    "sizes": sizes,
-    "spellings": spellings,
-    "states": states,
-}
+_EACH = (
+    again,
+    company,
+    derivatives,
+    elementwise,
+    exact,
+    layers,
+    lists,
+    optimisers,
+    parts,
+    draws,
+    references,
+    regimes,
+    residuals,
+)
+JUDGES: Mapping[str, ModuleType] = {one.__name__.rpartition(".")[2]: one for one in (*_EACH, sizes, spellings, states)}
 OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     "layers": layers.modules,
+    "lists": lists.lists,
     "optimisers": optimisers.steps,
     "draws": draws.draws,
     "sizes": sizes.forms,

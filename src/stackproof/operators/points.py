@@ -58,7 +58,9 @@ class OperatorPoint:
     def path(self) -> str:
         """The name under which anybody reaches the function."""
         if not hasattr(self.op, "variant_test_name"):
-            return str(getattr(self.op, "path", f"... # {self.name}"))
+            own = getattr(self.op, "__name__", "")
+            named = f"torch.{own}" if getattr(torch, own, None) is self.op else f"... # {self.name}"
+            return str(getattr(self.op, "path", named))
         try:
             return path_of(self.op)
         except NotWritableError:

@@ -17,6 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.base.text import error_line
+from stackproof.operators.compute import relocate
 from stackproof.operators.database import REFERENCE
 from stackproof.operators.repro import NotWritableError, literal
 
@@ -27,11 +28,8 @@ numbers = lambda x: torch.is_tensor(x) and (x.is_floating_point() or x.is_comple
 second = operator(*(widen(x) if numbers(x) else x for x in arguments), **options)"""
 _ROOM = 16.0
 """Times what moved arguments do to a result."""
-_WIDE = {
-    torch.float32: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.float16: torch.float64,
-    torch.complex64: torch.complex128,
+_WIDE = dict.fromkeys((torch.float32, torch.bfloat16, torch.float16), torch.float64) | {
+    torch.complex64: torch.complex128
 }
 
 
@@ -103,9 +101,7 @@ class Relation:
             tree = _copied((self.arguments, self.options))
             eps = torch.finfo(dtype).eps if dtype else 0.0
             arguments, options = moved(widened(tree) if self.widened else tree, eps, draw)
-            with suppress(
-                Exception
-            ):  # a probability above one, a matrix that is no longer positive: no answer is no excuse
+            with suppress(Exception):  # no answer (of a probability above one, a matrix not positive) is no excuse
                 refuse_on_host(self.second, arguments, options)
                 yield _outputs(self.second(*arguments, **options))
 
@@ -147,13 +143,11 @@ def refuse_on_host(route: Route, arguments: Any, options: Any) -> None:
     Raises:
         UnusableError: the CPU refuses it, for another reason than that captured tensors are on the card.
     """
-    if not any(
-        isinstance(leaf, torch.Tensor) and leaf.device.type != REFERENCE.type
-        for leaf in tree_leaves((arguments, options))
-    ):
+    leaves = [leaf for leaf in tree_leaves((arguments, options)) if isinstance(leaf, torch.Tensor)]
+    if all(leaf.device.type == REFERENCE.type for leaf in leaves):
         return
     given, named = tree_map(
-        lambda leaf: leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf, _copied((arguments, options))
+        lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, detached(_copied((arguments, options)))
     )
     try:
         route(*given, **named)
@@ -209,12 +203,9 @@ def moved(tree: Any, eps: float, draw: int) -> Any:
         if not numeric(leaf) or leaf.numel() == 0:
             return leaf
         signs = torch.randint(0, 2, leaf.shape, generator=generator) * 2 - 1
-        shifted = leaf.detach() * (1 + signs.to(leaf.device) * eps)
-        return (
-            torch.where(torch.isfinite(leaf.detach()), shifted, leaf.detach())
-            .to(leaf.dtype)
-            .requires_grad_(leaf.requires_grad)
-        )
+        still = leaf.detach()
+        shifted = torch.where(still.isfinite(), still * (1 + signs.to(leaf.device) * eps), still)
+        return shifted.to(leaf.dtype).requires_grad_(leaf.requires_grad)
 
     return tree_map(move, tree)
 
@@ -253,16 +244,20 @@ def _copied(tree: Any) -> Any:
     """Copy tensors with their strides, so that what is written in place stays here."""
 
     def copied(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
-            return leaf
-        if leaf.numel() == 0 or leaf.is_conj() or leaf.is_neg():
-            return leaf.detach().clone().requires_grad_(leaf.requires_grad)
-        length = leaf.untyped_storage().nbytes() // leaf.element_size()
-        storage = leaf.detach().as_strided((length,), (1,), 0).clone()
-        copy = storage.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
-        return copy.requires_grad_(leaf.requires_grad)
+        dense = isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
+        return relocate(leaf, leaf.device, leaf.dtype) if dense else leaf
 
     return tree_map(copied, tree)
+
+
+def detached(tree: Any) -> Any:
+    """Return the tree with tensors that ask for no gradients."""
+    return tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+
+def tracked(tree: Any) -> Any:
+    """Return the tree with numbers that ask for gradients."""
+    return tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, tree)
 
 
 def _narrowest(tree: Any) -> torch.dtype | None:
@@ -277,20 +272,10 @@ def _outputs(tree: Any) -> list[torch.Tensor]:
 
 
 _UNSUPPORTED = (
-    "not implemented",
-    "not supported",
-    "unsupported",
-    "does not support",
-    "only supports",
-    "trying to use forward AD",
-    "derivative for",
-    "not differentiable",
-    "failed to match any schema",
-    "view size is not compatible",
-    "no derivative",
-    "have storage",
-    "is_contiguous(",
-)
+    "not implemented", "not supported", "unsupported", "does not support", "only supports", "trying to use forward AD",
+    "derivative for", "not differentiable", "failed to match any schema", "view size is not compatible", "no derivative",
+    "have storage", "is_contiguous(",
+)  # fmt: skip
 
 
 def _unsupported(error: Exception) -> bool:

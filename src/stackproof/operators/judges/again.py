@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from stackproof.device.threads import default
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, numeric
+from stackproof.operators.relation import Relation, detached, numeric, tracked
 
 WHAT = "again is again"
 DTYPES = (torch.float32, torch.complex64, torch.int64)
@@ -46,10 +46,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         other = drawn[place - 1]
 
         def relation(says: str, first: Callable[..., Any], code: str, given: Any = sample, **more: Any) -> Relation:
-            arguments = tree_map(_detached, (given.input, *given.args))
-            return Relation(
-                says, arguments, tree_map(_detached, dict(given.kwargs)), first, run, f"{code}\n{plain}", **more
-            )
+            arguments, options = detached(((given.input, *given.args), dict(given.kwargs)))
+            return Relation(says, arguments, options, first, run, f"{code}\n{plain}", **more)
 
         def after_others(*arguments: Any, beside: Any = other, **options: Any) -> Any:
             with suppress(Exception):
@@ -74,21 +72,14 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             finally:
                 torch.use_deterministic_algorithms(before)
 
+        first = "first = operator(*arguments, **options)"
         yield relation(
-            "after other calls and one that failed",
-            after_others,
-            "operator(*arguments, **options)\nfirst = operator(*arguments, **options)",
+            "after other calls and one that failed", after_others, f"operator(*arguments, **options)\n{first}"
         )
         if place == 0:
-            yield relation(
-                "in another thread", elsewhere, "# in threading.Thread\nfirst = operator(*arguments, **options)"
-            )
-            yield relation(
-                "with deterministic algorithms",
-                strictly,
-                "torch.use_deterministic_algorithms(True)\nfirst = operator(*arguments, **options)",
-                refusable=True,
-            )
+            yield relation("in another thread", elsewhere, f"# in threading.Thread\n{first}")
+            code = f"torch.use_deterministic_algorithms(True)\n{first}"
+            yield relation("with deterministic algorithms", strictly, code, refusable=True)
         if backward and point.dtype is torch.float32 and point.op.supports_autograd:
             yield _nested(point, relation)
     tensors = [one for one in drawn if numeric(one.input) and one.input.dim() and _alike(point, one)]
@@ -115,7 +106,7 @@ def _threaded(point: OperatorPoint, arguments: Any, options: Any, run: Callable[
 
     def many(place: int, leaf: Any) -> Any:
         rows = isinstance(leaf, torch.Tensor) and leaf.dim() and (every or place == 0)
-        return leaf.detach().repeat(count, *[1] * (leaf.dim() - 1)) if rows else _detached(leaf)
+        return leaf.detach().repeat(count, *[1] * (leaf.dim() - 1)) if rows else detached(leaf)
 
     def shared(*given: Any, **named: Any) -> Any:
         with threads(default()):
@@ -127,11 +118,7 @@ torch.set_num_threads(1)
 second = operator(*arguments, **options)"""
     given = tuple(many(place, leaf) for place, leaf in enumerate(arguments))
     says = "with as many threads as the user gets, as with one"
-    return Relation(says, given, tree_map(_detached, options), shared, run, code, ulps=4096.0)
-
-
-def _detached(leaf: Any) -> Any:
-    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+    return Relation(says, given, detached(options), shared, run, code, ulps=4096.0)
 
 
 def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..., Any]:
@@ -140,17 +127,16 @@ def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..
     def run(*arguments: Any, **options: Any) -> Any:
         if not backward:
             return op(*arguments, **options)
-        given = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, (arguments, options))
+        given = tracked((arguments, options))
         with torch.enable_grad():
             out = [leaf for leaf in tree_leaves(op(*given[0], **given[1])) if isinstance(leaf, torch.Tensor)]
         roots = [leaf for leaf in out if leaf.requires_grad]
         leaves = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         if not roots or not leaves:
             return out
-        fed = [
-            torch.linspace(-1, 2, root.numel(), device=root.device).reshape(root.shape).to(root.dtype) for root in roots
-        ]
-        return [*out, *(one for one in torch.autograd.grad(roots, leaves, fed, allow_unused=True) if one is not None)]
+        lines = [torch.linspace(-1, 2, root.numel(), device=root.device) for root in roots]
+        fed = [line.reshape(root.shape).to(root.dtype) for line, root in zip(lines, roots, strict=True)]
+        return [*out, *filter(torch.is_tensor, torch.autograd.grad(roots, leaves, fed, allow_unused=True))]
 
     return run
 
@@ -160,7 +146,7 @@ def _nested(point: OperatorPoint, relation: Callable[..., Relation]) -> Relation
     half = torch.bfloat16
 
     def run(before: bool, *arguments: Any, **options: Any) -> Any:
-        given = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, (arguments, options))
+        given = tracked((arguments, options))
         with torch.autocast(point.device.type, half):
             if before:
                 with torch.no_grad():
@@ -169,13 +155,13 @@ def _nested(point: OperatorPoint, relation: Callable[..., Relation]) -> Relation
                 out = [leaf for leaf in tree_leaves(point.op(*given[0], **given[1])) if numeric(leaf)]
         leaves = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         roots = [leaf for leaf in out if leaf.requires_grad]
-        found = (
-            torch.autograd.grad(roots, leaves, [torch.ones_like(one) for one in roots], allow_unused=True)
-            if roots
-            else []
-        )
-        zeros = [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves, strict=False)]
-        return [*out, *zeros] if roots else [*out, *map(torch.zeros_like, leaves)]
+        if not roots:
+            return [*out, *map(torch.zeros_like, leaves)]
+        found = torch.autograd.grad(roots, leaves, [torch.ones_like(one) for one in roots], allow_unused=True)
+        return [
+            *out,
+            *(torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves, strict=True)),
+        ]
 
     code = """with torch.autocast("cpu", torch.bfloat16):
     with torch.no_grad():

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from stackproof.operators.database import SampleInput
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, UnusableError, elements_of, numeric
+from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric
 
 WHAT = "alone as in company"
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
@@ -68,24 +68,14 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
         roots = [one for one in out if one.requires_grad]
         if not roots:
             return out
-        fed = [
-            _cotangent(one, count if len(arguments) and given[0].shape != sample.input.shape else 1) for one in roots
-        ]
-        return [
-            *out,
-            *(
-                g
-                for n, g in enumerate(torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True))
-                if g is not None and batched(given[n], n)
-            ),
-        ]
+        members = count if given[0].shape != sample.input.shape else 1
+        fed = [_cotangent(one, members) for one in roots]
+        gradients = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
+        return [*out, *(g for n, g in enumerate(gradients) if g is not None and batched(given[n], n))]
 
     def company(*arguments: Any, **options: Any) -> Any:
-        many = []
-        for place, leaf in enumerate(arguments):
-            if batched(leaf, place) and leaf.dim() + (kind == STACKED):
-                leaf = repeated(leaf)
-            many.append(leaf)
+        grows = [batched(leaf, place) and leaf.dim() + (kind == STACKED) for place, leaf in enumerate(arguments)]
+        many = [repeated(leaf) if more else leaf for leaf, more in zip(arguments, grows, strict=True)]
         if kind == STACKED:
             rest, options = _from_the_end(point.name, arguments, options)
             many = [one if isinstance(one, torch.Tensor) else other for one, other in zip(many, rest, strict=True)]
@@ -95,10 +85,8 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
         return [[one.reshape(count, -1)[n] for n in shown] for one in found]
 
     def alone(*arguments: Any, **options: Any) -> Any:
-        each = [
-            run([scaled(leaf, n) if batched(leaf, place) else leaf for place, leaf in enumerate(arguments)], options)
-            for n in shown
-        ]
+        rows = [[scaled(x, n) if batched(x, place) else x for place, x in enumerate(arguments)] for n in shown]
+        each = [run(row, options) for row in rows]
         return [[one[at].reshape(-1) for one in each] for at in range(len(each[0]))]
 
     join = "torch.stack" if kind == STACKED else "torch.cat"
@@ -107,18 +95,13 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
 rows = [[x * (1 + (n * 7 % 16) / 16) if numbers(x) else x for x in arguments] for n in range({count})]
 first = operator(*({join}([row[k] for row in rows]) if torch.is_tensor(x){only} else x for k, x in enumerate(arguments)), **options)
 second = [operator(*row, **options) for row in rows]"""
-    given = tree_map(
-        lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, (sample.input, *sample.args)
-    )
-    named = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, dict(sample.kwargs))
-    largest = max(
-        (float(one.detach().abs().nan_to_num(0, 0, 0).max()) for one in given if numeric(one) and one.numel()),
-        default=0.0,
-    )
-    floor = 64 * torch.finfo(point.dtype).eps * min(largest, 1e3)  # what cancels in a gradient is of its terms' size
-    return Relation(
-        f"in a batch of {count}", given, named, company, alone, code, ulps=2048.0, floor=floor, refusable=True
-    )
+    given, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
+    sizes = [float(one.abs().nan_to_num(0, 0, 0).max()) for one in given if numeric(one) and one.numel()]
+    floor = (
+        64 * torch.finfo(point.dtype).eps * min(max(sizes, default=0.0), 1e3)
+    )  # what cancels in a gradient is of its terms' size
+    how: dict[str, Any] = {"ulps": 2048.0, "floor": floor, "refusable": True}
+    return Relation(f"in a batch of {count}", given, named, company, alone, code, **how)
 
 
 def _cotangent(root: torch.Tensor, count: int) -> torch.Tensor:
@@ -148,6 +131,5 @@ def _from_the_end(
     place = 2 if name in ("kthvalue", "topk", "norm", "linalg.vector_norm", "linalg.matrix_norm") else 1
     if not member("dimensions by position", name):
         place = len(arguments)
-    return (*arguments[:place], *map(turn, arguments[place:])), {
-        k: turn(v) if k == "dim" else v for k, v in options.items()
-    }
+    named = {key: turn(value) if key == "dim" else value for key, value in options.items()}
+    return (*arguments[:place], *map(turn, arguments[place:])), named

@@ -15,20 +15,11 @@ from typing import Any
 import torch
 
 from stackproof.base.text import error_line
-from stackproof.operators.points import OperatorPoint
+from stackproof.operators.points import FLOATS, OperatorPoint
 from stackproof.operators.relation import Relation, UnusableError
 
 WHAT = "drawn as it is said"
-DTYPES = (
-    torch.float32,
-    torch.float64,
-    torch.bfloat16,
-    torch.float16,
-    torch.int64,
-    torch.int32,
-    torch.uint8,
-    torch.bool,
-)
+DTYPES = (*FLOATS, torch.int64, torch.int32, torch.uint8, torch.bool)
 COUNT = 1 << 20
 """One per cent of the rate of an exponential, the weakest of all parameters, is nine standard deviations of the mean rank."""
 _FEW = COUNT // 16
@@ -147,11 +138,8 @@ def _attended(x: torch.Tensor) -> torch.Tensor:
     size = 64
     zero = torch.zeros(x.numel() // size**2, 1, size, size, **_of(x))
     value = torch.eye(size, **_of(x)).expand_as(zero).contiguous()
-    return _chosen(
-        _F.scaled_dot_product_attention(zero, zero, value, dropout_p=0.5) * size,
-        2.0,
-        room=8 if x.dtype.itemsize > 2 else 0.75,
-    )
+    out = _F.scaled_dot_product_attention(zero, zero, value, dropout_p=0.5) * size
+    return _chosen(out, 2.0, room=8 if x.dtype.itemsize > 2 else 0.75)
 
 
 def _permuted(x: torch.Tensor, size: int) -> torch.Tensor:
@@ -277,11 +265,6 @@ def draws() -> Mapping[str, Draw]:
     }  # fmt: skip
 
 
-def suits(_name: str, _op: Any) -> bool:
-    """None of the operators: draws are listed by `draws`."""
-    return False
-
-
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield what holds of a draw in one dtype."""
     draw: Draw = point.op
@@ -293,11 +276,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         return draw.make(torch.empty_like(room))
 
     def repeats(room: torch.Tensor) -> list[bool]:
-        first = drawn(room)
-        return [
-            torch.equal(first, found)
-            for found in (draw.make(torch.empty_like(room)), drawn(room), drawn(room, _SEED + 1))
-        ]
+        first, more = drawn(room), draw.make(torch.empty_like(room))
+        return [torch.equal(first, found) for found in (more, drawn(room), drawn(room, _SEED + 1))]
 
     code = f"# torch.manual_seed({_SEED}); {point.name}, {COUNT} numbers in {point.dtype}\nfirst = second = None"
     room = (torch.empty(COUNT, dtype=point.dtype, device=point.device),)
@@ -336,9 +316,8 @@ def fault(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:
     if draw.below and high == draw.high:
         return f"{int((wide == high).sum())} of {wide.numel()} numbers are {high:g}, which the range leaves out"
     ranks, narrow = _ranks(wide, draw, dtype), dtype.itemsize < 4 and not draw.whole
-    return next(
-        filter(None, (*_spread(ranks, draw, dtype, narrow), _neighbours(ranks[:_FEW]), _twice(wide[: COUNT // 4]))), ""
-    )
+    said = (*_spread(ranks, draw, dtype, narrow), _neighbours(ranks[:_FEW]), _twice(wide[: COUNT // 4]))
+    return next(filter(None, said), "")
 
 
 @cache
@@ -352,9 +331,8 @@ def _ranks(wide: torch.Tensor, draw: Draw, dtype: torch.dtype) -> torch.Tensor:
     if draw.whole:
         left, right = draw.rank(wide - 1), draw.rank(wide)
     elif dtype.itemsize < 4:
-        step = (
-            torch.ldexp(torch.tensor(torch.finfo(dtype).eps, dtype=torch.float64), torch.frexp(wide).exponent - 1) / 2
-        )
+        eps = torch.tensor(torch.finfo(dtype).eps, dtype=torch.float64)
+        step = torch.ldexp(eps, torch.frexp(wide).exponent - 1) / 2
         left, right = (draw.rank((wide + way * step).clamp(draw.low, draw.high)) for way in (-1, 1))
     else:
         return draw.rank(wide)

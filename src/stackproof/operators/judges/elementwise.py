@@ -51,11 +51,8 @@ def _moderate(leaf: Any) -> Any:
     if not numeric(leaf):
         return leaf
     size = torch.linspace(0.1, 3.0, len(leaf), dtype=torch.float64, device=leaf.device).to(leaf.dtype)
-    turn = (
-        torch.arange(len(leaf), device=leaf.device)
-        * (1 + leaf[:1].abs().nan_to_num(1, 1, 1).to(torch.float64) % 1)
-        * 0.7
-    )
+    share = 1 + leaf[:1].abs().nan_to_num(1, 1, 1).to(torch.float64) % 1
+    turn = torch.arange(len(leaf), device=leaf.device) * share * 0.7
     return size * torch.polar(torch.ones_like(turn), turn).to(leaf.dtype) if leaf.is_complex() else size
 
 
@@ -152,20 +149,8 @@ def values(dtype: torch.dtype, which: int) -> torch.Tensor:
     """
     real = dtype.to_real()
     info = torch.finfo(real)
-    special = [
-        0.0,
-        -0.0,
-        torch.inf,
-        -torch.inf,
-        torch.nan,
-        1.0,
-        -1.0,
-        info.max,
-        -info.max,
-        info.tiny,
-        -info.tiny,
-        info.eps,
-    ]
+    special = [0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1.0, -1.0]
+    special += [info.max, -info.max, info.tiny, -info.tiny, info.eps]
     special += [info.smallest_normal / 4, 0.5, -0.5, 2.0, -2.0, 1.5, 3.0, info.max**0.5, -(info.max**0.5)]
     edge = float(np.log(info.max))
     special += [edge * share for share in (0.5, 0.999, 1.0, 1.004, 1.02, 1.5, -0.999, -1.02, -1.2)]
@@ -180,17 +165,13 @@ def values(dtype: torch.dtype, which: int) -> torch.Tensor:
     if dtype.is_complex:
         other = line[torch.randperm(_LENGTH, generator=generator)]
         other[: len(special)] = line[: len(special)].roll(which + 3)
-        pairs = [
-            (x, y)
-            for x in (0.0, -torch.inf, torch.inf, 1.0, 501.0, -7742.0)
-            for y in (0.0, torch.inf, -torch.inf, torch.nan, 1.0)
-        ]
-        head = torch.tensor(pairs, dtype=real)
-        line, other = (
-            torch.cat([part, rest[len(special) : _LENGTH - len(pairs) + len(special)]])
-            for part, rest in zip(head.unbind(1), (line, other), strict=True)
+        real_parts, others = (
+            (0.0, -torch.inf, torch.inf, 1.0, 501.0, -7742.0),
+            (0.0, torch.inf, -torch.inf, torch.nan, 1.0),
         )
-        line = torch.complex(line, other)
+        pairs = torch.cartesian_prod(torch.tensor(real_parts, dtype=real), torch.tensor(others, dtype=real))
+        rest = slice(len(special), _LENGTH - len(pairs) + len(special))
+        line = torch.complex(torch.cat([pairs[:, 0], line[rest]]), torch.cat([pairs[:, 1], other[rest]]))
     if which:
         line = line[torch.randperm(_LENGTH, generator=torch.Generator().manual_seed(which))]
     return line

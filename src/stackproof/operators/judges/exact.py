@@ -98,11 +98,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 def _same(point: OperatorPoint, says: str, arguments: Any, options: Any) -> Relation:
     def wide(*given: Any, **named: Any) -> Any:
-        up = lambda leaf: leaf.double() if numeric(leaf) else leaf  # noqa: E731
-        return tree_map(
-            lambda leaf: leaf.to(point.dtype) if numeric(leaf) else leaf,
-            point.op(*tree_map(up, given), **tree_map(up, named)),
-        )
+        given, named = tree_map(lambda leaf: leaf.double() if numeric(leaf) else leaf, (given, named))
+        return tree_map(lambda leaf: leaf.to(point.dtype) if numeric(leaf) else leaf, point.op(*given, **named))
 
     code = """first = operator(*arguments, **options)
 second = operator(*(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in arguments), **options)"""
@@ -122,9 +119,8 @@ def _whole(leaf: Any) -> Any:
 
 def _products(point: OperatorPoint) -> Iterator[Relation]:
     for size in _SIZES:
-        given = [
-            _whole(torch.empty(shape, dtype=point.dtype, device=point.device)) for shape in _SHAPES[point.name](*size)
-        ]
+        empty = [torch.empty(shape, dtype=point.dtype, device=point.device) for shape in _SHAPES[point.name](*size)]
+        given = [_whole(one) for one in empty]
         yield _same(point, f"whole numbers, {size} rows, inner and columns", tuple(given), {})
         laid = [one.mT.contiguous().mT if one.dim() > 1 else one for one in given]
         yield _same(point, f"whole numbers, {size}, transposed", tuple(laid), {})
@@ -198,14 +194,11 @@ def _shifted(point: OperatorPoint) -> Iterator[Relation]:
     """Yield samples of whole numbers that no float holds: an order is the same there, and a sum is so much larger."""
     says, line = "large whole numbers", torch.arange(1, 8, device=point.device)
 
-    def up(leaf: Any) -> Any:
-        return leaf + _OFFSET if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 else leaf
-
-    def down(leaf: Any) -> Any:
-        return leaf - _OFFSET if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 else leaf
+    def shifted(tree: Any, by: int) -> Any:
+        return tree_map(lambda leaf: leaf + by if getattr(leaf, "dtype", None) is torch.int64 else leaf, tree)
 
     def far(*arguments: Any, **options: Any) -> Any:
-        return tree_map(down, point.op(*tree_map(up, arguments), **tree_map(up, options)))
+        return shifted(point.op(*shifted(arguments, _OFFSET), **shifted(options, _OFFSET)), -_OFFSET)
 
     if point.name in ("sum", "cumsum"):
         code = "first = operator(arguments[0], 0)\nsecond = sum(arguments[0].tolist())"

@@ -8,13 +8,12 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from stackproof.operators.database import REFERENCE, isolated, seed
 from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.networks import LAYERS, DefinedLayer
 from stackproof.operators.points import OperatorPoint, placed
-from stackproof.operators.relation import Relation, numeric
+from stackproof.operators.relation import Relation, numeric, tracked
 
 WHAT = "a layer in its modes"
 DTYPES = (torch.float32, torch.float64)
@@ -29,33 +28,21 @@ def modules() -> Mapping[str, Any]:
     return {**{name: one for name, one in listed.items() if not name.startswith(("Fractional", "Lazy"))}, **LAYERS}
 
 
-def suits(_name: str, _op: Any) -> bool:
-    """None of the operators: layers are listed by `modules`."""
-    return False
-
-
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a few of a layer's inputs; they are the same in every run, and on every device."""
     if isinstance(point.op, DefinedLayer):
         yield from _against_definition(point, point.op)
         return
     seed()
-    made = [
-        one
-        for one in point.op.module_inputs_func(
-            point.op, device=str(REFERENCE), dtype=point.dtype, requires_grad=False, training=False
-        )
-        if one.forward_input
-    ]
+    more = {"device": str(REFERENCE), "dtype": point.dtype, "requires_grad": False, "training": False}
+    inputs = [one for one in point.op.module_inputs_func(point.op, **more) if one.forward_input]
     masked = point.name.startswith(("Transformer", "Multihead"))
-    for each in point.draw.sample(made, min(len(made), 14 if masked else 3)):
+    for each in point.draw.sample(inputs, min(len(inputs), 14 if masked else 3)):
         torch.manual_seed(3)
+        made, options = each.constructor_input, {**each.constructor_input.kwargs}
+        options |= {"dropout": 0.0} if "dropout" in options else {}
         try:
-            layer = (
-                point.op.module_cls(*each.constructor_input.args, **_without_dropout(each.constructor_input.kwargs))
-                .to(point.device, point.dtype)
-                .eval()
-            )
+            layer = point.op.module_cls(*made.args, **options).to(point.device, point.dtype).eval()
         except TypeError:
             continue
         for part in layer.modules():
@@ -78,9 +65,8 @@ def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, given: Any, 
 
     floor = 16 * torch.finfo(dtype).eps  # terms of size one cancel
     code = f"# {layer!r} against its reference in module_db, in float64\nfirst = second = None"
-    return Relation(
-        "as it is defined", tuple(given), named, layer, reference, code, ulps=512.0, floor=floor, widened=True
-    )
+    how: dict[str, Any] = {"ulps": 512.0, "floor": floor, "widened": True}
+    return Relation("as it is defined", tuple(given), named, layer, reference, code, **how)
 
 
 class _Called(torch.nn.Module):
@@ -113,17 +99,12 @@ def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Re
         yield Relation(says, (state, *given), {}, first, second, code, ulps=512.0, floor=floor, widened=True)
 
 
-def _without_dropout(options: dict[str, Any]) -> dict[str, Any]:
-    return {key: 0.0 if key == "dropout" else value for key, value in options.items()}
-
-
 def _modes(point: OperatorPoint, layer: torch.nn.Module, given: Any, named: dict[str, Any]) -> Iterator[Relation]:
     twin = copy.deepcopy(layer)
 
     def slow(*arguments: Any, **options: Any) -> Any:
-        leaves = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, arguments)
         with torch.enable_grad():
-            return layer(*leaves, **options)
+            return layer(*tracked(arguments), **options)
 
     def fast(*arguments: Any, **options: Any) -> Any:
         with torch.no_grad():
@@ -143,15 +124,8 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, given: Any, named: dict
     if not any(isinstance(part, torch.nn.modules.batchnorm._NormBase) for part in layer.modules()):
         ways["in training"] = training
     square = given and numeric(given[0]) and given[0].dim() == 3
-    masks: list[dict[str, Any]] = [
-        named,
-        *(
-            _masks(layer, given[0])
-            if square and isinstance(layer, torch.nn.TransformerEncoderLayer | torch.nn.TransformerEncoder)
-            else ()
-        ),
-    ]
-    for options in masks:
+    encoder = isinstance(layer, torch.nn.TransformerEncoderLayer | torch.nn.TransformerEncoder)
+    for options in (named, *(_masks(layer, given[0]) if square and encoder else ())):
         for says, way in ways.items():
             marked = "" if options is named else f", {options.get('says', '')}"
             plain = {key: value for key, value in options.items() if key != "says"}
@@ -162,15 +136,8 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, given: Any, named: dict
             def hinted(*arguments: Any, **rest: Any) -> Any:
                 return slow(*arguments, **rest, is_causal=True)
 
-            yield Relation(
-                "a causal hint beside a mask",
-                tuple(given),
-                plain,
-                hinted,
-                slow,
-                code.replace("**options)", "**options, is_causal=True)", 1),
-                ulps=1024.0,
-            )
+            both = code.replace("**options)", "**options, is_causal=True)", 1)
+            yield Relation("a causal hint beside a mask", tuple(given), plain, hinted, slow, both, ulps=1024.0)
 
 
 def _masks(layer: torch.nn.Module, given: torch.Tensor) -> Iterator[dict[str, Any]]:

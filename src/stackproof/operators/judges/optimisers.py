@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_map
 
 from stackproof.device.devices import Operators
 from stackproof.operators import forms
@@ -50,11 +51,6 @@ def steps() -> Mapping[str, Any]:
     with isolated():
         from torch.testing._internal.common_optimizers import optim_db
     return {one.optim_cls.__name__: one for one in optim_db if one.optim_cls.__name__ not in ("SparseAdam", "Muon")}
-
-
-def suits(_name: str, _op: Any) -> bool:
-    """None of the operators: optimisers are listed by `steps`."""
-    return False
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
@@ -121,18 +117,16 @@ class _Way:
         place = REFERENCE if self.how.get("host") else given[0].device
         tensors = [one.detach().to(place, copy=True) for one in given[:half]]
         gradients = [one.detach().to(place) for one in given[half:]]
-        tensors[3:4] = [
-            one.contiguous(memory_format=torch.channels_last) if one.dim() == 4 else one for one in tensors[3:4]
-        ]
+        if len(tensors) > 3 and tensors[3].dim() == 4:
+            tensors[3] = tensors[3].contiguous(memory_format=torch.channels_last)
         if self.how.get("apart"):
             cut = half // 2
             first, second = _Way(self.make, self.how["first"], self.kind), _Way(self.make, self.options, self.kind)
             return [*first(*tensors[:cut], *gradients[:cut]), *second(*tensors[cut:], *gradients[cut:])]
         if self.how.get("pieces"):
             cuts = [[piece.clone() for piece in torch.split(one, 30_000)] for one in (*tensors, *gradients)]
-            return _joined(
-                _Way(self.make, self.options, self.kind)(*[piece for one in cuts for piece in one]), len(cuts[0])
-            )
+            pieces = [piece for one in cuts for piece in one]
+            return _joined(_Way(self.make, self.options, self.kind)(*pieces), len(cuts[0]))
         try:
             with Operators() as ran:
                 found = self._taken([one.requires_grad_() for one in tensors], gradients)
@@ -148,10 +142,8 @@ class _Way:
     def _made(self, tensors: Tensors, **options: Any) -> torch.optim.Optimizer:
         """Return the optimiser of the tensors, or of a group of the first half and one of the others."""
         cut = len(tensors) // 2 if self.how.get("first") else 0
-        groups = [
-            {"params": tensors[:cut], **(self.how.get("first", {}) if options else {})},
-            {"params": tensors[cut:]},
-        ]
+        first = self.how.get("first", {}) if options else {}
+        groups = [{"params": tensors[:cut], **first}, {"params": tensors[cut:]}]
         made: torch.optim.Optimizer = self.make(groups if cut else tensors, **options)
         return made
 
@@ -166,10 +158,8 @@ class _Way:
                     if "step" in state:
                         state["step"].fill_(_FAR)
             if step in (_LEFT, _STEPS - 1) and self.how.get("resumed"):
-                saved, tensors = (
-                    copy.deepcopy(optimiser.state_dict()),
-                    [one.detach().clone().requires_grad_() for one in tensors],
-                )
+                saved = copy.deepcopy(optimiser.state_dict())
+                tensors = [one.detach().clone().requires_grad_() for one in tensors]
                 optimiser = self._made(tensors)
                 optimiser.load_state_dict(saved)
             if scaler and self.how.get("infinite") == ("later" if step else "first"):
@@ -186,9 +176,8 @@ class _Way:
         if scaler:
             scaler.scale(torch.zeros((), device=tensors[0].device))  # lets it make its own tensors on the device
         for tensor, gradient in zip(tensors, gradients, strict=True):
-            tensor.grad = torch.empty_like(tensor).copy_(
-                gradient * _factor(step) * (scaler.get_scale() if scaler else 1)
-            )
+            times = _factor(step) * (scaler.get_scale() if scaler else 1)
+            tensor.grad = torch.empty_like(tensor).copy_(gradient * times)
 
     def _stumble(self, scaler: Any, optimiser: torch.optim.Optimizer, tensors: Tensors) -> None:
         """Meet an infinite gradient, which halves the scale and moves nothing."""
@@ -255,9 +244,7 @@ def _documented(make: Any) -> Relation:
 
     def numbers(found: Mapping[str, Any]) -> list[torch.Tensor]:
         values = [found[name] for name in names if isinstance(found[name], bool | int | float | tuple)]
-        plain = [
-            [math.nan if part is None else part for part in one] if isinstance(one, tuple) else one for one in values
-        ]
+        plain = tree_map(lambda leaf: math.nan if leaf is None else leaf, values)
         return [torch.tensor(one, dtype=torch.float64) for one in plain]
 
     halves = {name: value / 2 if isinstance(value, float) else value // 2 for name, value in said.items()
@@ -281,14 +268,8 @@ def _settled(point: OperatorPoint) -> Iterator[Relation]:
 
         def found(start: torch.Tensor, form: torch.Tensor, search: Any = search) -> torch.Tensor:
             leaf = start.clone().requires_grad_()
-            optimiser = torch.optim.LBFGS(
-                [leaf],
-                lr=1.0 if search else 0.5,
-                max_iter=60,
-                tolerance_grad=0.0,
-                tolerance_change=0.0,
-                line_search_fn=search,
-            )
+            exact: dict[str, Any] = {"max_iter": 60, "tolerance_grad": 0.0, "tolerance_change": 0.0}
+            optimiser = torch.optim.LBFGS([leaf], lr=1.0 if search else 0.5, line_search_fn=search, **exact)
 
             def loss() -> torch.Tensor:
                 leaf.grad = form @ leaf.detach()

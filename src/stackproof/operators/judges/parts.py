@@ -35,7 +35,6 @@ _JOINS: dict[str, Callable[[Any, Any], Any]] = {
     "norm": lambda x, y: torch.hypot(x.abs(), y.abs()),
     "histc": torch.add,
     "bincount": torch.add,
-    "trapezoid": None,  # type: ignore[dict-item]
 }
 _OPTIONS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "histc": ((8,), {"min": -4, "max": 4}),
@@ -49,7 +48,7 @@ _SCANS: dict[str, Callable[[Any, Any], Any]] = {
     "cummin": torch.minimum,
     "logcumsumexp": torch.logaddexp,
 }
-_ORDERED = (
+_ORDERED = [
     "sort",
     "msort",
     "median",
@@ -62,12 +61,12 @@ _ORDERED = (
     "var",
     "mean",
     "quantile",
-)
+]
 
 
 def suits(name: str, _op: Any) -> bool:
     """Whether the table above or below has it."""
-    return bool(_JOINS.get(name)) or name in _SCANS or name in _ORDERED or name in _INTO
+    return name in _JOINS or name in _SCANS or name in _ORDERED or name in _INTO
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
@@ -112,15 +111,8 @@ def _cut(point: OperatorPoint, join: Any, length: int) -> Relation:
     code = (
         f"first, second = [[operator(x, *{more}, **{options}) for x in arguments[0].tensor_split(k)] for k in (1, 2)]"
     )
-    return Relation(
-        f"over {length} numbers as over its parts",
-        (_line(point, length),),
-        {},
-        lambda x: op(x, *more, **options),
-        parts,
-        code,
-        ulps=256.0,
-    )
+    says, given = f"over {length} numbers as over its parts", (_line(point, length),)
+    return Relation(says, given, {}, lambda x: op(x, *more, **options), parts, code, ulps=256.0)
 
 
 def _scan(point: OperatorPoint, join: Any, length: int) -> Relation:
@@ -133,15 +125,8 @@ def _scan(point: OperatorPoint, join: Any, length: int) -> Relation:
         return torch.cat([start, join(start[-1:], pick(op(right, 0)))]) if right.numel() else start
 
     code = "first, second = [[operator(x, 0) for x in arguments[0].tensor_split(k)] for k in (1, 2)]"
-    return Relation(
-        f"a scan of {length} numbers as of its parts",
-        (_line(point, length),),
-        {},
-        lambda x: pick(op(x, 0)),
-        parts,
-        code,
-        ulps=256.0,
-    )
+    says, line = f"a scan of {length} numbers as of its parts", (_line(point, length),)
+    return Relation(says, line, {}, lambda x: pick(op(x, 0)), parts, code, ulps=256.0)
 
 
 def _permuted(point: OperatorPoint, length: int) -> Relation:
@@ -154,15 +139,8 @@ def _permuted(point: OperatorPoint, length: int) -> Relation:
         return found[0] if isinstance(found, tuple) else found
 
     code = "first = operator(arguments[0][torch.randperm(len(arguments[0]))])\nsecond = operator(arguments[0])"
-    return Relation(
-        f"of {length} permuted numbers",
-        (_line(point, length),),
-        {},
-        lambda x: values(x[order]),
-        values,
-        code,
-        ulps=256.0,
-    )
+    says, line = f"of {length} permuted numbers", (_line(point, length),)
+    return Relation(says, line, {}, lambda x: values(x[order]), values, code, ulps=256.0)
 
 
 def _repeated(point: OperatorPoint, count: int) -> Iterator[Relation]:

@@ -23,15 +23,9 @@ def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) 
 
 
 def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: Any = None,
+    q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: Any = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """As in https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html, without dropout.
 
     Raises:
@@ -112,13 +106,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     extra = _OPTIONS.get(point.name, {})
     for sample in point.samples(24):
         for options in ({}, extra) if extra else ({},):
-            yield Relation(
-                "as defined, in float64",
-                (sample.input, *sample.args),
-                {**sample.kwargs, **options},
-                point.op,
-                wanted,
-                code,
-                ulps=512.0,
-                widened=True,
-            )
+            given, named = (sample.input, *sample.args), {**sample.kwargs, **options}
+            says = "as defined, in float64"
+            yield Relation(says, given, named, point.op, wanted, code, ulps=512.0, widened=True)

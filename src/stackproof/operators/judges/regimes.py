@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from stackproof.operators.database import SampleInput
 from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import WIDE_CODE, Relation, numeric
+from stackproof.operators.relation import WIDE_CODE, Relation, detached, numeric
 
 WHAT = "unusual numbers in a narrow dtype as in a wide one"
 DTYPES = (torch.float32, torch.bfloat16, torch.complex64)
@@ -31,25 +30,20 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         for says, change in _REGIMES.items():
             if not numeric(sample.input) or not sample.input.numel():
                 continue
-            given = (change(sample.input.detach()), *tree_map(_detached, sample.args))
+            given = (change(sample.input.detach()), *detached(tuple(sample.args)))
             for layout in (torch.contiguous_format, torch.channels_last)[: 1 + (sample.input.dim() == 4)]:
                 laid = (given[0].contiguous(memory_format=layout), *given[1:])
-                options = tree_map(_detached, dict(sample.kwargs))
                 floor = max(2e-3, 16 * torch.finfo(point.dtype).eps) if says in _CANCEL else 0.0
-                yield Relation(says, laid, options, run, run, code, ulps=256.0, floor=floor, widened=True)
+                yield Relation(
+                    says, laid, detached(dict(sample.kwargs)), run, run, code, ulps=256.0, floor=floor, widened=True
+                )
 
 
 def _drawn(point: OperatorPoint, backward: bool) -> list[SampleInput]:
     """Return a few samples, with one of the smallest: rows of one number are where formulas cancel."""
-    made = sorted(
-        point.samples(24, gradient=backward),
-        key=lambda one: one.input.numel() if isinstance(one.input, torch.Tensor) else 0,
-    )
+    size = lambda one: one.input.numel() if isinstance(one.input, torch.Tensor) else 0  # noqa: E731
+    made = sorted(point.samples(24, gradient=backward), key=size)
     return [*made[:2], *point.draw.sample(made[2:], min(2, len(made[2:])))]
-
-
-def _detached(leaf: Any) -> Any:
-    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _power(leaf: torch.Tensor, share: float) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from stackproof.operators.points import OperatorPoint, member
@@ -34,6 +35,11 @@ def _far(a: torch.Tensor) -> Any:
     return a + 3 * a.shape[-1] ** 0.5 * _eye(a)
 
 
+def _near(a: torch.Tensor) -> Any:
+    """Return a matrix near the identity."""
+    return _far(a) / 3 / a.shape[-1] ** 0.5
+
+
 def _right(a: torch.Tensor) -> Any:
     return a[..., :, :3].clone() if a.shape[-1] > 2 else a.clone()
 
@@ -51,11 +57,8 @@ def _svd(op: Any, a: torch.Tensor) -> Any:
 def _eigh(op: Any, a: torch.Tensor) -> Any:
     a = a + a.mH
     values, vectors = op(a)
-    return (
-        (a @ vectors, vectors * values.to(a.dtype)[..., None, :]),
-        (vectors.mH @ vectors, _eye(a)),
-        (values.sort(-1)[0], values),
-    )
+    scaled = vectors * values.to(a.dtype)[..., None, :]
+    return (a @ vectors, scaled), (vectors.mH @ vectors, _eye(a)), (values.sort(-1)[0], values)
 
 
 def _eig(op: Any, a: torch.Tensor) -> Any:
@@ -98,12 +101,7 @@ _MATRIX: dict[str, _Check] = {
     "linalg.pinv": _pinv,
     "pinverse": _pinv,
     "linalg.svdvals": lambda op, a: ((op(a).square().sum(-1), a.abs().square().sum((-1, -2))),),
-    "linalg.eigvals": lambda op, a: (
-        (
-            op(a).sum(-1),
-            a.diagonal(0, -1, -2).sum(-1).to(torch.complex128 if a.dtype is torch.float64 else torch.complex64),
-        ),
-    ),
+    "linalg.eigvals": lambda op, a: ((op(a).sum(-1), a.diagonal(0, -1, -2).sum(-1).to(a.dtype.to_complex())),),
     "linalg.eigvalsh": lambda op, a: ((op(_spd(a)).sum(-1), _spd(a).diagonal(0, -1, -2).sum(-1).real),),
     "linalg.inv": lambda op, a: ((op(_far(a)) @ _far(a), _eye(a)),),
     "linalg.inv_ex": lambda op, a: ((op(_far(a))[0] @ _far(a), _eye(a)),),
@@ -119,19 +117,13 @@ _MATRIX: dict[str, _Check] = {
     ),
     "linalg.solve_triangular": lambda op, a: ((_far(a).triu() @ op(_far(a).triu(), _right(a), upper=True), _right(a)),),
     "triangular_solve": lambda op, a: ((_far(a).triu() @ op(_right(a), _far(a).triu())[0], _right(a)),),
-    "linalg.det": lambda op, a: (
-        (
-            op(_far(a) / 3 / a.shape[-1] ** 0.5) * op(torch.linalg.inv(_far(a) / 3 / a.shape[-1] ** 0.5)),
-            torch.ones_like(a[..., 0, 0]),
-        ),
-    ),
+    "linalg.det": lambda op, a: ((op(_near(a)) * op(torch.linalg.inv(_near(a))), torch.ones_like(a[..., 0, 0])),),
     "linalg.slogdet": lambda op, a: ((op(_far(a))[1], -op(torch.linalg.inv(_far(a)))[1]),),
     "matrix_exp": lambda op, a: ((op(a / a.shape[-1]) @ op(-a / a.shape[-1]), _eye(a)),),
     "linalg.householder_product": lambda op, a: ((op(*torch.geqrf(a)).mH @ op(*torch.geqrf(a)), _eye(a)),),
 }
 _BACK = {"fft": "ifft", "ifft": "fft", "fft2": "ifft2", "ifft2": "fft2", "fftn": "ifftn", "ifftn": "fftn"}
 _REAL = {"rfft": "irfft", "rfft2": "irfft2", "rfftn": "irfftn", "ihfft": "hfft", "ihfft2": "hfft2", "ihfftn": "hfftn"}
-_SORTS = ("sort", "argsort", "msort", "topk", "unique")
 
 
 def suits(name: str, _op: Any) -> bool:
@@ -157,9 +149,8 @@ def _defined(point: OperatorPoint, check: _Check, shape: tuple[int, ...]) -> Rel
     right = lambda a: [pair[1].expand(pair[0].shape).clone() for pair in check(point.op, a)]  # noqa: E731
     code = "# rebuilt from the result, and what it is the result of\nfound = operator(*arguments)\nfirst, second = found, arguments[0]"
     tolerance = 1e3 * max(shape[-1], 8) * torch.finfo(point.dtype).eps
-    return Relation(
-        f"rebuilds a matrix of {list(shape)}", (point.numbers(shape),), {}, left, right, code, tolerance=tolerance
-    )
+    says, given = f"rebuilds a matrix of {list(shape)}", (point.numbers(shape),)
+    return Relation(says, given, {}, left, right, code, tolerance=tolerance)
 
 
 def _transformed(point: OperatorPoint, length: int) -> Relation:
@@ -173,12 +164,8 @@ def _transformed(point: OperatorPoint, length: int) -> Relation:
         found = point.op(x)
         if not real:
             return back(found)
-        size = (
-            {"n": x.shape[-1]}
-            if "2" not in name and not name.endswith("n")
-            else {"s": x.shape[-2:] if "2" in name else x.shape}
-        )
-        return back(found, **size)
+        several = {"s": x.shape[-2:] if "2" in name else x.shape}
+        return back(found, **(several if name[-1] in "2n" else {"n": x.shape[-1]}))
 
     def itself(x: torch.Tensor) -> torch.Tensor:
         return x if real or x.is_complex() else torch.complex(x, torch.zeros_like(x))
@@ -187,34 +174,33 @@ def _transformed(point: OperatorPoint, length: int) -> Relation:
     return Relation(f"back and forth over {list(shape)}", (given,), {}, around, itself, code, ulps=256.0)
 
 
+_SORTS: dict[str, _Check] = {
+    "sort": lambda op, x: op(x, -1),
+    "argsort": lambda op, x: (x.gather(-1, places := op(x, -1)), places),
+    "topk": lambda op, x: [one.flip(-1) for one in op(x, x.shape[-1])],
+    "msort": lambda op, x: (op(x.T.contiguous()).T,),
+    "unique": lambda op, x: (op(x), op(x, return_inverse=True)[1]),
+}
+"""Numbers in rising order, and their places."""
+
+
 def _sorted(point: OperatorPoint, length: int) -> Relation:
     """A sort holds each number once, in order, and its places lead to it."""
     given = point.numbers((2, length))
     given = torch.where(given.abs() < 0.5, torch.zeros_like(given), given)
+    unique = point.name == "unique"
 
     def checks(x: torch.Tensor) -> Any:
-        if point.name == "unique":
-            found, back = point.op(x, return_inverse=True)
-            return found[back], found[1:] > found[:-1]
-        more = (x.shape[-1], -1) if point.name == "topk" else (0,) if point.name == "msort" else (-1,)
-        found = point.op(x.T.contiguous()) if point.name == "msort" else point.op(x, *more)
-        if point.name == "msort":
-            return found, (found[1:] < found[:-1]).any()
-        places = found if point.name == "argsort" else found[1]
-        values = x.gather(-1, places)
-        falling = point.name == "topk"
-        later = (values[..., 1:] > values[..., :-1]) if falling else (values[..., 1:] < values[..., :-1])
-        return places.sort(-1)[0], later.any(), values if point.name == "argsort" else found[0] - values
+        values, *places = _SORTS[point.name](point.op, x)
+        led = [values[one] if unique else x.gather(-1, one) for one in places]
+        return [values, *led, *([] if unique else [one.sort(-1)[0] for one in places])]
 
     def wanted(x: torch.Tensor) -> Any:
-        if point.name == "unique":
-            return x, torch.ones(len(set(x.reshape(-1).tolist())) - 1, dtype=torch.bool)
-        no = torch.tensor(False)
+        rows = x.cpu().numpy()
+        values = torch.from_numpy(np.unique(rows) if unique else np.sort(rows, -1))
         if point.name == "msort":
-            return torch.stack([torch.tensor(sorted(row.tolist()), dtype=x.dtype) for row in x], 1), no
-        every = torch.arange(x.shape[-1]).expand(x.shape)
-        ordered = torch.stack([torch.tensor(sorted(row.tolist()), dtype=x.dtype) for row in x])
-        return every, no, ordered if point.name == "argsort" else torch.zeros_like(x)
+            return [values]
+        return [values, x] if unique else [values, values, torch.arange(length).expand(x.shape)]
 
     code = "first = operator(*arguments)\nsecond = [sorted(row.tolist()) for row in arguments[0]]"
     return Relation(f"orders {length} numbers", (given,), {}, checks, wanted, code)

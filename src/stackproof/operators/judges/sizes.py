@@ -24,6 +24,7 @@ from stackproof.device.devices import HOST
 from stackproof.operators.judges.again import threads
 from stackproof.operators.judges.references import attention
 from stackproof.operators.points import OperatorPoint
+from stackproof.operators.projection import has_float64
 from stackproof.operators.relation import Relation, UnusableError, apart, moved, numeric, widened
 
 WHAT = "whole as in pieces"
@@ -96,11 +97,6 @@ def forms() -> Mapping[str, SizedForm]:
     return found
 
 
-def suits(_name: str, _op: Any) -> bool:
-    """None of the operators: they are listed by `forms`."""
-    return False
-
-
 def needed(row: SizedForm) -> int:
     """Return the bytes of memory that the largest size takes, about."""
     width: int = min(getattr(torch, name).itemsize for name in row.dtypes)
@@ -161,31 +157,18 @@ def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) ->
     says = " ".join(f"{letter}={size}" for letter, size in sizes.items())
     code = f"# {row.form}, {says}\nfirst = operator(*arguments, **options)\n# second: the same in float64, of blocks along capital letters"
     op: Any = reduce(getattr, row.operators[0].split("."), torch)
-    terms = max(
-        [1, *(_count("".join(set(row.letters) - set(dims)), sizes) for dims in _tensors(row))]
-        + [sizes[letter] for letter in row.letters if letter.islower()]
-    )
+    added = [_count("".join(set(row.letters) - set(dims)), sizes) for dims in _tensors(row)]
+    terms = max([1, *added, *(sizes[letter] for letter in row.letters if letter.islower())])
     single = torch.finfo(torch.float32).eps
     floating = point.dtype.is_floating_point
     few = any(letter.islower() and sizes[letter] < 3 for letter in row.letters)  # formulas cancel
     sums = 8 * single * (4 + math.log2(terms) + terms**0.5 / 16)
     tolerance = sums + 4 * torch.finfo(point.dtype).eps if floating else 0.0
+    second = _DEFINED.get(row.operators[0], op)
     return _Pieces(
-        f"{row.name} of {says}",
-        _made(point, row, sizes),
-        dict(row.options),
-        op,
-        _DEFINED.get(row.operators[0], op),
-        code,
-        ulps=0.0,
-        tolerance=tolerance,
-        floor=tolerance if few or terms == 1 else 0.0,
-        elementwise=terms == 1,
-        widened=True,
-        row=row,
-        sizes=sizes,
-        device=point.device,
-    )
+        f"{row.name} of {says}", _made(point, row, sizes), dict(row.options), op, second, code, ulps=0.0, tolerance=tolerance,
+        floor=tolerance if few or terms == 1 else 0.0, elementwise=terms == 1, widened=True, row=row, sizes=sizes, device=point.device,
+    )  # fmt: skip
 
 
 def _made(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) -> tuple[Any, ...]:
@@ -249,10 +232,8 @@ class _Pieces(Relation):
                 found = whole[slot][slices].to(wanted.device)
                 if self._near(found, wanted) or not apart(found, wanted, self, ()):
                     continue
-                others = [
-                    next(one for at, where, one in self._pieces(fed, draw) if (at, where) == (slot, slices))
-                    for draw in range(4)
-                ]
+                moves = [self._pieces(fed, draw) for draw in range(4)]
+                others = [next(one for at, where, one in move if (at, where) == (slot, slices)) for move in moves]
                 if wrong := apart(found, wanted, self, others):
                     where = ", ".join(str(one.start or 0) for one in slices)
                     return f"{self._name(slot)}, from [{where}] on: {wrong}"
@@ -325,17 +306,14 @@ class _Pieces(Relation):
 
         `draw`: of arguments each of whose numbers moved by a unit in the last place.
         """
-        home = self.device if _work(self.row, self.sizes) > _HOSTS and _wide(self.device) else HOST.torch
+        home = self.device if _work(self.row, self.sizes) > _HOSTS and has_float64(str(self.device)) else HOST.torch
         cuts = self._cuts()
         shared: dict[int, torch.Tensor] = {}
         for chosen in product(*cuts.values()):
             block = dict(zip(cuts, chosen, strict=True))
-            given = widened(
-                [
-                    leaf[_slices(word, block)].to(home) if isinstance(leaf, torch.Tensor) else leaf
-                    for leaf, word in zip(self.arguments, self.row.arguments, strict=True)
-                ]
-            )
+            pairs = zip(self.arguments, self.row.arguments, strict=True)
+            cut = [x[_slices(word, block)].to(home) if isinstance(x, torch.Tensor) else x for x, word in pairs]
+            given = widened(cut)
             if draw is not None:
                 eps = max((torch.finfo(leaf.dtype).eps for leaf in self.arguments if numeric(leaf)), default=0.0)
                 given = moved(given, eps, draw)
@@ -346,9 +324,8 @@ class _Pieces(Relation):
                     yield slot, slices, found
                     continue
                 if slot not in shared:
-                    shared[slot] = torch.zeros(
-                        [_side(letter, self.sizes) for letter in dims], dtype=found.dtype, device=home
-                    )
+                    whole = [_side(letter, self.sizes) for letter in dims]
+                    shared[slot] = torch.zeros(whole, dtype=found.dtype, device=home)
                 shared[slot][slices] += found
         for slot, found in shared.items():
             rows = max(1, _BLOCK // max(1, found[:1].numel()))
@@ -377,15 +354,6 @@ class _Pieces(Relation):
 
 def _slices(word: str, block: Mapping[str, slice]) -> tuple[slice, ...]:
     return tuple(block.get(letter, slice(None)) for letter in _dims(word))
-
-
-@cache
-def _wide(device: torch.device) -> bool:
-    try:
-        torch.ones(1, dtype=torch.float64, device=device)
-    except (RuntimeError, TypeError):
-        return False
-    return True
 
 
 def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *, momentum: float, eps: float, **_: Any) -> Any:

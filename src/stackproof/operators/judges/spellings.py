@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch.utils._pytree import tree_map
 
 from stackproof.operators.database import SampleInput
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, UnusableError, numeric, refuse_on_host
+from stackproof.operators.relation import Relation, UnusableError, detached, numeric, refuse_on_host, tracked
 
 WHAT = "spellings agree"
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bfloat16)
@@ -29,7 +30,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield other ways to write a few of the operator's samples."""
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
     for sample in point.samples(4, gradient=backward):
-        sample = _detached(sample)
+        sample.input, sample.args, sample.kwargs = detached((sample.input, sample.args, sample.kwargs))
         yield from _methods(point, sample)
         if point.op.supports_out:
             yield from _outs(point, sample)
@@ -55,30 +56,22 @@ def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     if op.inplace_variant is None or sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
         return
 
-    def in_place(given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
-        target = given.clone()
+    def in_place(copy: Callable[..., Any], given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        target = copy(given)
         op.inplace_variant(target, *arguments, **options)
         return target
 
-    def gapped(given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
-        target = _with_gaps(given)
-        op.inplace_variant(target, *arguments, **options)
-        return target
-
-    def plain(*arguments: Any, **options: Any) -> Any:
-        found = op(*arguments, **options)
-        if (
-            not isinstance(found, torch.Tensor)
-            or found.dtype is not arguments[0].dtype
-            or found.shape != arguments[0].shape
-        ):
+    def plain(given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        found = op(given, *arguments, **options)
+        if not isinstance(found, torch.Tensor) or (found.dtype, found.shape) != (given.dtype, given.shape):
             raise UnusableError("the result is not of the input's form")
         return found
 
     name = op.name.rpartition(".")[2]
-    for says, way in (("in place", in_place), ("in place of a strided tensor", gapped)):
-        code = f"first = arguments[0].clone()\nfirst.{name}_(*arguments[1:], **options)\n{_PLAIN}"
-        yield Relation(says, (sample.input, *sample.args), dict(sample.kwargs), way, plain, code)
+    code = f"first = arguments[0].clone()\nfirst.{name}_(*arguments[1:], **options)\n{_PLAIN}"
+    for says, copy in (("in place", torch.clone), ("in place of a strided tensor", _with_gaps)):
+        given = (sample.input, *sample.args)
+        yield Relation(says, given, dict(sample.kwargs), partial(in_place, copy), plain, code)
 
 
 def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
@@ -90,13 +83,7 @@ def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
         op(*arguments, **options, out=target)
         return target
 
-    yield _relation(
-        point,
-        sample,
-        "out= of strided tensors",
-        fresh,
-        _STRIDED,
-    )
+    yield _relation(point, sample, "out= of strided tensors", fresh, _STRIDED)
     try:
         sample = _squared(sample, op)
         wanted = op(sample.input, *sample.args, **sample.kwargs)
@@ -105,37 +92,25 @@ def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     if not isinstance(wanted, torch.Tensor):
         return
     for place, leaf in enumerate((sample.input, *sample.args)):
-        if (
-            not isinstance(leaf, torch.Tensor)
-            or (leaf.shape, leaf.dtype) != (wanted.shape, wanted.dtype)
-            or not leaf.numel()
-        ):
-            continue
 
         def aliased(*arguments: Any, at: int = place, **options: Any) -> Any:
             op(*arguments, **options, out=arguments[at])
             return arguments[at]
 
-        code = f"{_PLAIN}\nfirst = operator(*arguments, **options, out=arguments[{place}])\n#"
-        yield _relation(point, sample, f"out= is argument {place}", aliased, code, refusable=True)
+        if isinstance(leaf, torch.Tensor) and (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype) and leaf.numel():
+            code = f"{_PLAIN}\nfirst = operator(*arguments, **options, out=arguments[{place}])\n#"
+            yield _relation(point, sample, f"out= is argument {place}", aliased, code, refusable=True)
     if wanted.dim() and wanted.shape[0] > 1:
 
         def overlapping(*arguments: Any, **options: Any) -> Any:
-            room = torch.zeros_like(
-                wanted, device=arguments[0].device
-            ).contiguous()  # as large as what may be written, whoever ignores strides
+            # as large as what may be written, whoever ignores strides
+            room = torch.zeros_like(wanted, device=arguments[0].device).contiguous()
             target = room.as_strided(wanted.shape, (0, *room.stride()[1:]))
             op(*arguments, **options, out=target)
             return target
 
-        yield _relation(
-            point,
-            sample,
-            "out= whose numbers share memory",
-            overlapping,
-            "first = operator(*arguments, **options, out=second[:1].clone().expand_as(second))",
-            refusable=True,
-        )
+        code = "first = operator(*arguments, **options, out=second[:1].clone().expand_as(second))"
+        yield _relation(point, sample, "out= whose numbers share memory", overlapping, code, refusable=True)
 
 
 def _squared(sample: SampleInput, op: Any) -> SampleInput:
@@ -192,17 +167,15 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     if member("about layout", point.name):
         return
     op = point.op
-    places = [
-        n for n, leaf in enumerate((sample.input, *sample.args)) if isinstance(leaf, torch.Tensor) and leaf.numel() > 1
-    ]
+    given = (sample.input, *sample.args)
+    places = [n for n, leaf in enumerate(given) if isinstance(leaf, torch.Tensor) and leaf.numel() > 1]
     for says, (change, code) in _LAYOUTS.items():
         for place in places:
-            before = (sample.input, *sample.args)[place]
-            if before.layout is not torch.strided or (
-                (after := change(before)).stride() == before.stride() and says != "behind an odd offset"
-            ):
+            before = given[place]
+            if before.layout is not torch.strided:
                 continue
-            del after
+            if says != "behind an odd offset" and change(before).stride() == before.stride():
+                continue
 
             def laid(*arguments: Any, at: int = place, lay: Any = change, **options: Any) -> Any:
                 return op(*(lay(one) if n == at else one for n, one in enumerate(arguments)), **options)
@@ -223,26 +196,20 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
 def _kinds(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     """Arguments of another kind that mean the same: truth values as masks of floats, whole numbers as floats."""
     op, arguments = point.op, (sample.input, *sample.args)
-    masks = {
-        k: v for k, v in sample.kwargs.items() if isinstance(v, torch.Tensor) and v.dtype is torch.bool and "mask" in k
-    }
+    masks = [key for key, leaf in sample.kwargs.items() if "mask" in key and getattr(leaf, "dtype", None) is torch.bool]
     if masks and point.dtype.is_floating_point and member("masked by floats", point.name):
 
         def floats(*given: Any, **options: Any) -> Any:
-            named = {
-                k: v.new_zeros(v.shape, dtype=point.dtype).masked_fill(~v, -torch.inf) if k in masks else v
-                for k, v in options.items()
+            added = {
+                k: torch.zeros_like(options[k], dtype=point.dtype).masked_fill(~options[k], -torch.inf) for k in masks
             }
-            return op(*given, **named)
+            return op(*given, **{**options, **added})
 
         shown = """masks = {k: torch.zeros(v.shape).masked_fill(~v, -inf) for k, v in options.items() if 'mask' in k}
 first = operator(*arguments, **{**options, **masks})"""
         yield _relation(point, sample, "a mask of floats as one of truth values", floats, shown)
-    if (
-        type(op).__name__ == "BinaryUfuncInfo"
-        and point.dtype.is_floating_point
-        and torch.float64 in op.supported_dtypes(point.device.type)
-    ):
+    wide = point.dtype.is_floating_point and torch.float64 in op.supported_dtypes(point.device.type)
+    if type(op).__name__ == "BinaryUfuncInfo" and wide:
         whole = torch.arange(-140, 141, 5, device=point.device)
         left = torch.ones(len(whole), dtype=torch.float64, device=point.device) * 1.5
 
@@ -252,49 +219,24 @@ first = operator(*arguments, **{**options, **masks})"""
         code = (
             "first = operator(*arguments, **options)\nsecond = operator(arguments[0], arguments[1].double(), **options)"
         )
-        yield Relation(
-            "whole numbers as floats",
-            (left, whole),
-            dict(sample.kwargs),
-            op,
-            as_floats,
-            code,
-            elementwise=True,
-            refusable=True,
-        )
-    if (
-        numeric(sample.input)
-        and len(arguments) > 1
-        and isinstance(arguments[1], torch.Tensor)
-        and arguments[1].dim() == 0
-        and not arguments[1].requires_grad
-    ):
+        how = {"elementwise": True, "refusable": True}
+        yield Relation("whole numbers as floats", (left, whole), dict(sample.kwargs), op, as_floats, code, **how)
+    if numeric(sample.input) and len(arguments) > 1 and getattr(arguments[1], "shape", None) == ():
 
         def as_number(x: Any, y: Any, *rest: Any, **options: Any) -> Any:
             return op(x, y.item(), *rest, **options)
 
-        yield _relation(
-            point,
-            sample,
-            "a number of Python's as a tensor of one",
-            as_number,
-            "first = operator(arguments[0], arguments[1].item(), *arguments[2:], **options)",
-            refusable=True,
-        )
+        code = "first = operator(arguments[0], arguments[1].item(), *arguments[2:], **options)"
+        yield _relation(point, sample, "a number of Python's as a tensor of one", as_number, code, refusable=True)
 
 
 def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     """Bags up to a last offset are the bags before it: what stands behind belongs to none."""
-    offsets = sample.kwargs.get("offsets")
-    if (
-        not all(isinstance(one, torch.Tensor) for one in (offsets, *sample.args[:1]))
-        or sample.kwargs.get("include_last_offset")
-        or sample.args[0].numel() < 2
-        or offsets.numel() < 2
-    ):
+    offsets, more = sample.kwargs.get("offsets"), sample.kwargs
+    if offsets is None or more.get("include_last_offset") or more.get("per_sample_weights") is not None:
         return
     end = sample.args[0].numel() - 1
-    if int(offsets.max()) >= end or sample.kwargs.get("per_sample_weights") is not None:
+    if offsets.numel() < 2 or int(offsets.max()) >= end:
         return
 
     def last(given: Any, index: Any, **options: Any) -> Any:
@@ -307,37 +249,24 @@ def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     code = f"""ends = torch.cat([options['offsets'], torch.tensor([{end}])])
 first = operator(*arguments, **{{**options, 'offsets': ends}}, include_last_offset=True)
 second = operator(arguments[0], arguments[1][:{end}], **options)"""
-    yield Relation(
-        "bags up to a last offset as the bags before it",
-        (sample.input, *sample.args),
-        dict(sample.kwargs),
-        last,
-        cut,
-        code,
-    )
+    says = "bags up to a last offset as the bags before it"
+    yield Relation(says, (sample.input, *sample.args), dict(more), last, cut, code)
 
 
 def _modes(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     """With gradients, without, and in inference mode results are the same."""
     op = point.op
 
-    def tracked(*arguments: Any, **options: Any) -> Any:
-        leaves = tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, (arguments, options))
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        given, named = tracked((arguments, options))
         with torch.enable_grad():
-            return op(*leaves[0], **leaves[1])
+            return op(*given, **named)
 
     def inferred(*arguments: Any, **options: Any) -> Any:
         with torch.inference_mode():
-            return tree_map(
-                lambda one: one.clone() if isinstance(one, torch.Tensor) else one, op(*arguments, **options)
-            )
+            found = op(*arguments, **options)
+            return tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, found)
 
     code = "with torch.inference_mode():\n    first = operator(*arguments, **options)"
-    yield _relation(point, sample, "with gradients tracked", tracked, "first = operator(*arguments, **options)")
+    yield _relation(point, sample, "with gradients tracked", recorded, "first = operator(*arguments, **options)")
     yield _relation(point, sample, "in inference mode", inferred, code)
-
-
-def _detached(sample: SampleInput) -> SampleInput:
-    strip = lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf  # noqa: E731
-    sample.input, sample.args, sample.kwargs = tree_map(strip, (sample.input, sample.args, sample.kwargs))
-    return sample

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,26 +17,11 @@ from stackproof.operators.relation import Relation
 WHAT = "resumed is gone on"
 DTYPES = (torch.float32,)
 _ARGUMENTS: dict[str, Any] = {
-    "lr_lambda": lambda step: 0.9**step,
-    "step_size": 2,
-    "milestones": [2, 4],
-    "gamma": 0.5,
-    "T_max": 5,
-    "T_0": 3,
-    "total_iters": 5,
-    "max_lr": 0.3,
-    "base_lr": 0.01,
-    "total_steps": 12,
-    "step_size_up": 3,
-    "cycle_momentum": False,
-    "verbose": None,
-}
+    "lr_lambda": lambda step: 0.9**step, "step_size": 2, "milestones": [2, 4], "gamma": 0.5, "T_max": 5, "T_0": 3, "total_iters": 5,
+    "max_lr": 0.3, "base_lr": 0.01, "total_steps": 12, "step_size_up": 3, "cycle_momentum": False, "verbose": None,
+}  # fmt: skip
 """By the names of the constructors' parameters, so that a new schedule needs none of its own."""
 _LEFT, _STEPS = 3, 7
-
-
-def _one(kind: Any, named: dict[str, Any]) -> Callable[[Any], Any]:
-    return lambda optimiser: kind(optimiser, **named)
 
 
 def _two(optimiser: Any) -> list[Any]:
@@ -50,22 +36,17 @@ def schedules() -> Mapping[str, Callable[[Any], Any]]:
         if not plain or name in ("LRScheduler", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler"):
             continue
         named = {key: _ARGUMENTS[key] for key in inspect.signature(kind).parameters if _ARGUMENTS.get(key) is not None}
-        found[name] = _one(kind, named)
+        found[name] = partial(kind, **named)
     found["SequentialLR"] = lambda optimiser: lr_scheduler.SequentialLR(optimiser, _two(optimiser), [2])
     found["ChainedScheduler"] = lambda optimiser: lr_scheduler.ChainedScheduler(_two(optimiser))
     return found
 
 
-def suits(_name: str, _op: Any) -> bool:
-    """None of the operators: schedules are listed by `schedules`."""
-    return False
-
-
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a schedule that is left after a few steps and taken up again in either order."""
 
-    def start(given: torch.Tensor) -> Any:
-        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=0.1)
+    def start(given: torch.Tensor, rate: Any = 0.1) -> Any:
+        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=rate)
         return optimiser, point.op(optimiser)
 
     def advance(pair: Any, steps: int) -> list[float]:
@@ -76,49 +57,29 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             rates.append(float(pair[0].param_groups[0]["lr"]))
         return rates
 
-    def gone_on(given: torch.Tensor) -> torch.Tensor:
+    def resumed(given: torch.Tensor, late: bool, left: bool = True) -> torch.Tensor:
+        """Return the rates from the third step on; `late`: the schedule is made for an optimiser that has its state already."""
         pair = start(given)
         advance(pair, _LEFT)
+        if left:
+            states = copy.deepcopy((pair[0].state_dict(), pair[1].state_dict()))
+            optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=0.1)
+            early = None if late else point.op(optimiser)
+            optimiser.load_state_dict(states[0])
+            pair = optimiser, early or point.op(optimiser)
+            pair[1].load_state_dict(states[1])
         return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
 
-    def restored(given: torch.Tensor, late: bool) -> torch.Tensor:
-        left = start(given)
-        advance(left, _LEFT)
-        states = copy.deepcopy((left[0].state_dict(), left[1].state_dict()))
-        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=0.1)
-        if late:  # the schedule is made for an optimiser that has its state already
-            optimiser.load_state_dict(states[0])
-            schedule = point.op(optimiser)
-        else:
-            schedule = point.op(optimiser)
-            optimiser.load_state_dict(states[0])
-        schedule.load_state_dict(states[1])
-        return torch.tensor(advance((optimiser, schedule), _STEPS), dtype=torch.float64)
-
     def tensor_rate(given: torch.Tensor) -> torch.Tensor:
-        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=torch.tensor(0.1))
-        pair = optimiser, point.op(optimiser)
+        pair = start(given, torch.tensor(0.1))
         advance(pair, _LEFT)
         return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
 
-    given = torch.ones(2, device=point.device)
     code = "# state_dict() of optimiser and schedule after three steps, loaded into new ones; rates from then on\nfirst = second = None"
-    yield Relation(
-        "made before its optimiser was restored",
-        (given,),
-        {},
-        lambda x: restored(x, False),
-        gone_on,
-        code,
-        tolerance=1e-9,
-    )
-    yield Relation(
-        "made after its optimiser was restored",
-        (given,),
-        {},
-        lambda x: restored(x, True),
-        gone_on,
-        code,
-        tolerance=1e-9,
-    )
-    yield Relation("with a rate that is a tensor", (given,), {}, tensor_rate, gone_on, code, tolerance=1e-6)
+    for says, way, tolerance in (
+        ("made before its optimiser was restored", partial(resumed, late=False), 1e-9),
+        ("made after its optimiser was restored", partial(resumed, late=True), 1e-9),
+        ("with a rate that is a tensor", tensor_rate, 1e-6),
+    ):
+        given = (torch.ones(2, device=point.device),)
+        yield Relation(says, given, {}, way, partial(resumed, late=False, left=False), code, tolerance=tolerance)
