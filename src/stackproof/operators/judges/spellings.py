@@ -233,7 +233,9 @@ first = operator(*arguments, **{**options, **masks})"""
 def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     """Bags up to a last offset are the bags before it: what stands behind belongs to none."""
     offsets, more = sample.kwargs.get("offsets"), sample.kwargs
-    if offsets is None or more.get("include_last_offset") or more.get("per_sample_weights") is not None:
+    if not all(isinstance(one, torch.Tensor) for one in (offsets, *sample.args[:1])):
+        return
+    if more.get("include_last_offset") or more.get("per_sample_weights") is not None:
         return
     end = sample.args[0].numel() - 1
     if offsets.numel() < 2 or int(offsets.max()) >= end:
