@@ -1,4 +1,4 @@
-"""What keeps statistics, turns places or draws, against definitions in NumPy; `operators/relations` holds what only computes."""
+"""What turns places or draws, against definitions in NumPy; `operators/relations` holds what computes and what keeps statistics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional
 
 from stackproof.device.devices import HOST
@@ -16,14 +15,11 @@ from stackproof.operators import forms
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.catalogue import taking_part
-from suites.anchors.held import drawn, hold, settings
+from suites.anchors.held import drawn
 from suites.common import SEED, possible
 
 _TURNED = 2e-3
 """Angles of 8191 in float32 are 5e-4 off at most; what a place turns by is 1."""
-_BATCHES = 12
-"""After so many the share of the last one is small, and how it is counted shows."""
-ORDERS = {"contiguous": torch.contiguous_format, "channels-last": torch.channels_last}
 
 
 @pytest.mark.deadline(60)
@@ -49,69 +45,6 @@ def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
         require(off <= _TURNED, f"{name}: the {what} of a place is {off:.2g} off, {_TURNED} is allowed")
         figures[what] = off
     figures["summary"] = f"places up to {places[-1]} turn by their angles"
-
-
-@pytest.mark.deadline(60)
-@pytest.mark.parametrize("order", ORDERS)
-def test_pictures(order: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Convolution, and batch normalisation with its running statistics over three batches and in evaluation, in either memory order."""
-    x, k = drawn(4, 6, 11, 9) + 1, drawn(8, 6, 3, 3, key=1)
-    w, b = drawn(8, key=2), drawn(8, key=3)
-    momentum = 0.03  # ultralytics' own; not torch's default, which code that forgets the argument falls back to
-    for place, dtype in settings(device):
-        norm = nn.BatchNorm2d(8, eps=1e-3, momentum=momentum).to(place, dtype)
-        with torch.no_grad():
-            norm.weight.copy_(torch.tensor(w))
-            norm.bias.copy_(torch.tensor(b))
-        mean, variance = np.zeros(8), np.ones(8)
-        worst = 0.0
-        for turn in range(3):
-            pictures = x * (turn + 1)
-            convolved = forms.convolve(pictures, k, 2, 1)
-            exact = forms.batch_norm(convolved, mean, variance, w, b, training=True, momentum=momentum, eps=1e-3)
-            mean, variance = exact["running_mean"], exact["running_var"]
-            given = torch.tensor(pictures, dtype=dtype, device=place).contiguous(memory_format=ORDERS[order])
-            kernels = torch.tensor(k, dtype=dtype, device=place).contiguous(memory_format=ORDERS[order])
-            layer = functional.conv2d(given, kernels, stride=2, padding=1)
-            found = {
-                "convolution": layer,
-                "normalised": norm(layer),
-                "mean": norm.running_mean,
-                "variance": norm.running_var,
-            }
-            expected = {"convolution": convolved, "normalised": exact["output"], "mean": mean, "variance": variance}
-            worst = max(worst, hold(found, expected, dtype, f"{order} pictures"))
-        tracked = int(norm.state_dict()["num_batches_tracked"])
-        require(tracked == 3, f"{tracked} batches were tracked, not 3")
-        still = forms.batch_norm(convolved, mean, variance, w, b, eps=1e-3)["output"]
-        worst = max(worst, hold({"evaluation": norm.eval()(layer)}, {"evaluation": still}, dtype, f"{order} pictures"))
-        figures[f"{dtype}"] = worst
-    figures["summary"] = (
-        f"convolution and batch normalisation of {order} pictures are their definitions, statistics too"
-    )
-
-
-@pytest.mark.deadline(60)
-@pytest.mark.parametrize("momentum", [0.3, None], ids=["running", "cumulative"])
-def test_statistics(momentum: float | None, device: Device, figures: dict[str, Figure]) -> None:
-    """Statistics of 1-d and 3-d layers run by the momentum, or without one are the mean of all batches; a frozen layer keeps them."""
-    for place, dtype in settings(device):
-        for layer, shape in ((nn.BatchNorm1d, (9, 5)), (nn.BatchNorm1d, (4, 5, 7)), (nn.BatchNorm3d, (2, 5, 3, 4, 2))):
-            norm = layer(5, eps=0.01, momentum=momentum).to(place, dtype)
-            mean, variance = np.zeros(5), np.ones(5)
-            for turn in range(1, _BATCHES + 2):
-                x = drawn(*shape, key=turn) * turn + turn
-                share = 1 / turn if momentum is None else momentum
-                axes = (0, *range(2, x.ndim))
-                mean = (1 - share) * mean + share * x.mean(axes)
-                variance = (1 - share) * variance + share * x.var(axes, ddof=1)
-                norm.train(turn <= _BATCHES)(torch.tensor(x, dtype=dtype, device=place))
-                if turn <= _BATCHES:
-                    kept = {"mean": mean, "variance": variance}
-            state = norm.state_dict()
-            found = {"mean": state["running_mean"], "variance": state["running_var"]}
-            figures[f"{dtype}, {len(shape)}-d"] = hold(found, kept, dtype, f"{layer.__name__} after {_BATCHES} batches")
-    figures["summary"] = "running statistics of three layers are their definition"
 
 
 @pytest.mark.deadline(30)

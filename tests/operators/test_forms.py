@@ -34,11 +34,6 @@ def test_a_rotation_keeps_lengths_and_depends_on_distance_alone() -> None:
     assert not np.isclose(products[0, 2], products[2, 0])
 
 
-def test_a_convolution_by_hand() -> None:
-    found = forms.convolve(np.ones((1, 1, 3, 3)), np.ones((1, 1, 3, 3)), 1, 1)
-    assert found[0, 0].tolist() == [[4, 6, 4], [6, 9, 6], [4, 6, 4]]
-
-
 def test_cross_entropy_by_hand() -> None:
     value, slope = forms.cross_entropy(np.full((1, 4), 30.0), np.array([2]))
     assert value == pytest.approx(np.log(4))

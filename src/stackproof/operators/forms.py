@@ -134,37 +134,6 @@ def softmax(array: Floats, dim: int) -> Floats:
     return result
 
 
-def batch_norm(
-    array: Floats,
-    running_mean: Floats,
-    running_var: Floats,
-    weight: Floats,
-    bias: Floats,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Mapping[str, Floats]:
-    """By the batch's biased variance, and the running one takes the unbiased; or by what ran so far (Ioffe and Szegedy, 2015)."""
-    axes, count = (0, *range(2, array.ndim)), array.size // array.shape[1]
-    shape = (1, -1, *[1] * (array.ndim - 2))
-    mean, spread = (array.mean(axes), array.var(axes)) if training else (running_mean, running_var)
-    normal = (array - mean.reshape(shape)) / np.sqrt(spread.reshape(shape) + eps)
-    share = momentum if training else 0.0
-    return {
-        "output": normal * weight.reshape(shape) + bias.reshape(shape),
-        "running_mean": (1 - share) * running_mean + share * mean,
-        "running_var": (1 - share) * running_var + share * spread * count / (count - 1),
-    }
-
-
-def convolve(pictures: Floats, kernels: Floats, stride: int, padding: int) -> Floats:
-    """Correlate (N, C, H, W) with (K, C, h, w): what deep learning calls a convolution."""
-    padded = np.pad(pictures, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, kernels.shape[2:], (2, 3))[:, :, ::stride, ::stride]
-    array: Floats = np.einsum("nchwij,kcij->nkhw", windows, kernels, optimize=True)
-    return array
-
-
 def cross_entropy(scores: Floats, labels: npt.NDArray[np.int64]) -> tuple[float, Floats]:
     """Return the mean of -log softmax at the labels, and its gradient."""
     shifted = scores - scores.max(-1, keepdims=True)

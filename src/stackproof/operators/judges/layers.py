@@ -53,6 +53,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         given, named = placed((tuple(each.forward_input.args), dict(each.forward_input.kwargs)), point.device)
         if each.reference_fn:
             yield _defined(point.dtype, layer, each, given, named)
+        running = getattr(layer, "running_mean", None) is not None and "Batch" in point.name
+        if running and given[0].numel():
+            yield from (_statistics(layer, momentum, given) for momentum in (layer.momentum, None))
         yield from _modes(point, layer, given, named)
 
 
@@ -67,6 +70,35 @@ def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, given: Any, 
     code = f"# {layer!r} against its reference in module_db, in float64\nfirst = second = None"
     how: dict[str, Any] = {"ulps": 512.0, "floor": floor, "widened": True}
     return Relation("as it is defined", tuple(given), named, layer, reference, code, **how)
+
+
+def _statistics(layer: torch.nn.Module, momentum: float | None, given: Any) -> Relation:
+    """What runs by the momentum over batches, or is the mean of them all where there is none, and stays as it is in evaluation."""
+
+    def kept(*batches: torch.Tensor) -> list[Any]:
+        twin: Any = copy.deepcopy(layer).train()
+        twin.reset_running_stats()
+        twin.momentum = momentum
+        for one in batches:
+            twin(one)
+        found = twin.eval()(batches[0])
+        return [found, twin.running_mean, twin.running_var, twin.num_batches_tracked]
+
+    def defined(*batches: torch.Tensor) -> list[Any]:
+        own: Any = copy.deepcopy(layer).double()
+        mean, variance, axes = 0.0, 1.0, [0, *range(2, batches[0].dim())]
+        for turn, one in enumerate(batches, 1):
+            share = 1 / turn if momentum is None else momentum
+            mean, variance = mean + share * (one.mean(axes) - mean), variance + share * (one.var(axes) - variance)
+        form = (1, -1, *[1] * (len(axes) - 1))
+        found = (batches[0] - mean.view(form)) / (variance.view(form) + own.eps).sqrt()
+        found = found if own.weight is None else found * own.weight.view(form) + own.bias.view(form)
+        return [found, mean, variance, torch.tensor(len(batches))]
+
+    batches = tuple(given[0] * turn + turn for turn in range(1, 13))
+    code = f"# twelve batches through {layer!r} in training, and the first in evaluation\nfirst = second = None"
+    says = f"statistics of twelve batches, momentum {momentum}"
+    return Relation(says, batches, {}, kept, defined, code, ulps=512.0, widened=True)
 
 
 class _Called(torch.nn.Module):

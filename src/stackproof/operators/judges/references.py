@@ -68,8 +68,33 @@ def _bag(
     return total @ weight[index] / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
 
 
+def _convolved(
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    """Correlate (N, C, ...) with (K, C / groups, ...), which is what deep learning calls a convolution."""
+    sides = weight.dim() - 2
+    steps, gaps = (
+        [one] * sides if isinstance(one, int) else list(one) * (sides // len(one)) for one in (stride, dilation)
+    )
+    reach = [gap * (size - 1) for gap, size in zip(gaps, weight.shape[2:], strict=True)]
+    if padding in ("same", "valid"):
+        edges = [(one // 2, one - one // 2) if padding == "same" else (0, 0) for one in reach]
+    else:
+        edges = [(one, one) for one in ([padding] * sides if isinstance(padding, int) else padding)]
+    whole = x if x.dim() == weight.dim() else x[None]
+    whole = torch.nn.functional.pad(whole, [one for pair in reversed(edges) for one in pair])
+    for dim, (step, gap, one) in enumerate(zip(steps, gaps, reach, strict=True), 2):
+        whole = whole.unfold(dim, one + 1, step)[..., ::gap]
+    parts = zip(whole.chunk(groups, 1), weight.chunk(groups, 0), strict=True)
+    axes = [1, *range(sides + 2, 2 * sides + 2)]
+    found = torch.cat([torch.tensordot(part, kernel, (axes, [*range(1, sides + 2)])) for part, kernel in parts], -1)
+    found = (found if bias is None else found + bias).movedim(-1, 1)
+    return found if x.dim() == weight.dim() else found[0]
+
+
 _WRITTEN: Mapping[str, Callable[..., Any]] = {
     "nn.functional.linear": lambda x, weight, bias=None: x @ weight.mT + (0 if bias is None else bias),
+    **{f"nn.functional.conv{sides}d": _convolved for sides in (1, 2, 3)},
     "nn.functional.rms_norm": _rms_norm,
     "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.embedding_bag": _bag,
