@@ -86,7 +86,9 @@ def _statistics(layer: torch.nn.Module, momentum: float | None, given: Any) -> R
 
     def defined(*batches: torch.Tensor) -> list[Any]:
         own: Any = copy.deepcopy(layer).double()
-        mean, variance, axes = 0.0, 1.0, [0, *range(2, batches[0].dim())]
+        mean: Any = 0.0
+        variance: Any = 1.0
+        axes = [0, *range(2, batches[0].dim())]
         for turn, one in enumerate(batches, 1):
             share = 1 / turn if momentum is None else momentum
             mean, variance = mean + share * (one.mean(axes) - mean), variance + share * (one.var(axes) - variance)
