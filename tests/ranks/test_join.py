@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.ranks import join as joining
 from stackproof.ranks.join import judge, straggler
+from stackproof.ranks.launchers import Placement
 from stackproof.record import reading
 from stackproof.record.records import Record, Verdict
 
@@ -257,6 +259,15 @@ def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:
     assert os.read(reader, 20) == b"through"
     os.close(reader)
     assert joining._launcher_files({"PMI_FD": str(writer)}) == ()
+
+
+def test_what_the_ranks_proved_is_kept_before_they_leave(tmp_path: Path) -> None:
+    kept: list[str] = []
+    child: Any = SimpleNamespace(returncode=-6, poll=lambda: -6 if kept else None)  # it aborts in its farewell
+    (tmp_path / "rank0.json").write_text("{}")
+    place = Placement("mpirun", 0, 2, 0, 2)
+    assert joining._wait(child, 60.0, tmp_path, place, lambda: kept.append("record")) == (-6, False)
+    assert kept == ["record"]
 
 
 def said(number: int, **changed: Any) -> dict[str, Any]:

@@ -107,13 +107,19 @@ import torch.distributed as dist
 from stackproof.ranks import libraries, rank
 libraries.finalises = lambda backend: {finalise}
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+world, second = dist.group.WORLD, dist.new_group([0])
+dist.barrier(second)
+destroy = dist.destroy_process_group
+dist.destroy_process_group = lambda group=None: (print("world" if group in (None, world) else "second"), destroy(group))
 atexit.register(print, "goodbye")
 rank.end(lambda: {status})
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("finalise", "status", "said"), [(False, 0, ""), (True, 0, "goodbye"), (True, 1, "")])
+@pytest.mark.parametrize(
+    ("finalise", "status", "said"), [(False, 0, ""), (True, 0, "second\nworld\ngoodbye"), (True, 1, "")]
+)
 def test_a_rank_shuts_down_in_order_only_where_its_library_needs_it(finalise: bool, status: int, said: str) -> None:
     code = LEAVING.format(finalise=finalise, status=status)
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

@@ -6,6 +6,7 @@ The rank runs in a process of its own, because a hang must be ended from outside
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import socket
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,17 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     spec.folder.mkdir(parents=True, exist_ok=True)
     _forget(spec.folder, place.rank)
     began = time.monotonic()
+
+    def answered() -> None:
+        """Keep what the ranks proved before rank 0 leaves: if a library aborts in its farewell, mpirun ends this process as well."""
+        if place.rank == 0:
+            early = copy.deepcopy(record)
+            early.seconds = time.monotonic() - began
+            _complete(early, spec, place, None)
+            writer.keep(early, spec.folder / "record.json")
+
     try:
-        ended: Check | None = _supervise(stack, spec, place)
+        ended: Check | None = _supervise(stack, spec, place, answered)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
         if place.rank:
@@ -176,7 +186,7 @@ def _begin(stack: Stack, spec: Spec, place: Placement) -> Record:
     return record
 
 
-def _supervise(stack: Stack, spec: Spec, place: Placement) -> Check | None:
+def _supervise(stack: Stack, spec: Spec, place: Placement, answered: Callable[[], None]) -> Check | None:
     mark, folder = processes.new_mark(), spec.folder
     spec = replace(spec, until=time.time() + spec.deadline_s)
     with (folder / f"rank{place.rank}.log").open("wb") as output:
@@ -186,7 +196,7 @@ def _supervise(stack: Stack, spec: Spec, place: Placement) -> Check | None:
         living = {"host": socket.gethostname(), "processes": [os.getpid(), child.pid]}
         write_atomically(folder / f"rank{place.rank}.alive", json.dumps(living))
         try:
-            status, follows = _wait(child, spec.remaining_s + _GRACE_S, folder, place)
+            status, follows = _wait(child, spec.remaining_s + _GRACE_S, folder, place, answered)
         finally:
             processes.end_tree(mark, child)
     if status == 0 and (folder / f"rank{place.rank}.json").exists():
@@ -204,14 +214,19 @@ def _launcher_files(environ: Mapping[str, str]) -> tuple[int, ...]:
     return ()
 
 
-def _wait(child: processes.Process, seconds: float, folder: Path, place: Placement) -> tuple[int | None, bool]:
+def _wait(
+    child: processes.Process, seconds: float, folder: Path, place: Placement, answered: Callable[[], None]
+) -> tuple[int | None, bool]:
     """Return how the rank ended, None at its deadline; and whether another rank had failed and this one only waited for it."""
-    follows = False
+    follows, left = False, False
     until, others = time.monotonic() + seconds, {f"rank{rank}.failure" for rank in range(place.world_size)}
     others.discard(f"rank{place.rank}.failure")
     while child.poll() is None and time.monotonic() < until:
         if until > time.monotonic() + _OTHERS_S and any(path.name in others for path in folder.glob("rank*.failure")):
             until, follows = time.monotonic() + _OTHERS_S, True
+        if not left and (left := (folder / f"rank{place.rank}.json").exists()):
+            with contextlib.suppress(Refusal):
+                answered()
         time.sleep(0.2)
     if child.poll() is not None:
         return child.returncode, False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import functools
+import gc
 import hashlib
 import importlib
 import json
@@ -242,6 +243,11 @@ def end(run: Callable[[], int]) -> None:
         last = threading.Timer(_FAREWELL_S, os._exit, [0])
         last.daemon = True
         last.start()
+        # oneCCL aborts where a subgroup that was used outlives the world's.
+        subgroups: list[Any] = [group for group in distributed_c10d._world.pg_map if group is not dist.group.WORLD]
+        while subgroups:
+            dist.destroy_process_group(subgroups.pop())
+        gc.collect()
         dist.destroy_process_group()
         sys.exit(0)
     os._exit(status)
