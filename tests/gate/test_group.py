@@ -34,7 +34,7 @@ def test_ranks_prove_run_and_end() -> None:
         assert station.block(3)["seconds"] > 0
         assert station.done()["peak-memory"] > 0
         assert station.count()["counters"]["operators"] >= 1
-        assert station.conclude() == {"call": "all-reduce"}
+        assert station.conclude()["figures"] == {"call": "all-reduce"}
     finally:
         station.close()
     assert not station._thread.is_alive()

@@ -22,16 +22,7 @@ from stackproof.bench.subjects import require_named
 from stackproof.gate import interleave, plan, report
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counter_change, counters_of
 from stackproof.gate.changed import WORD
-from stackproof.gate.interleave import (
-    PROCESS,
-    Answer,
-    LaunchTerms,
-    Lost,
-    SideEndedError,
-    SideSpec,
-    handshake,
-    launch,
-)
+from stackproof.gate.interleave import PROCESS, Answer, LaunchTerms, Lost, SideEndedError, SideSpec, handshake, launch
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.report import FLAG
 from stackproof.gate.variants import CompareRequest, GateRequest, Variant, commit_of, prepared, unpinned

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -57,9 +57,8 @@ class RankServer:
         freeze_collector()
         device.reset_peak()
         sampler = Together(device, self._work.run, begin=self._begin)
-        warmth = warm_up(sampler, seconds)
-        took = min(sampler.block(3))
-        return {"settled": warmth.settled, "seconds": took}
+        warm_up(sampler, seconds)
+        return {"seconds": min(sampler.block(3))}
 
     def block(self, runs: int) -> Answer:
         """Begin together and return this rank's mean seconds of a run."""
@@ -90,26 +89,24 @@ class RankServer:
 
 
 def serve(rank: Rank) -> Answer:
-    """Answer requests until there are no more; what goes wrong with one is its answer."""
+    """Answer requests until there are no more; a check that ended is an answer, of anything else the launcher tells why."""
+
+    @contextmanager
+    def within(ask: str, _: Answer) -> Iterator[None]:
+        rank.phase(ask)
+        yield
+
+    def failed(error: Exception) -> Answer:
+        if isinstance(error, CheckEnded):
+            return {"verdict": error.verdict.value, "reason": str(error)}
+        raise error
+
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(rank.arguments["address"])
         with line.makefile("rw", encoding="utf-8") as stream:
-            rpc.serve(RankServer(rank), stream, stream, _failed, partial(_within, rank))
+            rpc.serve(RankServer(rank), stream, stream, failed, within)
     rest()
     return {}
-
-
-@contextmanager
-def _within(rank: Rank, ask: str, _: Answer) -> Iterator[None]:
-    rank.phase(ask)
-    yield
-
-
-def _failed(error: Exception) -> Answer:
-    """A check that ended is an answer; anything else ends the rank, and the launcher tells why."""
-    if isinstance(error, CheckEnded):
-        return {"verdict": error.verdict.value, "reason": str(error)}
-    raise error
 
 
 _PROGRAM = "stackproof.gate.group:serve"
@@ -154,7 +151,7 @@ class RankGroup:
         except BaseException:
             self.close()
             raise
-        self.proved, self.worth = str(opened[0]["proved"]), {"iteration": 1.0, **opened[0]["worth"]}
+        self.proved, self.worth = str(opened["proved"]), {"iteration": 1.0, **opened["worth"]}
 
     def _launch(self, stack: Stack, arrangement: Arrangement, arguments: Answer) -> None:
         try:
@@ -180,8 +177,8 @@ class RankGroup:
                 self._lines.append(connection)
                 self._channels.append(rpc.Channel(connection.fileno(), connection.fileno()))
 
-    def _ask(self, request: str, **arguments: Any) -> list[Answer]:
-        """Return the answer of every rank; the first that is bad is raised."""
+    def _ask(self, request: str, **arguments: Any) -> Answer:
+        """Return the largest of each number that ranks answer, and the first rank's of all else; the first answer that is bad is raised."""
         try:
             for channel in self._channels:
                 channel.send(request, **arguments)
@@ -193,41 +190,27 @@ class RankGroup:
                 ended = CheckEnded(answer["reason"])
                 ended.verdict = Verdict(answer["verdict"])
                 raise ended
-        return answers
+        numbers = [name for name, value in answers[0].items() if isinstance(value, (int, float))]
+        return {**answers[0], **{name: max(answer[name] for answer in answers) for name in numbers}}
 
     def _lost(self) -> Exception:
         """Return why a rank is gone: what the launcher found out."""
         self._thread.join(_LAST_S)
         return self._failure or CheckCrashed("a rank ended without a word")
 
+    def __getattr__(self, request: str) -> Callable[..., Answer]:
+        """Hand what a rank can answer to all of them: the slowest rank's seconds and the largest peak of memory count."""
+        if request not in ("warm", "block", "done", "count", "conclude"):
+            raise AttributeError(request)
+        return partial(self._ask, request)
+
     def run(self) -> object:
         """Run once on every rank."""
-        return self.block(1)
+        return self._ask("block", runs=1)
 
     def compute(self) -> Answer:
         """Say nothing: ranks are held against one another and against float64 by their proof, and not yet against the other side."""
         return {}
-
-    def warm(self, seconds: float) -> Answer:
-        """Warm all ranks together; the slowest rank's seconds and the largest peak count."""
-        ranks = self._ask("warm", seconds=seconds)
-        return {"settled": all(rank["settled"] for rank in ranks), "seconds": max(rank["seconds"] for rank in ranks)}
-
-    def block(self, runs: int) -> Answer:
-        """Return the slowest rank's mean seconds of a run."""
-        return {"seconds": max(float(fields["seconds"]) for fields in self._ask("block", runs=runs))}
-
-    def done(self) -> Answer:
-        """Return the largest peak of memory of a rank."""
-        return {"peak-memory": max(fields["peak-memory"] for fields in self._ask("done"))}
-
-    def count(self) -> Answer:
-        """Return the counters of the first rank: all ranks do the same."""
-        return {"counters": self._ask("count")[0]["counters"]}
-
-    def conclude(self) -> dict[str, Any]:
-        """Ask the first rank's work."""
-        return dict(self._ask("conclude")[0]["figures"])
 
     def close(self) -> None:
         """Let the ranks end."""
@@ -247,12 +230,11 @@ def in_effect(stack: Stack, arrangement: Arrangement, asked: Mapping[str, str]) 
     """
     library = serving(arrangement.backend)
     if library.silent:
-        return {"facts": {}, "denied": [], "warned": [], "echoed": [], "silent": library.silent}
+        return {"silent": library.silent}
     with tempfile.TemporaryDirectory(prefix="sp-") as home:
-        folder = Path(home)
+        folder, ranks = Path(home), range(len(arrangement.cards))
         launch(_PROBE, stack, arrangement, {}, folder, _PROBE_S, environment=library.talk)
-        traces = Traces(folder, len(arrangement.cards))
-        logs = {rank: blame.log_of(traces, rank) for rank in range(len(arrangement.cards))}
+        logs = {rank: blame.log_of(Traces(folder, len(ranks)), rank) for rank in ranks}
     effects = {rank: blame.read(library, log, asked) for rank, log in logs.items()}
     echoed = {match["name"] for log in logs.values() for match in (library.echo.finditer(log) if library.echo else ())}
     return {

@@ -72,8 +72,7 @@ class Design:
     looks: tuple[int, ...] = (4, 7, 10, 14)
     alpha: float = 0.01
 
-    def require_looks(self) -> None:
-        """Refuse looks that are too early to tell a spread, or in no order."""
+    def __post_init__(self) -> None:
         if list(self.looks) != sorted(set(self.looks)) or not self.looks or self.looks[0] < 3:
             raise Wrong("looks", "must rise from 3 or more launches")
 
@@ -106,6 +105,10 @@ class Counters:
 
     names: tuple[str, ...]
     launches: int
+
+    def __post_init__(self) -> None:
+        if self.launches < 1:
+            raise Wrong("launches", f"is {self.launches}; it must be 1 or more")
 
 
 @dataclass(frozen=True)
@@ -155,12 +158,4 @@ class GatePlan:
 @cache
 def load() -> GatePlan:
     """Return the plan of the file; a slip in it is refused by key."""
-    table = Table.load(FILE)
-    plan = table.row(GatePlan, asked={})
-    try:
-        plan.design.require_looks()
-    except Wrong as wrong:
-        raise table.refuse("design.looks", wrong.why) from None
-    if plan.count.launches < 1:
-        raise table.refuse("count.launches", f"is {plan.count.launches}; it must be 1 or more")
-    return plan
+    return Table.load(FILE).row(GatePlan, asked={})

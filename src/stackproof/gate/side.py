@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
@@ -94,11 +93,10 @@ class InProcess:
         opening = self._device.memory().peak
         self._device.reset_peak()
         sampler = Sampler(self._device, self._work.run, begin=self._begin)
-        warmth = warm_up(sampler, seconds)
-        took = warmth.took
+        took = warm_up(sampler, seconds).took
         plain, self._run = self._work.run, planted.burdened(self._work.run, self._drill, self._device, took)
         took = took if self._run == plain else min(Sampler(self._device, self._run).block(3))
-        return {"settled": warmth.settled, "seconds": took, "opening-memory": opening}
+        return {"seconds": took, "opening-memory": opening}
 
     def block(self, runs: int) -> Answer:
         """Run so many times back to back and return the mean seconds of one, and where they are few the seconds of each."""
@@ -125,9 +123,9 @@ class InProcess:
         """Count one run."""
         return {"counters": computed.counts(self._run, self._device)}
 
-    def conclude(self) -> dict[str, Any]:
+    def conclude(self) -> Answer:
         """Prove the work once more, now that the timed runs are over, if this process proved it before."""
-        return dict(self._work.conclude()) if self._proved_here else {}
+        return {"figures": dict(self._work.conclude()) if self._proved_here else {}}
 
     def close(self) -> None:
         """Let go of the work, of what counts it, and of what the device keeps for it."""
@@ -220,9 +218,9 @@ class Side:
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved, and let go of it."""
-        found = self._open().conclude()
+        answer: Answer = self._open().conclude()
         self.close()
-        return {"figures": found}
+        return answer
 
     def effect(self, subject: str, preset: str, asked: dict[str, str]) -> Answer:
         """Bring the ranks of a subject up and return what their library's log says of what was asked for."""

@@ -30,32 +30,25 @@ from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kin
 _PROBE_S = 240.0
 
 
-@dataclass(frozen=True)
-class GridPoint:
-    """One point of the grid."""
+@dataclass
+class Setting:
+    """One point of the grid, and what came of it."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     backend: str = ""
-
-    @property
-    def label(self) -> str:
-        """How people read it."""
-        words = [f"{name}={value}" for name, value in self.environment.items()]
-        return " ".join([*([self.backend] if self.backend else []), *words]) or "defaults"
-
-
-@dataclass
-class CombinationResult:
-    """What came of one setting."""
-
-    setting: GridPoint
     outcome: GateRun | None = None
     ended: SideEndedError | None = None
     effect: Answer = field(default_factory=dict)
     """What the library's log says is in effect."""
 
+    @property
+    def label(self) -> str:
+        """How people read it."""
+        words = [self.backend, *(f"{name}={value}" for name, value in self.environment.items())]
+        return " ".join(filter(None, words)) or "defaults"
 
-def grid(words: Sequence[str], backends: Sequence[str]) -> list[GridPoint]:
+
+def grid(words: Sequence[str], backends: Sequence[str]) -> list[Setting]:
     """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
     axes: dict[str, list[tuple[str, str]]] = {}
     for text in words:
@@ -71,12 +64,12 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[GridPoint]:
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
     chosen = [name for word in backends for name in word.split(",") if name] or [""]
-    return [GridPoint(dict(point), backend) for backend in chosen for point in itertools.product(*axes.values())]
+    return [Setting(dict(point), backend) for backend in chosen for point in itertools.product(*axes.values())]
 
 
 def sweep(
-    comparison: Comparison, settings: Sequence[GridPoint], folder: Path, progress: GateProgress
-) -> tuple[list[CombinationResult], Answer]:
+    comparison: Comparison, settings: Sequence[Setting], folder: Path, progress: GateProgress
+) -> tuple[list[Setting], Answer]:
     """Measure each setting against the defaults; return the results, and what is in effect by default.
 
     The minutes are those of the whole: each setting gets an equal share of what is left. The defaults lack what is swept, even where
@@ -85,21 +78,21 @@ def sweep(
     until = time.monotonic() + 60 * comparison.request.minutes
     swept = {name for setting in settings for name in setting.environment}
     base, head = (spec.lacking(swept) for spec in comparison.specs)
-    results, defaults = [], _effect(comparison, base, {}, folder / "defaults")
+    results, defaults = list[Setting](), _effect(comparison, base, {}, folder / "defaults")
     for number, setting in enumerate(settings):
         environment = {**head.environment, **setting.environment}
         spec = replace(head, environment=environment, backend=setting.backend).lacking(swept)
-        place, result = folder / f"setting-{number}", CombinationResult(setting)
-        results.append(result)
+        place = folder / f"setting-{number}"
+        results.append(setting)
         minutes = max(0.0, until - time.monotonic()) / 60 / (len(settings) - number)
         try:
-            result.effect = _effect(comparison, spec, setting.environment, place)
+            setting.effect = _effect(comparison, spec, setting.environment, place)
             # A setting may compute other bits: that is no reason to stop before it is timed.
             request = replace(comparison.request, minutes=minutes, go_on=True)
-            result.outcome = compare(replace(comparison, request=request, specs=(base, spec)), place, progress)
+            setting.outcome = compare(replace(comparison, request=request, specs=(base, spec)), place, progress)
         except SideEndedError as ended:
-            result.ended = ended
-        if result.outcome is not None and result.outcome.results.interrupted:
+            setting.ended = ended
+        if setting.outcome is not None and setting.outcome.results.interrupted:
             break
     return results, defaults
 
@@ -114,49 +107,44 @@ def _effect(comparison: Comparison, spec: SideSpec, asked: Mapping[str, str], fo
         for name, row in subjects.items():
             if row["kind"] in RANKED and (not only or name in only):
                 return side.ask("effect", _PROBE_S, subject=name, preset=comparison.preset, asked=dict(asked))
-    nothing: Answer = {"facts": {}, "denied": [], "warned": [], "echoed": []}
-    return {**nothing, "silent": "no subject of this sweep takes ranks"}
+    return {"silent": "no subject of this sweep takes ranks"}
 
 
-def ignored(result: CombinationResult, defaults: Answer) -> str:
+def ignored(result: Setting, defaults: Answer) -> str:
     """Return why a setting was without effect, as far as the library's log tells; nothing if it was not, or nobody can tell."""
     if result.effect.get("denied"):
         return "; ".join(result.effect["denied"])
-    if result.effect.get("silent") or not result.effect.get("facts") or result.setting.backend:
+    if result.effect.get("silent") or not result.effect.get("facts") or result.backend:
         return ""
-    unheard = [name for name in result.setting.environment if name not in result.effect["echoed"]]
+    unheard = [name for name in result.environment if name not in result.effect["echoed"]]
     if unheard and result.effect["facts"] == defaults.get("facts"):
         return f"the log does not name {', '.join(unheard)}, and says the same of everything as with the defaults"
     return ""
 
 
-def conclude(results: Sequence[CombinationResult], defaults: Answer, record: Record) -> None:
+def conclude(results: Sequence[Setting], defaults: Answer, record: Record) -> None:
     """Turn the results into checks: slower than the defaults is an answer and no failure, wrong or hung is one."""
     for result in results:
-        label = result.setting.label
-        record.checks.append(_effect_check(label, result, defaults))
+        record.checks.append(_effect_check(result, defaults))
         if result.ended is not None:
-            record.checks.append(_whole(label, "runs", result.ended.verdict, str(result.ended)))
+            record.checks.append(_whole(result.label, "runs", result.ended.verdict, str(result.ended)))
         if result.outcome is not None:
-            record.checks += _cells(label, result.outcome)
-            if result.outcome.results.interrupted:
-                reason = "interrupted from outside; the settings after it were not measured"
-                record.checks.append(_whole(label, "runs", Verdict.INTERRUPTED, reason))
+            record.checks += _cells(result.label, result.outcome)
             record.provenance |= result.outcome.facts["base"]
     record.verdict = overall(check.verdict for check in record.checks)
-    record.provenance["settings"] = "; ".join(result.setting.label for result in results)
+    record.provenance["settings"] = "; ".join(result.label for result in results)
     record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}
 
 
-def _effect_check(label: str, result: CombinationResult, defaults: Answer) -> Check:
+def _effect_check(result: Setting, defaults: Answer) -> Check:
     figures = dict[str, Figure](result.effect.get("facts", {}))
     if reason := ignored(result, defaults):
-        check = _whole(label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
+        check = _whole(result.label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
         return replace(check, outcome=CellWord.IGNORED)
     in_effect = ", ".join(f"{name} {value}" for name, value in figures.items() if name != "bus id")
     words = result.effect.get("silent") or in_effect or "the library's log says nothing of it"
     warned = "; ".join(result.effect.get("warned", ()))
-    return _whole(label, "effect", Verdict.PASSED, f"{words}{'; warns: ' + warned if warned else ''}", figures)
+    return _whole(result.label, "effect", Verdict.PASSED, f"{words}{'; warns: ' + warned if warned else ''}", figures)
 
 
 def _whole(label: str, aspect: str, verdict: Verdict, reason: str, figures: dict[str, Figure] | None = None) -> Check:
@@ -171,10 +159,13 @@ def _cells(label: str, outcome: GateRun) -> Iterator[Check]:
         for lost in results.lost.values()
     ]
     times = [cell for cell in results.cells.values() if cell.what == TIME and cell.subject not in results.lost]
-    untimed = [name for name in outcome.subjects if name not in results.lost and name not in results.seen()]
-    if not results.interrupted:
+    if results.interrupted:
+        reason = "interrupted from outside; the settings after it were not measured"
+        yield _whole(label, "runs", Verdict.INTERRUPTED, reason)
+    else:
         why = "was not timed before the minutes were over; allow more --minutes"
-        checks += [compared(name, "runs", Verdict.INCONCLUSIVE, why) for name in untimed]
+        due = [name for name in outcome.subjects if name not in results.lost and name not in results.seen()]
+        checks += [compared(name, "runs", Verdict.INCONCLUSIVE, why) for name in due]
     for check in (*checks, *(_cell(cell, outcome) for cell in times)):
         yield replace(check, id=f"sweep/{label}/{check.subject}::{check.aspect}", group=label)
 

@@ -174,13 +174,11 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
     Raises:
         Refusal: the commit, the lock or a source cannot be used; the sentence names it.
     """
-    tree, instead = (
-        _tree(variant, stack),
-        "to compare commits and variables in an environment that is there, add --unpinned PYTHON",
-    )
+    tree = _tree(variant, stack)
     try:
         python = _prepare(tree, variant, stack, say)
     except Refusal as refusal:
+        instead = "to compare commits and variables in an environment that is there, add --unpinned PYTHON"
         raise type(refusal)(f"{refusal}; {instead}") from refusal
     proof = _prove(python, tree, variant, stack, say)
     for package, path in variant.sources.items():
@@ -223,11 +221,8 @@ def _import_root(package: str, path: Path) -> Path:
 def require_interpreter(python: Path) -> None:
     """Refuse what is no program at all."""
     try:
-        why = (
-            ""
-            if stat.S_ISREG(python.stat().st_mode) and os.access(python, os.X_OK)
-            else "is no program that can be run"
-        )
+        usable = stat.S_ISREG(python.stat().st_mode) and os.access(python, os.X_OK)
+        why = "" if usable else "is no program that can be run"
     except OSError as error:
         why = f"cannot be run ({error.strerror})"
     if why:
@@ -254,15 +249,20 @@ def _project(variant: Variant) -> dict[str, str]:
     revision = resolved(variant.commit, project.folder)
     tree = HOME / f"{project.name}-{hashlib.sha256(str(project.folder).encode()).hexdigest()[:6]}-{revision[:10]}"
     if not tree.exists():
-        packed = git.output_bytes(project.folder, "archive", "--format=tar", revision)  # of this folder alone
         HOME.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="project-", dir=HOME) as folder:
-            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                archive.extractall(Path(folder) / "tree", **_SAFE)  # noqa: S202 - git made it a moment ago
+            _lay_out(project.folder, revision, (), Path(folder) / "tree")
             (Path(folder) / "tree").rename(tree)
     if not (tree / project.file.name).is_file():
         raise Refusal(f"{variant.name}: commit {variant.commit} of {project.folder} has no {project.file.name} yet")
     return {projects.VARIABLE: str(tree)}
+
+
+def _lay_out(folder: Path, revision: str, places: Sequence[str], tree: Path) -> None:
+    """Lay the files of a commit out that lie below a folder of its repository, or in some places there."""
+    packed = git.output_bytes(folder, "archive", "--format=tar", revision, *places)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(tree, **_SAFE)  # noqa: S202 - git made it a moment ago
 
 
 def commit_of(environment: Mapping[str, str]) -> str:
@@ -306,13 +306,9 @@ def _overlay(tree: Path, commit: str) -> None:
     """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
     revision = resolved(commit)
     for place in plan.load().compared:
-        names = list(filter(None, git.output(ROOT, "ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
-        if not names:
-            continue
-        shutil.rmtree(tree / place, ignore_errors=True)
-        for name in names:
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_bytes(git.output_bytes(ROOT, "show", f"{revision}:{name}"))
+        if git.output(ROOT, "ls-tree", "--name-only", revision, place):
+            shutil.rmtree(tree / place, ignore_errors=True)
+            _lay_out(ROOT, revision, (place,), tree)
 
 
 def _lend_wheels(tree: Path, stack: stacks.Stack) -> None:

@@ -23,9 +23,6 @@ FILE = places.DATA / "bisect.toml"
 class ConfirmRules(plan.Design):
     """When the ends are judged, and the error of all looks together."""
 
-    def __post_init__(self) -> None:
-        self.require_looks()
-
 
 @dataclass(frozen=True)
 class SearchRules:
