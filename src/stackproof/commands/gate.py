@@ -243,7 +243,7 @@ def _add_sweep(verbs: arguments.Verbs) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from stackproof.gate.variants import SweepRequest, assignments, require_known
+    from stackproof.gate.variants import CompareRequest, assignments, require_known
 
     both = common(options)
     named = assignments(options.env, "--env", _GRID, _GRID)
@@ -251,9 +251,9 @@ def _sweep(options: argparse.Namespace) -> int:
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     require_known(named, "--env")
     need_statistics("sweep")
-    from stackproof.gate.sweep import run_sweep
+    from stackproof.gate.sweep import grid, run_sweep
 
-    return run_sweep(SweepRequest(**both, variables=tuple(options.env), backends=tuple(options.backend)))
+    return run_sweep(CompareRequest(**both), grid(options.env, options.backend))
 
 
 def need_statistics(verb: str) -> None:

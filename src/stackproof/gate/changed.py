@@ -201,17 +201,14 @@ def compare_figures(base: Series, head: Series, within: float = 0.0) -> Compared
     own = max(_spread(base), _spread(head))
     if own > within:
         return _varying(base, head, own)
-    return _steady(base[0], head[0], within)
-
-
-def _steady(base: Sequence[float], head: Sequence[float], within: float) -> ComparedFigure:
-    shares = [_distance(before, after) for before, after in zip(base, head, strict=True)]
+    befores, afters = base[0], head[0]
+    shares = [_distance(before, after) for before, after in zip(befores, afters, strict=True)]
     worst = max(shares)
     allowed = f"within {100 * within:.3g} %" if within else "to the digit"
     if worst <= within:
-        return ComparedFigure(CellWord.SAME, f"SAME {allowed}: {len(base)} values, the last is {head[-1]:g}", worst)
+        return ComparedFigure(CellWord.SAME, f"SAME {allowed}: {many} values, the last is {afters[-1]:g}", worst)
     at = next(number for number, share in enumerate(shares) if share > within)
-    first = f"value {at + 1} of {len(base)} is {head[at]:.8g} and was {base[at]:.8g}"
+    first = f"value {at + 1} of {many} is {afters[at]:.8g} and was {befores[at]:.8g}"
     return ComparedFigure(CellWord.CHANGED, f"CHANGED {first}; the largest difference is {100 * worst:.3g} %", worst)
 
 

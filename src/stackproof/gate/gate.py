@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -116,7 +117,7 @@ class GateRun:
                 lambda subject: progress.say(f"launch {number + 1} of at most {design.looks[-1]}: {subject}"),
             )  # fmt: skip
             results.conditions.add(seen.conditions, load.share())
-            results.add(seen, map(_skipped_by_head, lost))
+            results.add(seen, map(_not_skipped, lost))
             left = [subject for subject in left if subject not in results.lost]
             checks = exact_checks(results, request.accept_changed)
             worse = dict.fromkeys(check.subject for check in checks if check.verdict.exit_code % 6)
@@ -180,11 +181,10 @@ def same_software(comparison: Comparison, facts: Mapping[str, Mapping[str, Figur
     return own[0] == own[1]
 
 
-def _skipped_by_head(lost: Lost) -> Lost:
+def _not_skipped(lost: Lost) -> Lost:
     """What only the head skips was there before: it was not skipped but lost."""
-    if lost.verdict is not Verdict.SKIPPED or lost.side != HEAD:
-        return lost
-    return Lost(lost.subject, lost.side, Verdict.FAILED, f"{lost.reason}; the base runs it")
+    skipped = lost.verdict is Verdict.SKIPPED and lost.side == HEAD
+    return replace(lost, verdict=Verdict.FAILED, reason=f"{lost.reason}; the base runs it") if skipped else lost
 
 
 def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> None:
@@ -383,26 +383,19 @@ def _shares(values: Iterable[float]) -> str:
 
 def _measurements(outcome: GateRun) -> Iterator[Measurement]:
     """Yield what each side was seen to do, in seconds per unit of work, one sample a launch."""
-    for name, subject in outcome.subjects.items():
-        sides = [each.seen[name] for each in outcome.results.launches if name in each.seen]
-        for side in (BASE, HEAD):
-            if seen := [one[side] for one in sides if side in one and one[side].blocks]:
-                yield _measurement(name, side, seen, subject, outcome.comparison.preset)
-
-
-def _measurement(
-    name: str, side: str, seen: list[interleave.Observed], subject: Mapping[str, str], preset: str
-) -> Measurement:
-    unit = subject["unit"]
-    amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
-    samples = [median(one.blocks) / amount for one in seen]
-    figures: dict[str, Figure] = {"side": side, "subject version": subject["version"], "verified": seen[0].proved}
-    figures |= {
-        quantity: median([one.quantities[quantity] for one in seen if quantity in one.quantities])
-        for quantity in seen[0].quantities
-    }
-    figures |= {f"counter {counter}": count for counter, count in seen[0].counters.items()}
-    return Measurement(name, preset, "", 1, METRIC, unit, median(samples), samples, f"gate, {side}", "", figures)
+    for (name, subject), side in itertools.product(outcome.subjects.items(), (BASE, HEAD)):
+        launches = [each.seen.get(name, {}).get(side) for each in outcome.results.launches]
+        if not (seen := [one for one in launches if one and one.blocks]):
+            continue
+        unit, first = subject["unit"], seen[0]
+        amount = 1.0 if unit in ("s", "ratio") else first.worth[unit.removeprefix("s/")]
+        samples = [median(one.blocks) / amount for one in seen]
+        figures: dict[str, Figure] = {"side": side, "subject version": subject["version"], "verified": first.proved}
+        for quantity in first.quantities:
+            figures[quantity] = median([one.quantities[quantity] for one in seen if quantity in one.quantities])
+        figures |= {f"counter {counter}": count for counter, count in first.counters.items()}
+        preset, device = outcome.comparison.preset, f"gate, {side}"
+        yield Measurement(name, preset, "", 1, METRIC, unit, median(samples), samples, device, "", figures)
 
 
 def run_gate(request: GateRequest) -> int:
@@ -417,7 +410,14 @@ def run_gate(request: GateRequest) -> int:
     record, folder, progress = opened("gate", stack, request.outputs, f"{head.label} against {base.label}")
     comparison = make_comparison(request, stack, base, head, progress)
     record.provenance |= _vetted(comparison)
-    _compare(comparison, record, folder, progress)
+    began = time.monotonic()
+    try:
+        conclude(compare(comparison, folder, progress), record)
+    except (SideEndedError, KeyboardInterrupt) as ended:
+        why = str(ended) or "interrupted from outside"
+        record.verdict = ended.verdict if isinstance(ended, SideEndedError) else Verdict.INTERRUPTED
+        record.checks.append(compared(PROCESS, "start-up", record.verdict, why))
+    record.seconds = time.monotonic() - began
     method = f"interleaved A B B A, {comparison.plan.design.promise}"
     method += "; a DRILL with a planted fault" if head.drill else ""
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": method}
@@ -479,19 +479,6 @@ def make_comparison(
     lacking = tuple(spec.lacking(variables) for spec in specs)
     preset, facts = profile_named(name).preset, provenance.host_facts(stack)
     return Comparison(request, lacking, preset, stack.device, declared, facts)
-
-
-def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress) -> None:
-    began = time.monotonic()
-    try:
-        conclude(compare(comparison, folder, progress), record)
-    except SideEndedError as ended:
-        record.checks.append(compared(PROCESS, "start-up", ended.verdict, str(ended)))
-        record.verdict = ended.verdict
-    except KeyboardInterrupt:
-        record.checks.append(compared(PROCESS, "start-up", Verdict.INTERRUPTED, "interrupted from outside"))
-        record.verdict = Verdict.INTERRUPTED
-    record.seconds = time.monotonic() - began
 
 
 def finish(record: Record, folder: Path, request: GateRequest, console: Console) -> int:

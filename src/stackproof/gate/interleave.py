@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -101,19 +102,18 @@ class LiveSide:
             "drill": spec.drill, "backend": spec.backend, "began": time.time(),
         }  # fmt: skip
         command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(arguments)]
+        rest = spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+        path = os.pathsep.join(
+            filter(None, (str(spec.source), rest))
+        )  # its own first; what the user has besides is the same for both
         with log.open("ab") as output:
             self._process = processes.start(
-                command, output, {**spec.environment, "PYTHONPATH": self._path()}, f"{run}/{self._mark}".lstrip("/"),
+                command, output, {**spec.environment, "PYTHONPATH": path}, f"{run}/{self._mark}".lstrip("/"),
                 pass_fds=(writing,), cwd=str(log.parent), unset=spec.unset, asked=True,
             )  # fmt: skip
         os.close(writing)
         assert self._process.stdin is not None
         self._reading, self._channel = reading, rpc.Channel(reading, self._process.stdin.fileno())
-
-    def _path(self) -> str:
-        """Put the side's own source first; what the user's path holds besides is the same for both sides."""
-        rest = self.spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
-        return os.pathsep.join(filter(None, (str(self.spec.source), rest)))
 
     def hello(self) -> Answer:
         """Wait until the side is up and return what it is; it refuses to start for instance where there is no device."""
@@ -156,7 +156,9 @@ class LiveSide:
             self.end()
             if left < deadline_s + _GRACE_S:
                 raise OutOfTimeError(f"'{request}' of the {self.spec.name}") from None
-            reason = f"{self.spec.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
+            lines = map(str.strip, processes.last_lines(self._log, 60, of_bytes=65536))
+            frame = next((f"; it was in {line}" for line in lines if line.startswith("File ")), "")
+            reason = f"{self.spec.name}: hung in '{request}' for {deadline_s:.0f} s{frame}"
             raise SideEndedError(self.spec.name, Verdict.HUNG, reason) from None
         except rpc.ClosedError:
             raise self._gone(request) from None
@@ -169,11 +171,6 @@ class LiveSide:
         text = processes.last_words(self._log, 2)
         reason = f"{self.spec.name}: ended with {how} in '{request}'; it printed last: {text}"
         return SideEndedError(self.spec.name, Verdict.CRASHED, reason)
-
-    def _frame(self) -> str:
-        lines = processes.last_lines(self._log, 60, of_bytes=65536)
-        text = next((line.strip() for line in lines if line.strip().startswith("File ")), "")
-        return f"; it was in {text}" if text else ""
 
     def end(self) -> None:
         """End the process and everything that it started."""
@@ -232,8 +229,6 @@ class Observed:
     blocks: list[float] = field(default_factory=list)
     """Seconds per run, in the order in which the blocks ran."""
     worth: dict[str, float] = field(default_factory=dict)
-    each: list[float] = field(default_factory=list)
-    """Seconds of single runs, where a block has few."""
     quantities: dict[str, float] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=dict)
     """Units of work that all blocks did together, by name."""
@@ -274,21 +269,18 @@ class Conditions:
 
     rules: tuple[Condition, ...]
     readings: list[Mapping[str, float]] = field(default_factory=list)
-    throttled: dict[str, int] = field(default_factory=dict)
-    others: dict[str, int] = field(default_factory=dict)
+    throttled: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
     loads: list[float] = field(default_factory=list)
 
     def add(self, answers: Sequence[Mapping[str, Any]], load: float) -> None:
-        """Take over what one launch was answers by the vendor's tool, and the share of the host's cores that others used."""
+        """Take over what one launch was told by the vendor's tool, and the share of the host's cores that others used."""
         self.loads.append(load)
         for answer in answers:
-            self.readings.append(
-                {name: value for name, value in answer["reading"].items() if isinstance(value, (int, float))}
-            )
-        for reason in {reason for answer in answers for reason in answer["throttled"]}:
-            self.throttled[reason] = self.throttled.get(reason, 0) + 1
-        for other in {other for answer in answers for other in answer["others"]}:
-            self.others[other] = self.others.get(other, 0) + 1
+            reading = answer["reading"].items()
+            self.readings.append({name: value for name, value in reading if isinstance(value, (int, float))})
+        self.throttled.update({reason for answer in answers for reason in answer["throttled"]})
+        self.others.update({other for answer in answers for other in answer["others"]})
 
     def sentences(self) -> list[str]:
         """Return a sentence for each thing that may have disturbed the comparison; none if nothing is known to have."""
@@ -298,9 +290,8 @@ class Conditions:
         lines += [f"throttled in {count} of {launches} launches: {reason}" for reason, count in self.throttled.items()]
         lines += [f"{other} used the card in {count} of {launches} launches" for other, count in self.others.items()]
         if busy:
-            lines.append(
-                f"others used up to {max(busy):.0%} of the host's cores, in {len(busy)} of {launches} launches"
-            )
+            share = f"{max(busy):.0%} of the host's cores"
+            lines.append(f"others used up to {share}, in {len(busy)} of {launches} launches")
         return lines
 
     def _moved(self, rule: Condition) -> list[str]:
@@ -334,7 +325,13 @@ def launch(
         while left or not found.hello:
             with ExitStack() as stack:
                 sides = _start(specs, terms, folder, stack)
-                _take_up(sides, found, terms)
+                with _timed(found, PROCESS, "start-up"):
+                    hello = {side.spec.name: side.hello() for side in sides}
+                if not found.hello:  # what the first start of a launch took is its start-up
+                    terms.took[PROCESS], found.hello = found.phases[PROCESS]["start-up"], hello
+                    for name, row in hello.items():
+                        started = {"start-up": float(row["start_up"]), "start-up-memory": float(row["memory"])}
+                        found.seen.setdefault(PROCESS, {})[name] = Observed(quantities=started)
                 while left:
                     subject = left.pop(0)
                     if not terms.fits([subject]):
@@ -367,21 +364,6 @@ def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: E
         stack.enter_context(LiveSide(spec, folder / f"{spec.name}.log", terms.run, terms.scale, terms.until))
         for spec in specs
     ]
-
-
-def _take_up(sides: Sequence[LiveSide], found: Launch, terms: LaunchTerms) -> None:
-    """Wait until all are up; what the first start of a launch took is its start-up."""
-    with _timed(found, PROCESS, "start-up"):
-        hello = {side.spec.name: side.hello() for side in sides}
-    if not found.hello:
-        terms.took[PROCESS] = found.phases[PROCESS]["start-up"]
-        found.hello = hello
-        found.seen[PROCESS] = {
-            name: Observed(
-                quantities={"start-up": float(answer["start_up"]), "start-up-memory": float(answer["memory"])}
-            )
-            for name, answer in hello.items()
-        }
 
 
 @contextmanager
@@ -433,18 +415,15 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
             terms.equal_counts.add(subject)
     for side, one in seen.items():
         one.blocks = [float(block["seconds"]) for block in blocks[side]]
-        one.each = [float(seconds) for block in blocks[side] for seconds in block.get("each", ())]
-        fields: Answer = {**warm[side], **done[side], **unevenness(one.each)}
+        each = [float(seconds) for block in blocks[side] for seconds in block.get("each", ())]  # of single runs
+        fields: Answer = {**warm[side], **done[side], **unevenness(each)}
         one.quantities = {name: float(fields[name]) for name in plan.quantities if name in fields}
         one.units, one.counters = done[side].get("units", {}), counters[side]
     with _timed(found, subject, "proof after"):
         ask_all(sides, "conclude", deadline)
     phases = found.phases[subject]
-    once = (
-        "comparison",
-        "counters",
-        *(("proof",) if number == 0 and (sides[0].spec.name, subject) in terms.proofs else ()),
-    )
+    proved = number == 0 and (sides[0].spec.name, subject) in terms.proofs
+    once = ("comparison", "counters", "proof" if proved else "")
     terms.took[subject] = sum(seconds for phase, seconds in phases.items() if phase not in once)
 
 

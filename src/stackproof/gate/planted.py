@@ -57,40 +57,28 @@ def plant_before_proof(work: Work, drill: PlantedFault) -> None:
 
 
 def burdened(run: Callable[[], object], drill: PlantedFault, device: Device, seconds: float) -> Callable[[], object]:
-    """Return the run with what makes it slower, larger or end; `seconds` is what one takes without."""
+    """Return the run with what makes it slower, larger or worse; `seconds` is what one takes without.
+
+    What a device cannot spin as briefly as a run should be longer is owed to the runs after it.
+    """
+    owed, turns = 0.0, itertools.count()
+
+    def spinning() -> object:
+        nonlocal owed
+        value = run()
+        owed += drill.value * seconds
+        owed -= device.spin(owed)
+        return value
+
+    def worse() -> object:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        with sdpa_kernel(SDPBackend.MATH) if next(turns) % int(drill.value) == 0 else nullcontext():
+            return run()
+
     if drill.kind == "memory":
         import torch
 
         kept = torch.ones(int(drill.value * device.memory().peak), dtype=torch.uint8, device=device.torch)
         return lambda: run() if kept.numel() else None
-    if drill.kind == "spin":
-        return _spinning(run, device, drill.value * seconds)
-    if drill.kind == "kernel":
-        return _worse(run, int(drill.value))
-    return run
-
-
-def _spinning(run: Callable[[], object], device: Device, longer: float) -> Callable[[], object]:
-    """Add so many seconds to every run; what a device cannot spin that briefly is owed to the runs after it."""
-    owed = 0.0
-
-    def spinning() -> object:
-        nonlocal owed
-        value = run()
-        owed += longer
-        owed -= device.spin(owed)
-        return value
-
-    return spinning
-
-
-def _worse(run: Callable[[], object], every: int) -> Callable[[], object]:
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    turns = itertools.count()
-
-    def running() -> object:
-        with sdpa_kernel(SDPBackend.MATH) if next(turns) % every == 0 else nullcontext():
-            return run()
-
-    return running
+    return {"spin": spinning, "kernel": worse}.get(drill.kind, run)

@@ -9,7 +9,7 @@ from rich.console import Console
 from stackproof.record import charts, outline
 from stackproof.record.console import plain_console
 from stackproof.record.outline import Fold, Heading, Span, TextLine, TextTable
-from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
+from stackproof.record.records import Check, Kind, Record, Verdict
 
 FLAG = "--accept-changed"
 """What lets sides that compute different things pass, if they are meant to; the page says so."""
@@ -19,31 +19,24 @@ STRIP = "better  <  same  >  worse"
 UNVERIFIED = "nothing was verified"
 """What a gate of a command says that was told no figure to compare; it stands in the first line of every output."""
 _WORDS = {
-    Verdict.PASSED: ("OK TO MERGE: nothing is worse", "bold green"),
-    Verdict.FAILED: ("DO NOT MERGE", "bold red"),
-    Verdict.CRASHED: ("DO NOT MERGE: a side crashed", "bold red"),
-    Verdict.HUNG: ("DO NOT MERGE: a side hung", "bold red"),
-    Verdict.INCONCLUSIVE: ("CANNOT SAY", "bold yellow"),
-    Verdict.INTERRUPTED: ("INTERRUPTED: says nothing", "bold yellow"),
+    Verdict.PASSED: ("OK TO MERGE: nothing is worse", "bold green", "not judged"),
+    Verdict.FAILED: ("DO NOT MERGE", "bold red", "WRONG"),
+    Verdict.CRASHED: ("DO NOT MERGE: a side crashed", "bold red", "CRASHED"),
+    Verdict.HUNG: ("DO NOT MERGE: a side hung", "bold red", "HUNG"),
+    Verdict.INCONCLUSIVE: ("CANNOT SAY", "bold yellow", "INCONCLUSIVE"),
+    Verdict.INTERRUPTED: ("INTERRUPTED: says nothing", "bold yellow", "INTERRUPTED"),
 }
+"""The first words of a gate by its verdict, their style, and the word of a cell that could not be compared."""
 _REMEDIES = {
-    Verdict.INCONCLUSIVE: "the noise hides an answer: run it again with more --minutes on a quieter machine, or compare fewer subjects "
-    "with --only; the counters above are exact whatever the noise. --allow-inconclusive lets such a gate pass",
-    Verdict.FAILED: "look at the cells on top; `--only SUBJECT` compares one alone. A retry until it passes is no evidence: more launches "
-    "than were declared make the promise void",
+    Verdict.INCONCLUSIVE: "the noise hides an answer: run it again with more --minutes on a quieter machine, or judge less: fewer subjects "
+    "with --only, or a metric that varies less. What is exact is exact whatever the noise. --allow-inconclusive lets such a gate pass",
+    Verdict.FAILED: "look at the cells on top; what each side printed is beside the record. A retry until it passes is no evidence: more "
+    "launches than were declared make the promise void",
     Verdict.HUNG: "the sentence says where the side was; on a slow host --deadline-scale 3 gives more time",
     Verdict.CRASHED: "the sentence has the side's last words; its whole output is beside the record",
 }
-_OF_COMMANDS = {
-    Verdict.INCONCLUSIVE: "the noise hides an answer: run it again with more --minutes on a quieter machine, or judge what varies "
-    "less, such as the steps of a callback; --effect says from which size on a difference counts. "
-    "--allow-inconclusive lets such a gate pass",
-    Verdict.FAILED: "look at the cells on top; each launch's output is beside the record. A retry until it passes is no evidence",
-    Verdict.HUNG: "the sentence says where the command was; --deadline gives a first launch more time",
-    Verdict.CRASHED: "the sentence has the command's last words; its whole output is beside the record",
-}
 _RANK = (
-    *["HUNG", "CRASHED", "INTERRUPTED", "WRONG", "CHANGED", "SLOWER", "INCONCLUSIVE", "FASTER", "SAME", "blind"],
+    *("HUNG", "CRASHED", "INTERRUPTED", "WRONG", "CHANGED", "SLOWER", "INCONCLUSIVE", "FASTER", "SAME", "blind"),
     "not judged",
 )
 
@@ -61,9 +54,10 @@ def markdown(record: Record) -> str:
     quiet = ("SAME", "not judged") if record.verdict is Verdict.PASSED else ("SAME",)
     loud = [check for check in shown if word(check) not in quiet]
     facts = [TextLine(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
+    same = "Every cell that was judged is the same within its minimum effect."
     return outline.markdown([
         Heading(("stackproof gate: ", headline(record)), 3),
-        _table(loud) if loud else TextLine(_all_the_same(record)),
+        _table(loud) if loud else TextLine(same if any(word(check) == "SAME" for check in cells(record)) else "No cell was judged."),
         *footer(record, equal),
         Fold(f"all {len(cells(record))} cells, and what was compared", [_table(ordered(record)), *facts]),
     ])  # fmt: skip
@@ -82,7 +76,7 @@ def _table(checks: Sequence[Check]) -> TextTable:
 
 def headline(record: Record) -> Span:
     """Return the one line that decides: the verdict, how many cells say what, between what."""
-    words, style = _WORDS.get(record.verdict, (record.verdict.value, "bold red"))
+    words, style, _ = _WORDS.get(record.verdict, (record.verdict.value, "bold red", ""))
     exact = {word(check) for check in cells(record) if check.subject != "run" and "ratio" not in check.figures}
     if record.verdict is Verdict.INCONCLUSIVE and "SAME" in exact and "INCONCLUSIVE" not in exact:
         words = "CANNOT SAY of speed; what is exact is the same"
@@ -114,7 +108,7 @@ def footer(record: Record, equal: Sequence[Check]) -> Iterator[TextLine]:
         yield TextLine(Span(hidden, "yellow"))
     if conditions := next((check.reason for check in record.checks if check.kind is Kind.CONDITIONS), ""):
         yield TextLine(Span(f"conditions: {conditions}", "dim"))
-    remedy = (_OF_COMMANDS if "command" in record.provenance else _REMEDIES).get(record.verdict, "")
+    remedy = _REMEDIES.get(record.verdict, "")
     if any(word(check) == "CHANGED" and check.verdict.exit_code for check in cells(record)):
         remedy = f"if the change is meant, {FLAG} lets it pass and the page says so; else find it"
     if remedy:
@@ -150,16 +144,7 @@ def tally(checks: Iterable[Check]) -> str:
 
 def word(check: Check) -> str:
     """Return the one word of a cell: its own, or what became of a subject that could not be compared."""
-    if check.outcome:
-        return check.outcome.value
-    ended = {
-        Verdict.FAILED: "WRONG",
-        Verdict.CRASHED: "CRASHED",
-        Verdict.HUNG: "HUNG",
-        Verdict.INTERRUPTED: "INTERRUPTED",
-        Verdict.INCONCLUSIVE: "INCONCLUSIVE",
-    }
-    return ended.get(check.verdict, CellWord.NOT_JUDGED.value)
+    return check.outcome.value if check.outcome else _WORDS.get(check.verdict, ("", "", "not judged"))[2]
 
 
 def cell_name(check: Check) -> str:
@@ -190,13 +175,3 @@ def strip(check: Check) -> str:
 def _style(check: Check) -> str:
     calm = {"SAME": "dim", "CHANGED": "bold yellow", "FASTER": "green", "blind": "yellow", "INCONCLUSIVE": "yellow"}
     return calm.get(word(check), "") or ("bold red" if check.verdict.exit_code else "dim")
-
-
-def _all_the_same(record: Record) -> str:
-    same = sum(word(check) == "SAME" for check in cells(record))
-    if not same:
-        return "No cell was judged."
-    rest = len(cells(record)) - same
-    return (
-        f"{'Each' if rest else 'Every'} cell{' that was judged' if rest else ''} is the same within its minimum effect."
-    )

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from stackproof.base.errors import Refusal
 from stackproof.base.text import shown
@@ -22,9 +21,9 @@ from stackproof.gate.gate import Comparison, GateProgress, GateRun, chosen_stack
 from stackproof.gate.interleave import Answer, LaunchTerms, LiveSide, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
 from stackproof.gate.report import STRIP, sees, strip, word
-from stackproof.gate.variants import SweepRequest, Variant
+from stackproof.gate.variants import CompareRequest, Variant
 from stackproof.record import outline, writer
-from stackproof.record.outline import Heading, Span, TextLine, TextTable
+from stackproof.record.outline import Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 _PROBE_S = 240.0
@@ -195,10 +194,9 @@ def ranked(record: Record) -> list[Check]:
     return sorted(cells, key=lambda check: (check.subject, float(check.figures.get("ratio", math.inf))))
 
 
-def run_sweep(request: SweepRequest) -> int:
-    """Measure the grid and return the exit code of the contracts."""
+def run_sweep(request: CompareRequest, settings: Sequence[Setting]) -> int:
+    """Measure the settings of a grid and return the exit code of the contracts."""
     stack = chosen_stack(request)
-    settings = grid(request.variables, request.backends)
     record, folder, progress = gate.opened(
         "sweep", stack, request.outputs, f"{len(settings)} settings against the defaults"
     )
@@ -208,7 +206,7 @@ def run_sweep(request: SweepRequest) -> int:
     record.seconds = time.monotonic() - began
     path = writer.keep(record, folder / "record.json", request.outputs, markdown)
     show(record, progress.console)
-    progress.console.print(Text(f"record: {path}", style="dim"), soft_wrap=True)
+    progress.say(f"record: {path}")
     return record.verdict.exit_code
 
 
@@ -221,24 +219,25 @@ def _ranked(comparison: Comparison) -> Comparison:
 
 
 def show(record: Record, console: Console) -> None:
-    """Print the settings that were ignored first, then by subject all settings, the fastest first."""
-    bad = [check for check in record.checks if check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code)]
-    reasons = [f"{check.id.removeprefix('sweep/')}: {check.reason}" for check in (*_ignored(record), *bad)]
-    outline.show([*(TextLine(Span(reason, "bold red")) for reason in reasons), _table(record)], console)
+    """Print what was ignored or went wrong, then by subject all settings, the fastest first."""
+    outline.show(_parts(record), console)
 
 
 def markdown(record: Record) -> str:
-    """Return the ranked table for a comment or a job's summary."""
-    reasons = [TextLine(f"{check.id}: {check.reason}", 1) for check in _ignored(record)]
-    return outline.markdown([Heading(f"stackproof sweep: {record.stack}", 3), *reasons, _table(record)])
+    """Return the same for a comment or a job's summary."""
+    return outline.markdown([Heading(f"stackproof sweep: {record.stack}", 3), *_parts(record)])
 
 
-def _ignored(record: Record) -> list[Check]:
-    return [check for check in record.checks if check.outcome is CellWord.IGNORED]
+def _parts(record: Record) -> Iterator[Part]:
+    quiet = (0, Verdict.INCONCLUSIVE.exit_code)
+    for check in record.checks:
+        if check.outcome is CellWord.IGNORED or check.verdict.exit_code not in quiet:
+            yield TextLine(Span(f"{check.id.removeprefix('sweep/')}: {check.reason}", "bold red"))
+    yield _table(record)
 
 
 def _table(record: Record) -> TextTable:
-    ignored = {check.group for check in _ignored(record)}
+    ignored = {check.group for check in record.checks if check.outcome is CellWord.IGNORED}
     rows = []
     for check in ranked(record):
         setting, figures = check.group + (" (IGNORED)" if check.group in ignored else ""), check.figures

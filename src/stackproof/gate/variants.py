@@ -49,7 +49,7 @@ class Variant:
     """One side as it was asked for; everything that is empty is as in this checkout.
 
     `commit`: a revision of this repository; `lock`: a file in place of the stack's lock; `sources`: packages
-    replaced by a checkout; `environment`: variables; `drill`: a planted fault; `backend`: what ranks talk over; `folder`: where a
+    replaced by a checkout; `environment`: variables; `drill`: a planted fault; `folder`: where a
     command runs.
     """
 
@@ -59,7 +59,6 @@ class Variant:
     sources: Mapping[str, Path] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     drill: str = ""
-    backend: str = ""
     folder: Path | None = None
 
     @property
@@ -69,14 +68,13 @@ class Variant:
         parts += [f"lock {self.lock}"] if self.lock else []
         parts += [f"{package} from {path}" for package, path in self.sources.items()]
         parts += [f"{name}={value}" for name, value in self.environment.items()]
-        parts += [f"over {self.backend}"] if self.backend else []
         parts += [f"DRILL {self.drill}"] if self.drill else []
         return ", ".join(parts)
 
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """What gate, sweep and bisect have in common: where, what, and for how long."""
+    """What gate, sweep and bisect have in common: where, what, and for how long; all that a sweep is asked but its settings."""
 
     stack: str = ""
     rehearsed: bool = False
@@ -103,14 +101,6 @@ class GateRequest(CompareRequest):
     head: Variant = field(default_factory=lambda: Variant("head"))
     same: bool = False
     allow_inconclusive: bool = False
-
-
-@dataclass(frozen=True)
-class SweepRequest(CompareRequest):
-    """The grid: `NAME=V1,V2` words, and names of backends with commas between them."""
-
-    variables: tuple[str, ...] = ()
-    backends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,7 +170,13 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
     except Refusal as refusal:
         instead = "to compare commits and variables in an environment that is there, add --unpinned PYTHON"
         raise type(refusal)(f"{refusal}; {instead}") from refusal
-    proof = _prove(python, tree, variant, stack, say)
+    ended = _run(
+        python, "environment_proof", tree, stack
+    )  # before a source goes over it; the interpreter that is proved does it
+    if not ended.ok:
+        raise EnvironmentMismatchError(f"{variant.name}: {tail(ended.errors)}")
+    proof = ended.output.strip()
+    say(f"{variant.name}: {proof}")
     for package, path in variant.sources.items():
         _override(python, tree, stack, package, path, say)
         say(f"{variant.name}: {package} from {path}")
@@ -235,7 +231,7 @@ def _spec(
     return SideSpec(
         name=variant.name, python=python, source=tree / "src", stack=stack.name,
         environment={**variables_of(stack), **_project(variant), **variant.environment},
-        rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, backend=variant.backend, proof=proof,
+        rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, proof=proof,
     )  # fmt: skip
 
 
@@ -333,15 +329,6 @@ def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environment
         raise Refusal(f"{variant.name}: its environment cannot be built: {tail(ended.errors, most=_MOST_SAID)}")
     say(f"{variant.name}: environment ready")
     return Path(ended.output.strip().splitlines()[-1])
-
-
-def _prove(python: Path, tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> str:
-    """Compare the environment with its lock, before a source goes over it; the interpreter that is proved does it."""
-    ended = _run(python, "environment_proof", tree, stack)
-    if not ended.ok:
-        raise EnvironmentMismatchError(f"{variant.name}: {tail(ended.errors)}")
-    say(f"{variant.name}: {ended.output.strip()}")
-    return ended.output.strip()
 
 
 def _run(

@@ -66,9 +66,24 @@ def call(wish: Wish) -> int:
         raise Refusal(
             "which command of asv? For example: run HEAD^!, continuous HEAD~1 HEAD, compare HEAD~1 HEAD, publish, check"
         )
+    if wish.states and wish.command not in _BY_STATE:
+        known = ", ".join(_BY_STATE)
+        raise Refusal(f"states are made from the records of other runs; with --states there are: {known}")
     if wish.states:
-        return _by_state(wish)
-    return _asv(_completed(wish)) or (_publish_states() if wish.command == "publish" else 0)
+        show_states()
+        return _asv(["--config", str(STATES / CONFIGURATION), *wish.arguments, *_this_host(wish)])
+    code = _asv(_completed(wish))
+    if code or wish.command != "publish" or not show_states():
+        return code
+    command = [
+        sys.executable,
+        "-m",
+        "asv",
+        "--config",
+        str(STATES / CONFIGURATION),
+        "publish",
+    ]  # below the code's pages
+    return 0 if processes.run(command, seconds=math.inf, captured=False).ok else 1
 
 
 def _completed(wish: Wish) -> list[str]:
@@ -88,23 +103,6 @@ def _this_host(wish: Wish) -> list[str]:
     """Say which machine: asv compares within one machine and wants its name once there are several."""
     named = any(word == "-m" or word.startswith("--machine") for word in wish.arguments)
     return ["--machine", slug(provenance.host_name())] if wish.command == "compare" and not named else []
-
-
-def _by_state(wish: Wish) -> int:
-    if wish.command not in _BY_STATE:
-        known = ", ".join(_BY_STATE)
-        raise Refusal(f"states are made from the records of other runs; with --states there are: {known}")
-    show_states()
-    given = [*wish.arguments, *_this_host(wish)]
-    return _asv(["--config", str(STATES / CONFIGURATION), *given])
-
-
-def _publish_states() -> int:
-    """Publish the history of states below the code's pages, which asv has just made anew."""
-    if not show_states():
-        return 0
-    command = [sys.executable, "-m", "asv", "--config", str(STATES / CONFIGURATION), "publish"]
-    return 0 if processes.run(command, seconds=math.inf, captured=False).ok else 1
 
 
 def show_states() -> int:

@@ -47,7 +47,13 @@ _KEEP_NOTHING = {"--dry-run", "-n", "--quick", "-q"}
 def setup() -> None:
     """Called by asv when it has loaded this module."""
     home = HOME.resolve()
-    _name_this_host(home)
+    name = slug(provenance.host_name())  # asv would ask, and keep the answer in the home folder, which hosts may share
+    Machine.hardcoded_machine_name = name
+    MachineCollection.get_machine_file_path = staticmethod(lambda: str(home / "machine.json"))
+    try:
+        MachineCollection.load(name)
+    except util.UserError:
+        MachineCollection.save(name, {"machine": name})
     base, into = home / "pieces", store.writable()
     made, problems = leaf.seal_left(base, into)
     command = leaf.Command.begin(base)
@@ -57,17 +63,6 @@ def setup() -> None:
         log.warning(f"a command that was killed had left figures; they are in {path}")
     for sentence in problems + asv_view.refresh(home / "results", ROOT, store.folders()):
         log.warning(sentence)
-
-
-def _name_this_host(home: Path) -> None:
-    """Tell asv what machine this is: it would ask, and keep the answer in the home folder, which hosts may share."""
-    name = slug(provenance.host_name())
-    Machine.hardcoded_machine_name = name
-    MachineCollection.get_machine_file_path = staticmethod(lambda: str(home / "machine.json"))
-    try:
-        MachineCollection.load(name)
-    except util.UserError:
-        MachineCollection.save(name, {"machine": name})
 
 
 def _end(command: leaf.Command, into: Path) -> None:
@@ -143,7 +138,13 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         folder = Path(self._path)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "facts.json", json.dumps(self._facts, indent=1))
-        _link_runner(folder / "runner")
+        link, target = folder / "runner" / "asv_runner", Path(asv_runner.__file__).resolve().parent
+        link.parent.mkdir(
+            exist_ok=True
+        )  # importable in the stack's environment without installing what its lock does not name
+        if not (link.is_symlink() and link.resolve() == target):
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:  # noqa: ARG002 - asv's signature
         """Check the commit out; pure Python needs no building. Two commands would take each other's checkout away, and time each other."""
@@ -224,12 +225,3 @@ def _interpreter(stack: stacks.Stack) -> Path:
     if not python.exists():
         raise Refusal(f"{python}: the stack's environment is not built; `{hosts.proof(stack)}` builds it")
     return python
-
-
-def _link_runner(folder: Path) -> None:
-    """Make asv_runner importable in the stack's environment without installing what its lock does not name."""
-    folder.mkdir(exist_ok=True)
-    link, target = folder / "asv_runner", Path(asv_runner.__file__).resolve().parent
-    if not (link.is_symlink() and link.resolve() == target):
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)

@@ -91,12 +91,16 @@ def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[st
 
 
 def _write_all(results: Path, groups: Iterable[Group]) -> None:
-    """Write a file for each group, and what asv is told of the benchmarks in them."""
+    """Write a file for each group, and add the benchmarks in them to asv's list, which it replaces by what one profile has."""
     benchmarks: dict[str, dict[str, Any]] = {}
     for group in groups:
         benchmarks |= {leaf.name_of(one.key): leaf.description(one) for one in write(results, group)}
     shutil.rmtree(results / _BESIDE, ignore_errors=True)
-    _describe(results, benchmarks)
+    known = files.try_read_json(results / _DESCRIPTIONS) or {}
+    other = {name: row for name, row in benchmarks.items() if known.get(name, {}).get("version") != row["version"]}
+    if other or not known:
+        rows = {**known, **other, "version": Benchmarks.api_version}
+        write_atomically(results / _DESCRIPTIONS, json.dumps(rows, indent=1))
 
 
 def write(results: Path, group: Group) -> list[Pooled]:
@@ -104,9 +108,7 @@ def write(results: Path, group: Group) -> list[Pooled]:
 
     A damaged file is set aside: the records hold what matters.
     """
-    machine = {
-        "machine": slug(group.entries[0].place.host)
-    }  # its name alone: each entry is an axis of asv's graphs and may not drift
+    machine = {"machine": slug(group.entries[0].place.host)}  # its name alone: each entry is an axis of asv's graphs
     parameters = {**machine, "python": group.python, **group.axes}
     kept = asv_results.Results(
         parameters, dict(group.axes), group.commit, group.date, group.python, group.environment, {}
@@ -120,28 +122,13 @@ def write(results: Path, group: Group) -> list[Pooled]:
     for one in found:
         answer = BenchmarkResult([True], [list(one.samples)], [1], 0, "", None)
         kept.add_result(leaf.description(one), answer, one.started, record_samples=True)
-    _save(kept, results, machine)
-    return found
-
-
-def _save(kept: Any, results: Path, machine: Mapping[str, str]) -> None:
-    """Let asv write beside, and move the file into place in one step."""
     beside, target = results / _BESIDE, results / kept._filename
     kept.save(str(beside))
-    description = target.parent / "machine.json"
-    if not description.exists():
+    if not (description := target.parent / "machine.json").exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(description, json.dumps({**machine, "version": Machine.api_version}))
     (beside / kept._filename).replace(target)
-
-
-def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
-    """Add benchmarks to asv's list; asv replaces the list by what it discovers, which is one profile's."""
-    path = results / _DESCRIPTIONS
-    known = files.try_read_json(path) or {}
-    other = {name: row for name, row in benchmarks.items() if known.get(name, {}).get("version") != row["version"]}
-    if other or not known:
-        write_atomically(path, json.dumps({**known, **other, "version": Benchmarks.api_version}, indent=1))
+    return found
 
 
 def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[timeline.Stay]]:
@@ -152,16 +139,16 @@ def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[timeline
         commits = timeline.write(chains, folder / "repository")
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True)
-        pairs = [pair for name, chain in chains.items() for pair in zip(commits[name], chain, strict=True)]
-        _write_all(results, [_state_group(commit, stay) for commit, stay in pairs])
+        groups = []
+        for name, chain in chains.items():
+            for commit, stay in zip(
+                commits[name], chain, strict=True
+            ):  # the state is the commit: only the place tells series apart
+                place = stay.place
+                axes = {"stack": place.stack, "devices": place.devices, "place": place.slug}
+                groups.append(Group(commit, stay.seconds * 1000, place.slug, "", axes, stay.entries))
+        _write_all(results, groups)
     return chains
-
-
-def _state_group(commit: str, stay: timeline.Stay) -> Group:
-    """Return what asv is told of a stay: the state is the commit, so only the place tells series apart."""
-    place = stay.place
-    axes = {"stack": place.stack, "devices": place.devices, "place": place.slug}
-    return Group(commit, stay.seconds * 1000, place.slug, "", axes, stay.entries)
 
 
 def _dates(repository: Path) -> dict[str, int]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from rich.console import Console
 
 from stackproof.base import advice
 from stackproof.base.processes import BUSY
 from stackproof.base.text import rate, shown
-from stackproof.history.timeline import Change, History, Series, flagged, span
+from stackproof.history.timeline import Change, History, Series, flagged
 from stackproof.record import outline
 from stackproof.record.console import plain_console
 from stackproof.record.outline import Cell, Part, Span, TextLine, TextTable
 from stackproof.record.reference import find
+from stackproof.record.store import rules
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 24
@@ -53,8 +55,9 @@ def _row(series: Series) -> tuple[Cell, ...]:
 
 
 def bars(values: Sequence[float]) -> str:
-    """Return a bar for each value, higher for larger ones; values that hardly differ stand in the middle."""
-    low, high = span(values)
+    """Return a bar for each value, higher for larger ones, in a range as wide as a flag would need, so that noise looks small."""
+    middle, share = median(values), rules().share
+    low, high = min(*values, middle * (1 - share)), max(*values, middle * (1 + share))
     return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
 
 

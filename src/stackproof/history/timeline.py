@@ -6,11 +6,10 @@ Nothing of this is stored: it is made from the records. Stored are seconds, show
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from statistics import median
 
 from stackproof.base import git
 from stackproof.base.errors import Refusal
@@ -85,21 +84,22 @@ def entries(records: Mapping[Path, Record]) -> list[Entry]:
 
 
 def pooled(group: Iterable[Entry]) -> list[Pooled]:
-    """Return each figure of a group of entries with all its samples; of several versions only the latest counts."""
+    """Return each figure of a group of entries with all its samples; of several versions only the latest counts.
+
+    Where some runs had the host for themselves, they alone count.
+    """
     rows: dict[SeriesKey, list[tuple[datetime, Measurement]]] = {}
     for one in group:
         for key, row in one.figures.items():
             rows.setdefault(key, []).append((one.started, row))
-    return [_pool(key, pairs) for key, pairs in rows.items()]
-
-
-def _pool(key: SeriesKey, pairs: list[tuple[datetime, Measurement]]) -> Pooled:
-    """Where some runs had the host for themselves, they alone count."""
-    version = pairs[-1][1].version
-    rows = [row for _, row in pairs if row.version == version]
-    quiet = [row for row in rows if BUSY not in row.note]
-    samples = tuple(sample for row in quiet or rows for sample in row.samples)
-    return Pooled(key, version, samples, pairs[-1][0], busy=not quiet)
+    pools = []
+    for key, pairs in rows.items():
+        started, newest = pairs[-1]
+        same = [row for _, row in pairs if row.version == newest.version]
+        quiet = [row for row in same if BUSY not in row.note]
+        samples = tuple(sample for row in quiet or same for sample in row.samples)
+        pools.append(Pooled(key, newest.version, samples, started, busy=not quiet))
+    return pools
 
 
 _WHO = "stackproof <stackproof@localhost>"
@@ -190,8 +190,6 @@ class Point:
     """A figure in one state: the median of all its samples in seconds per unit, with its 95 % interval."""
 
     when: datetime
-    commit: str
-    state: str
     seconds: Interval
     because: str
     """What of the state changed since the point before."""
@@ -203,7 +201,6 @@ class Point:
 class Change:
     """A difference between two neighbouring points that is larger than their noise; `share` is of the shown figure."""
 
-    place: Place
     key: SeriesKey
     before: Point
     after: Point
@@ -228,7 +225,6 @@ class Change:
 class Series:
     """The points of one figure at one place, oldest first; all of one version."""
 
-    place: Place
     key: SeriesKey
     version: str
     points: tuple[Point, ...]
@@ -241,13 +237,13 @@ class Series:
     @property
     def last(self) -> Change | None:
         """The newest point against the one before; nothing while there is one point only."""
-        return Change(self.place, self.key, *self.points[-2:]) if len(self.points) > 1 else None
+        return Change(self.key, *self.points[-2:]) if len(self.points) > 1 else None
 
     @property
     def changes(self) -> list[Change]:
         """Return every flagged step between neighbours, oldest first."""
         pairs = zip(self.points, self.points[1:])  # noqa: B905 - one shorter on purpose
-        return [step for before, after in pairs if flagged(step := Change(self.place, self.key, before, after))]
+        return [step for before, after in pairs if flagged(step := Change(self.key, before, after))]
 
 
 @dataclass(frozen=True)
@@ -278,16 +274,9 @@ def flagged(step: Change) -> bool:
     return apart and abs(step.ratio - 1) >= rules().share
 
 
-def span(values: Sequence[float]) -> tuple[float, float]:
-    """Return the range to draw values in: theirs, or what a flag would need on both sides of the middle, so that noise looks small."""
-    middle, share = median(values), rules().share
-    return min(*values, middle * (1 - share)), max(*values, middle * (1 + share))
-
-
 def histories(entries: Iterable[Entry]) -> list[History]:
     """Return the history of each place, in alphabetical order."""
-    found = [_history(chain) for chain in stays(entries).values()]
-    return sorted(found, key=lambda history: history.place.label)
+    return sorted(map(_history, stays(entries).values()), key=lambda history: history.place.label)
 
 
 def _history(chain: list[Stay]) -> History:
@@ -295,15 +284,13 @@ def _history(chain: list[Stay]) -> History:
     for number, stay in enumerate(chain):
         because = subject(chain[number - 1] if number else None, stay)
         for one in pooled(stay.entries):
-            interval = median_interval(one.samples)
-            point = Point(one.started, stay.state.commit, stay.state.digest[:8], interval, because, one.busy)
+            point = Point(one.started, median_interval(one.samples), because, one.busy)
             points.setdefault(one.key, []).append((one.version, point))
-    place = chain[0].place
     series = []
     for key, pairs in sorted(points.items(), key=lambda row: (row[0].subject, row[0].preset, row[0].unit)):
         version = pairs[-1][0]
-        series.append(Series(place, key, version, tuple(point for of, point in pairs if of == version)))
-    return History(place, tuple(chain), tuple(series))
+        series.append(Series(key, version, tuple(point for of, point in pairs if of == version)))
+    return History(chain[0].place, tuple(chain), tuple(series))
 
 
 def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
