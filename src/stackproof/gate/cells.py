@@ -10,8 +10,8 @@ from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import PROCESS, Conditions, Launch, Lost, Observed
 from stackproof.gate.plan import Design, GatePlan
-from stackproof.gate.statistics import Ruling, estimate, paired, percent, rule, underpowered
-from stackproof.record.records import CellWord, Figure
+from stackproof.gate.statistics import Ruling, estimate, paired, rule, underpowered
+from stackproof.record.records import Figure
 
 TIME = "time"
 BASE, HEAD = "base", "head"
@@ -162,18 +162,6 @@ class Results:
         """Return the subjects that still have a cell to decide, in order; a lost one is decided."""
         asking = dict.fromkeys(cell.subject for cell in self.cells.open(self.alike()))
         return [subject for subject in asking if subject not in self.lost]
-
-
-def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], counter: str) -> tuple[CellWord, str]:
-    """Compare one exact counter over all launches; one that varies by itself proves nothing and says so."""
-    base, head = ({pair[side].get(counter, -1) for pair in pairs} for side in (0, 1))
-    if len(base) > 1 or len(head) > 1:
-        return CellWord.INCONCLUSIVE, f"it varies by itself: base {sorted(base)}, head {sorted(head)}"
-    before, after = base.pop(), head.pop()
-    if before == after:
-        return CellWord.SAME, f"{before} on both sides"
-    share = percent(math.log(after / before)) if before > 0 and after > 0 else "not comparable"
-    return (CellWord.SLOWER if after > before else CellWord.FASTER), f"{before} -> {after} ({share})"
 
 
 def counters_of(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], known: Iterable[str]) -> list[str]:

@@ -17,11 +17,12 @@ from rich.text import Text
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
+from stackproof.base.statistics import percent
 from stackproof.base.text import plain
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.bench.subjects import require_named
 from stackproof.gate import interleave, plan, report
-from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counter_change, counters_of
+from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counters_of
 from stackproof.gate.changed import WORD
 from stackproof.gate.interleave import PROCESS, Answer, LaunchTerms, Lost, SideEndedError, SideSpec, handshake, launch
 from stackproof.gate.plan import Design, GatePlan
@@ -296,8 +297,7 @@ def exact_checks(results: Results, accepted: bool) -> list[Check]:
         checks.append(compared(subject, figure, Verdict.FAILED, f"is missing: {reason}"))
     for name, pairs in results.counted.items():
         known = [] if name in results.lost else counters_of(pairs, results.plan.counters)
-        enough = len(pairs) >= results.plan.count.launches
-        checks += [_counted(name, counter, pairs, results.same_torch, enough) for counter in known]
+        checks += [_counted(name, counter, pairs, results) for counter in known]
     rows = [(name, "computes", each.sentence(), each.changed) for name, each in results.computed.items()]
     for name, words in results.units.items():
         did = f"{WORD} the timed blocks did not do the same work: {words}"
@@ -345,19 +345,32 @@ def check_of(cell: Cell) -> Check:
 
 
 def _counted(
-    subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool, enough: bool
+    subject: str, counter: str, pairs: Sequence[tuple[dict[str, int], dict[str, int]]], results: Results
 ) -> Check:
-    """More of what is counted is worse; between two versions of torch it only is a fact, and after too few launches a question."""
-    outcome, reason = counter_change(pairs, counter)
-    verdict, word = _VERDICTS[outcome], outcome
-    if outcome is CellWord.INCONCLUSIVE or (outcome is CellWord.SLOWER and not same_torch):
+    """More of what is counted is worse; between two versions of torch it only is a fact, and after too few launches a question.
+
+    What varies by itself proves nothing and says so.
+    """
+    base, head = (sorted({pair[side][counter] for pair in pairs}) for side in (0, 1))
+    before, after = base[0], head[0]
+    share = percent(math.log(after / before)) if before > 0 and after > 0 else "not comparable"
+    verdict, word, reason = Verdict.PASSED, CellWord.FASTER, f"FASTER {before} -> {after} ({share})"
+    if len(base) > 1 or len(head) > 1:
         verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
-        reason += "" if same_torch else "; the sides have different torch, so this does not gate"
-    elif outcome is CellWord.SLOWER and not enough:
-        verdict, outcome, word = Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE, CellWord.INCONCLUSIVE
-        reason += "; another launch would show whether it varies by itself: allow more --minutes"
+        reason = f"INCONCLUSIVE it varies by itself: base {base}, head {head}"
+    elif before == after:
+        word, reason = CellWord.SAME, f"SAME {before} on both sides"
+    elif after > before and not results.same_torch:
+        verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
+        reason = f"SLOWER {before} -> {after} ({share}); the sides have different torch, so this does not gate"
+    elif after > before and len(pairs) < results.plan.count.launches:
+        verdict, word = Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE
+        more = "another launch would show whether it varies by itself: allow more --minutes"
+        reason = f"INCONCLUSIVE {before} -> {after} ({share}); {more}"
+    elif after > before:
+        verdict, word, reason = Verdict.FAILED, CellWord.SLOWER, f"SLOWER {before} -> {after} ({share})"
     figures: dict[str, Figure] = {"base": pairs[0][0][counter], "head": pairs[0][1][counter]}
-    return compared(subject, counter, verdict, f"{outcome.value} {reason}", word, figures)
+    return compared(subject, counter, verdict, reason, word, figures)
 
 
 def times_judged(times: Sequence[Cell | None], alike: Collection[str] = (), what: str = "time") -> str:
