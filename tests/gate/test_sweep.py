@@ -11,7 +11,7 @@ from stackproof.base.errors import Refusal
 from stackproof.gate import gate, sweep
 from stackproof.gate.cells import Results
 from stackproof.gate.interleave import SideEndedError
-from stackproof.gate.sweep import Setting
+from stackproof.gate.sweep import SweptSetting
 from stackproof.record.records import CellWord, Record, Verdict
 
 from .standins import SILENT, Sides, comparison
@@ -60,7 +60,7 @@ def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) 
     ],
 )
 def test_what_the_library_ignored_is_called_out(effect: dict[str, Any], said: str) -> None:
-    found = sweep.ignored(Setting({"A": "1"}, effect={**QUIET, **effect}), QUIET)
+    found = sweep.ignored(SweptSetting({"A": "1"}, effect={**QUIET, **effect}), QUIET)
     assert (said in found) if said else not found
 
 
@@ -111,5 +111,5 @@ def test_the_defaults_lack_what_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: QUIET)
-    sweep.sweep(comparison(), [Setting({"A": "1"}), Setting({"B": "1"})], tmp_path, SILENT)
+    sweep.sweep(comparison(), [SweptSetting({"A": "1"}), SweptSetting({"B": "1"})], tmp_path, SILENT)
     assert seen == [({"A", "B"}, {"B"}), ({"A", "B"}, {"A"})]

@@ -30,7 +30,7 @@ _PROBE_S = 240.0
 
 
 @dataclass
-class Setting:
+class SweptSetting:
     """One point of the grid, and what came of it."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Setting:
         return " ".join(filter(None, words)) or "defaults"
 
 
-def grid(words: Sequence[str], backends: Sequence[str]) -> list[Setting]:
+def grid(words: Sequence[str], backends: Sequence[str]) -> list[SweptSetting]:
     """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
     axes: dict[str, list[tuple[str, str]]] = {}
     for text in words:
@@ -63,12 +63,12 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[Setting]:
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
     chosen = [name for word in backends for name in word.split(",") if name] or [""]
-    return [Setting(dict(point), backend) for backend in chosen for point in itertools.product(*axes.values())]
+    return [SweptSetting(dict(point), backend) for backend in chosen for point in itertools.product(*axes.values())]
 
 
 def sweep(
-    comparison: Comparison, settings: Sequence[Setting], folder: Path, progress: GateProgress
-) -> tuple[list[Setting], Answer]:
+    comparison: Comparison, settings: Sequence[SweptSetting], folder: Path, progress: GateProgress
+) -> tuple[list[SweptSetting], Answer]:
     """Measure each setting against the defaults; return the results, and what is in effect by default.
 
     The minutes are those of the whole: each setting gets an equal share of what is left. The defaults lack what is swept, even where
@@ -77,7 +77,7 @@ def sweep(
     until = time.monotonic() + 60 * comparison.request.minutes
     swept = {name for setting in settings for name in setting.environment}
     base, head = (spec.lacking(swept) for spec in comparison.specs)
-    results, defaults = list[Setting](), _effect(comparison, base, {}, folder / "defaults")
+    results, defaults = list[SweptSetting](), _effect(comparison, base, {}, folder / "defaults")
     for number, setting in enumerate(settings):
         environment = {**head.environment, **setting.environment}
         spec = replace(head, environment=environment, backend=setting.backend).lacking(swept)
@@ -109,7 +109,7 @@ def _effect(comparison: Comparison, spec: SideSpec, asked: Mapping[str, str], fo
     return {"silent": "no subject of this sweep takes ranks"}
 
 
-def ignored(result: Setting, defaults: Answer) -> str:
+def ignored(result: SweptSetting, defaults: Answer) -> str:
     """Return why a setting was without effect, as far as the library's log tells; nothing if it was not, or nobody can tell."""
     if result.effect.get("denied"):
         return "; ".join(result.effect["denied"])
@@ -121,7 +121,7 @@ def ignored(result: Setting, defaults: Answer) -> str:
     return ""
 
 
-def conclude(results: Sequence[Setting], defaults: Answer, record: Record) -> None:
+def conclude(results: Sequence[SweptSetting], defaults: Answer, record: Record) -> None:
     """Turn the results into checks: slower than the defaults is an answer and no failure, wrong or hung is one."""
     for result in results:
         record.checks.append(_effect_check(result, defaults))
@@ -135,7 +135,7 @@ def conclude(results: Sequence[Setting], defaults: Answer, record: Record) -> No
     record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}
 
 
-def _effect_check(result: Setting, defaults: Answer) -> Check:
+def _effect_check(result: SweptSetting, defaults: Answer) -> Check:
     figures = dict[str, Figure](result.effect.get("facts", {}))
     if reason := ignored(result, defaults):
         check = _whole(result.label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
@@ -194,7 +194,7 @@ def ranked(record: Record) -> list[Check]:
     return sorted(cells, key=lambda check: (check.subject, float(check.figures.get("ratio", math.inf))))
 
 
-def run_sweep(request: CompareRequest, settings: Sequence[Setting]) -> int:
+def run_sweep(request: CompareRequest, settings: Sequence[SweptSetting]) -> int:
     """Measure the settings of a grid and return the exit code of the contracts."""
     stack = chosen_stack(request)
     record, folder, progress = gate.opened(
