@@ -21,7 +21,7 @@ from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.updates import in_float64
+from stackproof.workloads.training import in_float64
 from suites.anchors.held import drawn
 
 _FIRST = 1.0

@@ -14,7 +14,7 @@ from stackproof.base import places
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.updates import in_float64
+from stackproof.workloads.training import in_float64
 from suites.anchors.test_3_training import give_gradients
 
 

@@ -13,7 +13,7 @@ import torch
 from stackproof.device.numerics import Judgement
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get
-from stackproof.workloads.updates import Update
+from stackproof.workloads.training import Update
 from suites.common import SEED
 from suites.models.observing import CPU, PRESET, Tensors, compared, flat
 

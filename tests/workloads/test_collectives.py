@@ -56,11 +56,18 @@ def test_a_call_that_is_left_out_is_caught_wherever_it_was(call: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "ranks"), [("bfloat16", 3), ("bfloat16", 6), ("float16", 2), ("float32", 3)])
-def test_rounding_hides_no_all_reduce_of_a_block(dtype: str, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_sums_stay_exact(dtype: str, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: ranks)
     work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype=dtype))
     work.begin(work.most_runs)
-    assert bool(work.buffers[0].any()) and (work._exact or work.most_runs * work._rounding < 1 - 1 / ranks)
+    assert work.most_runs > 1 and bool(work.buffers[0].any())
+    everyone = [work._of(rank) * work._scale(work.most_runs) for rank in range(ranks)]
+    for _ in range(work.most_runs):
+        total = everyone[0].clone()
+        for other in everyone[1:]:
+            total += other
+        assert torch.equal(total.double(), torch.stack(everyone).double().sum(0))
+        everyone = [total] * ranks
 
 
 def _pair(rank: int, file: str) -> None:

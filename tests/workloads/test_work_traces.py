@@ -11,8 +11,8 @@ import torch
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.workloads import sdpa
 from stackproof.workloads.catalogue import kinds
-from stackproof.workloads.copies import Copy
 from stackproof.workloads.gemm import Gemm, orthogonal
+from stackproof.workloads.moving import Copy
 from stackproof.workloads.sdpa import Attention
 from stackproof.workloads.training import OptimiserStep, TrainingSteps
 from stackproof.workloads.work import Work
@@ -167,7 +167,7 @@ def test_a_block_is_held_as_finely_as_replays_agree(apart: float, monkeypatch: p
     def jumping() -> Any:
         ends.append(1)
         factor = 1 + apart * (len(ends) % 2)  # as targets do that jump with what atomics round
-        return {group: {name: one * factor for name, one in moved.items()} for group, moved in own().items()}
+        return {group: moved * factor for group, moved in own().items()}
 
     monkeypatch.setattr(work, "_ends", jumping)
     if apart > 0.2:

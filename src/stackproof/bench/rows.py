@@ -201,15 +201,15 @@ class OwnBounds:
         Raises:
             CheckFailed: it is above the bound times the factor.
         """
-        level, bounding = _LEVELS.get(sampled.arithmetic, -1), list[tuple[str, str, tuple[float, str]]]()
-        if "TFLOP" in sampled.worth and level in self._products:
-            able = max(best for own, best in self._products.items() if own <= level)
-            bounding.append(("TFLOP", "TFLOP/s", able))
-        moved = next((thing for thing in ("GB over a link", "GB") if thing in sampled.worth), None)
-        if moved and self._copy[0] and sampled.per_run > 0:
-            bounding.append((moved, "GB/s", self._copy))
+        level = _LEVELS.get(sampled.arithmetic, -1)
+        able = [best for own, best in self._products.items() if own <= level and level in self._products]
+        moved = next((thing for thing in ("GB over a link", "GB") if thing in sampled.worth), "")
         facts, notes = dict(sampled.facts), list(sampled.notes)
-        for thing, unit, (best_rate, best) in bounding:
+        for thing, unit, (best_rate, best) in (
+            ("TFLOP", "TFLOP/s", max(able, default=(0.0, ""))), (moved, "GB/s", self._copy),
+        ):  # fmt: skip
+            if not best_rate or thing not in sampled.worth or not sampled.samples:
+                continue
             rate = sampled.worth[thing] / sampled.per_run
             share = rate / best_rate
             require(

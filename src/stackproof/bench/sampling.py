@@ -73,34 +73,35 @@ SPAN_S = 5e-4
 
 @dataclass(frozen=True)
 class Warmth:
-    """How warming up went: runs, seconds, and whether the time of a run had settled at the end."""
+    """How warming up went: runs, seconds, and whether the time of a run had settled at the end.
+
+    `change`: by what share the last window of runs differed from the one before; `took`: the seconds of its shortest run.
+    """
 
     runs: int
     seconds: float
     settled: bool
     change: float
-    """By what share the last window of runs differed from the one before."""
     took: float
-    """The shortest run of the last window, in seconds."""
 
 
 @dataclass
 class Sampler:
-    """Takes samples of `number` runs each, in blocks with one wait at the end."""
+    """Takes samples of `number` runs each, in blocks of `most` runs at most, with one wait at the end.
+
+    `begin` is called with the number of runs before each block, outside its time. `blocks`: the seconds of each by the host's raw counter,
+    those that its spans add up to, and how many spans there were. `energy` reads the joules that the device has drawn so far; `drawn`:
+    joules, seconds and runs of the blocks that are long enough for that counter.
+    """
 
     device: Device
     run: Callable[[], object]
     number: int = 1
     begin: Callable[[int], object] = lambda _: None
-    """Called with the number of runs before each block, outside its time."""
     most: int = 1 << 30
-    """The most runs of a block."""
     blocks: list[tuple[float, float, int]] = field(default_factory=list)
-    """The seconds of each block by the host's raw counter, those that its spans add up to, and how many spans there were."""
     energy: Callable[[], float] | None = None
-    """Reads the joules that the device has drawn so far."""
     drawn: tuple[float, float, int] = 0.0, 0.0, 0
-    """Joules, seconds and runs of the blocks that are long enough for that counter."""
     _watches: list[HostStopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
@@ -182,18 +183,12 @@ def warm_up(sampler: Sampler, seconds: float) -> Warmth:
         sampler.fit(min(taken[-window:]))
         spent = sampler.spent()
         if len(taken) > 2 * window and spent >= _LEAST_WARM_S:
-            change, spread = _change(taken, window)
-            settled = change <= max(0.02, spread)
+            before, after = taken[-2 * window : -window], taken[-window:]
+            spread = max(median(abs(one - median(part)) for one in part) for part in (before, after))
+            change = abs(median(after) / median(before) - 1)
+            settled = change <= max(0.02, 2 * spread / median(after))
             if settled or spent > seconds or runs > _MOST_WARM * sampler.number:
-                return Warmth(runs, spent, settled, change, min(taken[-window:]))
-
-
-def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
-    """Return how the last two windows differ, and how much the samples in them do; both relative."""
-    before, after = taken[-2 * window : -window], taken[-window:]
-    middle = median(after)
-    spread = max(median(abs(value - median(window)) for value in window) for window in (before, after))
-    return abs(middle / median(before) - 1), 2 * spread / middle
+                return Warmth(runs, spent, settled, change, min(after))
 
 
 @dataclass
@@ -223,11 +218,11 @@ class Slope:
         Raises:
             ClockWrongError: nothing or less, or more than two marks take: the clock leaves something out of each span, or adds it.
         """
-        require_clock(
-            0 < self.empty <= _MOST_EMPTY_S,
-            f"a span of no runs took {self.empty * 1e6:.1f} us by the clock that times them, and more than 0 and at most "
-            f"{_MOST_EMPTY_S * 1e6:.0f} are believable: it leaves something out of each span, or adds it",
-        )
+        if not 0 < self.empty <= _MOST_EMPTY_S:
+            raise clock.ClockWrongError(
+                f"a span of no runs took {self.empty * 1e6:.1f} us by the clock that times them, and more than 0 and at most "
+                f"{_MOST_EMPTY_S * 1e6:.0f} are believable: it leaves something out of each span, or adds it"
+            )
         return {"span of no runs, s": self.empty}
 
 
@@ -235,12 +230,6 @@ def joules_of_a_run(sampler: Sampler) -> dict[str, Figure]:
     """Return what a run draws, where the device has a counter and its blocks were long enough for it."""
     joules, seconds, runs = sampler.drawn
     return {"joules of a run": joules / runs} if seconds >= _COUNTED_IN_ALL_S else {}
-
-
-def require_clock(right: bool, sentence: str) -> None:
-    """Void what was measured unless its clock was right."""
-    if not right:
-        raise clock.ClockWrongError(sentence)
 
 
 def sample(
@@ -267,11 +256,11 @@ def sample(
     gap = _GAPS * max(slope.empty, 0.0)
     share = max((inside + gap * count + _WAIT_S) / whole for whole, inside, count in sampler.blocks)
     telling = len(sampler.blocks) >= _TELLING and median(whole for whole, _, _ in sampler.blocks) >= _TELLING_S
-    require_clock(
-        not telling or share >= _WHOLE,
-        f"samples one after the other, and what passes between them, add up to {share:.1%} of the time by the host's raw counter at best, "
-        f"{_WHOLE:.1%} are expected: the clock that times them leaves something out of each",
-    )
+    if telling and not share >= _WHOLE:
+        raise clock.ClockWrongError(
+            f"samples one after the other, and what passes between them, add up to {share:.1%} of the time by the host's raw counter at "
+            f"best, {_WHOLE:.1%} are expected: the clock that times them leaves something out of each"
+        )
     return slope
 
 

@@ -25,15 +25,17 @@ _WORKLOAD = "workload"
 
 @dataclass(frozen=True)
 class Budget:
-    """When sampling ends: at this relative half-width of the median's interval, or after so many seconds."""
+    """When sampling ends: at this relative half-width of the median's interval, or after so many seconds.
+
+    `least` samples are taken in any case, unless one alone takes longer than the seconds; `allow_foreign`: whether other processes on the
+    card are only noted, else they end the measurement.
+    """
 
     noise: float
     seconds: float
     least: int = 10
-    """Samples that are taken in any case, unless one alone takes longer than the seconds."""
     most: int = 2000
     allow_foreign: bool = False
-    """Whether other processes on the card are only noted; else they end the measurement."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,38 @@ class Profile:
     title: str
     preset: Annotated[str, OneOf(PRESETS)]
     budget: Annotated[Budget, INLINE]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One thing to measure. `name` is stable and kebab-case; `version` changes when its figures stop being comparable.
+
+    `needs`: capabilities (`data/capabilities.toml`) without which the stack is not asked; `parameters`: what its kind wants to know, by
+    preset; `full_seconds`: how long the full preset is sampled at least, whatever the profile says; `effect`: the smallest change that the
+    gate judges, where the device's own is too fine for this work, else 0; `spared`: types of device on which the gate leaves it out.
+    """
+
+    name: str
+    version: str
+    kind: str
+    unit: str
+    title: str
+    profiles: tuple[str, ...]
+    needs: tuple[str, ...]
+    parameters: Mapping[str, Mapping[str, Any]]
+    stack: Stack
+    full_seconds: float = 0.0
+    effect: float = 0.0
+    spared: tuple[str, ...] = ()
+
+    def table(self, preset: str) -> Table:
+        """Return the parameters of a preset, to be consumed strictly."""
+        return Table(FILE, dict(self.parameters[preset]), f"{self.name}.{preset}.")
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that it computes in, where its row says so."""
+        return str(self.parameters["tiny"].get("dtype", ""))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,20 +119,16 @@ class _Row:
             chosen = dict(zip(self.each, values, strict=True))
             yield "-".join([self.name, *map(_word, chosen.items())]), chosen
 
-    def subjects(self, of_part: Callable[[str], tuple[str, ...]]) -> Iterator[dict[str, Any]]:
-        """Yield one subject for each combination."""
-        shared = ("version", "kind", "unit", "profiles", "needs")
+    def subjects(self, of_part: Callable[[str], tuple[str, ...]], stack: Stack) -> Iterator[Subject]:
+        """Yield one subject for each combination, bound to a stack."""
         for name, chosen in self.chosen(of_part):
             offer = _offer(chosen.get(_WORKLOAD))
-            yield {
-                "name": name,
-                **{key: getattr(self, key) for key in shared},
-                "title": self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, ""))),
-                "full_seconds": max(self.full_seconds, offer.full_seconds),
-                "effect": offer.effect,
-                "spared": offer.spared,
-                "parameters": {"tiny": {**self.tiny, **chosen}, "full": {**self.full, **chosen}},
-            }
+            title = self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, "")))
+            parameters = {"tiny": {**self.tiny, **chosen}, "full": {**self.full, **chosen}}
+            yield Subject(
+                name, self.version, self.kind, self.unit, title, self.profiles, self.needs, parameters, stack,
+                max(self.full_seconds, offer.full_seconds), offer.effect, offer.spared,
+            )  # fmt: skip
 
 
 def taking_part(part: str) -> tuple[str, ...]:
@@ -122,19 +152,11 @@ def _ours_in(part: str) -> tuple[str, ...]:
 
 def _offer(name: str | None) -> Offer:
     """Return what a workload offers; nothing for work that is no workload's."""
-    if name is None:
-        return Offer(parts=())
-    if name in offers.ours():
-        return offers.ours()[name]
+    if name is None or name in offers.ours():
+        return offers.ours().get(name or "", Offer(parts=()))
     from stackproof.workloads import catalogue
 
     return catalogue.get(name).offer
-
-
-@dataclass(frozen=True)
-class _File:
-    profile: tuple[Profile, ...]
-    subject: tuple[_Row, ...]
 
 
 @dataclass(frozen=True)
@@ -143,40 +165,8 @@ class _Theirs:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """One thing to measure. `name` is stable and kebab-case; `version` changes when its figures stop being comparable."""
-
-    name: str
-    version: str
-    kind: str
-    unit: str
-    title: str
-    profiles: tuple[str, ...]
-    needs: tuple[str, ...]
-    """Capabilities (`data/capabilities.toml`) without which the stack is not asked."""
-    parameters: Mapping[str, Mapping[str, Any]]
-    """What its kind wants to know, by preset."""
-    stack: Stack
-    full_seconds: float = 0.0
-    """How long the full preset is sampled at least, whatever the profile says: some steps take seconds."""
-    effect: float = 0.0
-    """The smallest change that the gate judges, where the device's own is too fine for this work; else 0."""
-    spared: tuple[str, ...] = ()
-    """Types of device on which the gate leaves it out."""
-
-    def table(self, preset: str) -> Table:
-        """Return the parameters of a preset, to be consumed strictly."""
-        return Table(FILE, dict(self.parameters[preset]), f"{self.name}.{preset}.")
-
-    @property
-    def workload(self) -> str:
-        """The workload that it is a part of; empty for other work."""
-        return str(self.parameters["tiny"].get(_WORKLOAD, ""))
-
-    @property
-    def dtype(self) -> str:
-        """The dtype that it computes in, where its row says so."""
-        return str(self.parameters["tiny"].get("dtype", ""))
+class _File(_Theirs):
+    profile: tuple[Profile, ...]
 
 
 def profiles() -> tuple[Profile, ...]:
@@ -195,19 +185,20 @@ def profile(name: str) -> Profile:
 def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
     """Return the subjects of a profile, bound to a stack; what the stack cannot run says so when it is measured."""
     profile(chosen)
-    groups = dict[str, tuple[Path, dict[str, Any]]]()
-    for path, each in ((path, each) for path, row in _read()[1] for each in row.subjects(taking_part)):
-        if (name := each["name"]) in groups:
-            where = f", the other in {groups[name][0]}" if groups[name][0] != path else ""
-            raise Refusal(f"{path}: there are two subjects '{name}'{where}; give one another name")
-        groups[name] = path, each
-    return tuple(Subject(**row, stack=stack) for _, row in groups.values() if chosen in row["profiles"])
+    known = dict[str, tuple[Path, Subject]]()
+    for path, row in _read()[1]:
+        for subject in row.subjects(taking_part, stack):
+            if subject.name in known:
+                where = f", the other in {known[subject.name][0]}" if known[subject.name][0] != path else ""
+                raise Refusal(f"{path}: there are two subjects '{subject.name}'{where}; give one another name")
+            known[subject.name] = path, subject
+    return tuple(subject for _, subject in known.values() if chosen in subject.profiles)
 
 
 def ours(stack: Stack) -> Mapping[str, Subject]:
     """Return our own subjects by name, for who judges what others have measured: neither a project nor torch is asked."""
     rows = Table.load(FILE).row(_File).subject
-    return {each["name"]: Subject(**each, stack=stack) for row in rows for each in row.subjects(_ours_in)}
+    return {subject.name: subject for row in rows for subject in row.subjects(_ours_in, stack)}
 
 
 def names_of_subjects(offered: Collection[str] = ()) -> set[str]:

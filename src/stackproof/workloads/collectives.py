@@ -25,8 +25,6 @@ _PERIODS = 1024
 """So many are computed, and repeated for the rest: a remainder takes longer than a copy."""
 _MOST_BYTES = 1 << 30
 """For the results of a block on a rank, where each run has one of its own."""
-_MOST_ROUNDING = 0.25
-"""Of a sum, in a block of all-reduces over ranks whose number is no power of two; a run that is left out changes half of it or more."""
 _RING = 3
 _NOBODYS = 99.0
 
@@ -66,10 +64,9 @@ class TimedCollective(Work):
         self._call, self._dtype = row.call, row.dtype
         self.device, self.dtype = setting.device, name_of(row.dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
-        width = torch.empty((), dtype=row.dtype).element_size()
-        self._part = max(1, int(row.mib * _MIB) // width // self._world)
+        self._part = max(1, int(row.mib * _MIB) // row.dtype.itemsize // self._world)
         self._whole, self._turn = self._part * self._world, 0
-        self._bytes = self._whole * width
+        self._bytes = self._whole * row.dtype.itemsize
         self.facts = {"call": self._call}
         self.proof = f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
         factor = bus_factor(self._call, self._world)
@@ -79,17 +76,20 @@ class TimedCollective(Work):
         # Sums of sums grow by the number of ranks with each run: from so many powers of two below one, at most, to as far above.
         self._range = min(100, int(-0.75 * math.log2(torch.finfo(row.dtype).tiny)))
         if self._call == "all-reduce":
-            self.most_runs = int(2 * self._range / max(1, math.log2(self._world)))
-            if not self._exact:
-                self.most_runs = max(1, min(self.most_runs, int(_MOST_ROUNDING / self._rounding)))
+            self.most_runs = min(int(2 * self._range / max(1, math.log2(self._world))), self._exact_runs())
         elif not count:
             self.most_runs = count = max(1, min(Work.most_runs, _MOST_BYTES // self._bytes))
         size = self._part if self._call == "reduce-scatter" else self._whole
         self.buffers = list(torch.empty(count, size, dtype=row.dtype, device=self.device.torch))
         self._sent = self._of(self._rank).to(self.device.torch)
-        self._contents = (
-            [self._sent, self._sent + 16] if count == _RING else []
-        )  # any rank's numbers are others in both
+        # Any rank's numbers are others in both.
+        self._contents = [self._sent, self._sent + 16] if count == _RING else []
+
+    def _exact_runs(self) -> int:
+        """Return for how many runs sums of sums stay exact, in any order: the odd part of the number of ranks adds digits each time."""
+        odd = self._world // (self._world & -self._world)
+        digits = 1 - math.log2(torch.finfo(self._dtype).eps) - math.log2(_PERIOD // 2 * self._world**2)
+        return max(1, 2 + math.floor(digits / math.log2(odd))) if odd > 1 else Work.most_runs
 
     def begin(self, runs: int) -> None:
         """Write what this rank sends, and what nobody sends where it receives."""
@@ -117,20 +117,8 @@ class TimedCollective(Work):
         """Hold every element of what the runs left against what the call promises, computed without the backend."""
         self.device.synchronize()
         for buffer, expected in self._promised(runs):
-            right = torch.equal(buffer.cpu(), expected) if self._exact else torch.allclose(
-                buffer.cpu().float(), expected.float(), rtol=runs * self._rounding, atol=0
-            )  # fmt: skip
+            right = torch.equal(buffer.cpu(), expected)
             require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
-
-    @property
-    def _exact(self) -> bool:
-        """Whether growing by the number of ranks rounds nothing."""
-        return self._call != "all-reduce" or self._world & (self._world - 1) == 0
-
-    @property
-    def _rounding(self) -> float:
-        """How far one run's sum may be rounded, of its size."""
-        return self._world * torch.finfo(self._dtype).eps
 
     def _scale(self, runs: int) -> float:
         return 2.0 ** -min(self._range, int(runs * math.log2(self._world) / 2))
@@ -148,9 +136,7 @@ class TimedCollective(Work):
         if self._call == "all-reduce":
             factor = self._scale(runs) * float(self._world) ** (runs - 1)
             return [(self.buffers[0], (sum(everyone[1:], everyone[0]).double() * factor).to(self._dtype))]
-        if (
-            self._call in _MOVED
-        ):  # play the ring for all ranks at once: which content each buffer has, and how it was moved
+        if self._call in _MOVED:  # play the ring for all ranks: which content each buffer has, and how it was moved
             states: list[list[torch.Tensor] | None] = [None, everyone, [tensor + 16 for tensor in everyone]]
             for turn in range(runs):
                 if (source := states[(turn + 1) % _RING]) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
 import torch
@@ -69,30 +69,25 @@ def conditioned(found: Mapping[str, Judgement], workload: Workload) -> dict[str,
     """Return judgements in float32 as they are, or where one is out of bounds with bounds that allow for the model's own condition."""
     if all(one.ok for one in found.values()) or (moved := spread(workload)) <= _STEP:
         return dict(found)
-    bounds = {
+    allowed = {
         what: max(one.bound, rule().bound(one.anchor, torch.float32, spread=min(moved, MOST)))
         for what, one in found.items()
     }
     return {
-        what: Judgement(one.error <= bounds[what], one.error, bounds[what], one.anchor) for what, one in found.items()
+        what: Judgement(one.error <= allowed[what], one.error, allowed[what], one.anchor) for what, one in found.items()
     }
 
 
 def kept(found: Mapping[str, Judgement], workload: Workload, dtype: torch.dtype) -> dict[str, Judgement]:
     """Return judgements of single gradients in half precision, without those that are out of bounds because nothing is left of them.
 
-    Eight numbers behind kinks and a normalisation may be all rounding in bfloat16. The float64 reference tells which: moved by one unit in
-    the last place of the dtype, their gradient changes by a large share of itself. For these the whole gradient speaks.
+    Eight numbers behind kinks and a normalisation may be all rounding in bfloat16. The float64 reference tells which: one unit in the last
+    place of the dtype in the weights moves their gradient by more than a sixth. For these the whole gradient speaks.
     """
     bad = {what for what, one in found.items() if not one.ok and what.startswith(_SINGLE)}
-    gone = {f"{_SINGLE}{name}" for name in lost(workload, dtype)} if bad else set()
-    return {what: one for what, one in found.items() if what not in bad & gone}
-
-
-def lost(workload: Workload, dtype: torch.dtype) -> frozenset[str]:
-    """Return the parameters whose gradient one unit in the last place of `dtype` in the weights moves by more than a sixth."""
-    moved = _moves(workload, torch.finfo(dtype).eps)
-    return frozenset(name for name, far in moved.items() if rule().multiplier * far > MIXED)
+    moved = _moves(workload, torch.finfo(dtype).eps) if bad else {}
+    gone = {what for what in bad if rule().multiplier * moved.get(what.removeprefix(_SINGLE), 0.0) > MIXED}
+    return {what: one for what, one in found.items() if what not in gone}
 
 
 def spread(workload: Workload) -> float:
@@ -103,27 +98,23 @@ def spread(workload: Workload) -> float:
 @cache
 def _moves(workload: Workload, step: float) -> dict[str, float]:
     """Return how far output, loss and gradients of a tiny job in float64 change at most, of themselves, when its weights do by a step."""
-    results = []
-    for number in range(-1, _RUNS):
+    results = list[StepResult]()
+    for number in range(_RUNS + 1):
         job, dice = (
             workload.build(HOST.torch, "tiny", _SEED, torch.float64),
-            torch.Generator().manual_seed(number % _RUNS),
+            torch.Generator().manual_seed(max(number - 1, 0)),
         )
         with torch.no_grad():
-            for one in job.model.parameters() if number >= 0 else ():
+            for one in job.model.parameters() if number else ():
                 one.mul_(1 + step * (2 * torch.rand(one.shape, generator=dice, dtype=one.dtype) - 1))
         results.append(job.observe())
     exact, *moved = [{"output": one.output, "loss": one.loss, **on_top(one.gradients, results[0])} for one in results]
     return {name: max(relative_error(one[name], value) for one in moved) for name, value in exact.items()}
 
 
-SHARE, SHARE_NARROW = 0.003, 0.03
-"""The probed scalar is moved by this share of its size: far above the rounding of float32, or of half precision, and little enough for
-its curvature."""
-CLOSE, CLOSE_NARROW = 0.05, 0.1
-"""How far a kind of gradients may be off, of float32 and of half precision."""
-CLOSE_BLIND = 0.2
-"""The same where there is no memory for weights in float32, and forward itself runs in half precision."""
+_MOVED = {"float32": (0.003, 0.05), "half": (0.003, 0.1), "blind": (0.03, 0.2)}
+"""By what share of its size the probed scalar is moved (far above rounding, and little enough for its curvature), and how far a kind of
+gradients may be off; blind: forward itself runs in half precision, where there is no memory for weights in float32."""
 TERMS = 256.0
 """A weight's gradient is a sum over the places of every picture, or over every token: of the tiny presets, hundreds at least."""
 SHORT = 0.1
@@ -167,20 +158,14 @@ def joined(gradients: Gradients) -> torch.Tensor:
 
 def apart(seen: Gradients, known: Gradients) -> float:
     """Return the distance of gradients from known ones, all parameters as one vector, over that vector's length; computed on the device."""
-    there = [(_wide(seen[name]), _wide(one).to(seen[name].device)) for name, one in known.items()]
-    whole = _length([one for _, one in there])
-    return _length([one - other for one, other in there]) / max(whole, sys.float_info.min)
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor in float32 at least: a length in half precision would overflow."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
-def _length(tensors: Sequence[torch.Tensor]) -> float:
-    """Return the 2-norm of all tensors as one vector."""
-    lengths = [torch.linalg.vector_norm(one) for one in tensors]
-    return float(torch.linalg.vector_norm(torch.stack(lengths))) if lengths else 0.0
+    far, whole = list[torch.Tensor](), list[torch.Tensor]()
+    for name, one in known.items():
+        wide = torch.promote_types(one.dtype, torch.float32)  # a length in half precision would overflow
+        right = one.to(seen[name].device, wide)
+        far.append(torch.linalg.vector_norm(seen[name].to(wide) - right))
+        whole.append(torch.linalg.vector_norm(right))
+    lengths = [float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0 for norms in (far, whole)]
+    return lengths[0] / max(lengths[1], sys.float_info.min)
 
 
 def against_itself(workload: Workload, job: Job, device: Device) -> str:
@@ -198,11 +183,10 @@ def against_itself(workload: Workload, job: Job, device: Device) -> str:
     exact, wide = workload.reference("tiny", _SEED), _widened_twin(workload, job, device)
     dead = frozenset(map(kind_of, vanishing(exact))) - frozenset(map(kind_of, living(exact.gradients, exact)))
     narrow = (job.recipe.autocast or job.recipe.dtype) in (torch.float16, torch.bfloat16)
-    share, close = (SHARE, CLOSE_NARROW if narrow else CLOSE) if wide or not narrow else (SHARE_NARROW, CLOSE_BLIND)
+    share, close = _MOVED["float32" if not narrow else "half" if wide else "blind"]
     loss, other = _loss(job), wide or job
     with shortened(False):  # tf32 rounds away a part of the difference; the timed steps may use it
-        ratios = _differences(job, other, share, dead)
-        strict = _loss(other)
+        ratios, strict = _differences(job, other, share, dead), _loss(other)
     worst = max(ratios, key=lambda kind: abs(ratios[kind] - 1) if math.isfinite(ratios[kind]) else math.inf)
     require(
         abs(ratios[worst] - 1) <= close,
@@ -216,6 +200,10 @@ def against_itself(workload: Workload, job: Job, device: Device) -> str:
     return f"loss {loss:.4f}, forward changes by {ratios[worst]:.3f} of what the gradient says in the worst of {len(ratios)} kinds"
 
 
+_ROOM = 1.5
+"""A forward needs its weights and half as much again."""
+
+
 def _widened_twin(workload: Workload, job: Job, device: Device) -> Job | None:
     """Return the job in float32 with the job's own weights, or nothing where there is no need or no room for it."""
     recipe = job.recipe
@@ -225,10 +213,6 @@ def _widened_twin(workload: Workload, job: Job, device: Device) -> Job | None:
     twin = workload.build(recipe.device, recipe.preset, recipe.seed, torch.float32, None, recipe.shard, recipe.scale)
     _put(twin, {name: one.detach() for name, one in job.model.named_parameters()})
     return twin
-
-
-_ROOM = 1.5
-"""A forward needs its weights and half as much again."""
 
 
 def _loss(job: Job) -> float:

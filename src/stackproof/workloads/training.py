@@ -2,24 +2,30 @@
 
 A block begins where a first step ended, which was held itself: its gradients against float64 or finite differences, what it did to each
 parameter against the closed form of its optimiser. What the block leaves is held against untimed replays; how far two are apart is noise.
+A whole trajectory has no such reference: Adam divides a gradient by its own size, so that one whose value is rounding noise steps the
+other way on one correct device and not on another, and every later step starts elsewhere.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from stackproof.device.numerics import shortened
+from stackproof.operators import forms
 from stackproof.record.checks import CheckInconclusive, require
-from stackproof.workloads.base import Job, Preset
+from stackproof.workloads.base import Job, Preset, Workload
+from stackproof.workloads.catalogue import get
 from stackproof.workloads.gradients import AGAIN, Gradients, against_float64, against_itself, apart
-from stackproof.workloads.updates import Update
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
 
@@ -29,7 +35,7 @@ def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
     Counted on the meta device: nothing is computed and the model is not touched. The first layer has no
     gradient of its input, so the total lies a little under three times the forward.
     """
-    from torch.utils._pytree import tree_map_only
+    from torch.utils._pytree import tree_leaves, tree_map_only
     from torch.utils.flop_counter import FlopCounterMode  # slow to import, and a listing does not count
 
     state = {name: tensor.detach().to("meta") for name, tensor in model.state_dict(keep_vars=True).items()}
@@ -38,17 +44,115 @@ def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
     given, keywords = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (inputs, named))
     with FlopCounterMode(display=False) as counter:
         outputs = torch.func.functional_call(model, state, given, keywords)
-        total = torch.stack([tensor.sum() for tensor in _tensors(outputs)]).sum()
-        total.backward()  # type: ignore[no-untyped-call]
+        differentiable = [one for one in tree_leaves(outputs) if torch.is_tensor(one) and one.requires_grad]
+        torch.stack([one.sum() for one in differentiable]).sum().backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 
 
-def _tensors(outputs: Any) -> list[torch.Tensor]:
-    """Return the differentiable tensors in nested lists and dictionaries."""
-    if isinstance(outputs, torch.Tensor):
-        return [outputs] if outputs.requires_grad else []
-    nested = outputs.values() if isinstance(outputs, dict) else outputs
-    return [tensor for item in nested for tensor in _tensors(item)]
+_ULPS = 4.0
+_ROUNDING = 3e-5
+"""Of a change's terms: CUDA's fused kernels take 1 - beta from beta in float32, 1.3e-5 off with a beta of 0.999."""
+_ROUNDING_TWIN = 1e-3
+"""The same where nobody wrote a closed form, and the sizes of terms are not known."""
+_HOW = ("foreach", "fused", "capturable")
+
+State = dict[str, Any]
+
+
+class Update:
+    """An optimiser before a step; after it, `share` says how much of its bound the worst number of all, or of some, parameters takes.
+
+    SGD, Adam and AdamW have closed forms. Any other takes the same step in float64 on the CPU: another arithmetic and device, the same
+    Python, in which a mistake is not seen. `against` says which.
+    """
+
+    def __init__(self, optimiser: torch.optim.Optimizer, some: Sequence[torch.Tensor] = ()) -> None:
+        self.optimiser, self.name = optimiser, type(optimiser).__name__
+        self._parameters = list(some) or [item for group in optimiser.param_groups for item in group["params"]]
+        self._options = {id(item): group for group in optimiser.param_groups for item in group["params"]}
+        own = type(optimiser) is not getattr(torch.optim, self.name, None)
+        odd = any(
+            group.get("maximize") or (self.name == "Adam" and group.get("decoupled_weight_decay"))
+            for group in optimiser.param_groups
+        )
+        self._written = self.name in forms.STEPS and not own and not odd
+        with_options = " with these options" if odd else ""
+        self.against = (
+            "its closed form" if self._written else f"the CPU only: no closed form for {self.name}{with_options}"
+        )
+        self._before = {id(parameter): self._state(parameter) for parameter in self._parameters}
+
+    def share(self) -> float:
+        """Hold every parameter that has a gradient, and all that the optimiser keeps of it, against float64.
+
+        Raises:
+            CheckFailed: one is further from what the step must give than rounding may bring it.
+        """
+        tensors = [parameter for parameter in self._parameters if parameter.grad is not None]
+        require(bool(tensors), f"a step of {self.name}: no parameter has a gradient")
+        allowed, worst = _ROUNDING if self._written else _ROUNDING_TWIN, State()
+        for tensor, (exact, sizes) in zip(tensors, self._exact(tensors), strict=True):
+            before, eps = self._before[id(tensor)], torch.finfo(tensor.dtype).eps
+            after = {name: value for name, value in self._state(tensor).items() if isinstance(value, np.ndarray)}
+            require(
+                after.keys() == exact.keys(),
+                f"{self.name} keeps {', '.join(sorted(after))}, not {', '.join(sorted(exact))}",
+            )
+            for what, value in exact.items():
+                bound = _ULPS * eps * sizes[what] + allowed * np.abs(value - before.get(what, 0.0))
+                shares = np.abs(after[what] - value) / (bound + np.finfo(np.float32).tiny)
+                share = float(np.nan_to_num(shares, nan=np.inf).max(initial=0.0))
+                worst[what] = max(share, worst.get(what, 0.0))
+        most = max(worst, key=lambda what: float(worst[what]))
+        require(
+            worst[most] <= 1,
+            f"a step of {self.name}: the {most} is {worst[most]:.3g} times what rounding may do from {self.against}",
+        )
+        return float(worst[most])
+
+    def _state(self, parameter: torch.Tensor) -> State:
+        """Return a parameter and what the optimiser keeps of it; tensors in float64 on the host."""
+        kept = {"parameter": parameter, **self.optimiser.state.get(parameter, {})}
+        return {name: in_float64(value) if torch.is_tensor(value) else value for name, value in kept.items()}
+
+    def _exact(self, given: list[torch.Tensor]) -> Iterator[tuple[State, State]]:
+        """Yield what the step must make of each parameter and its state, and how large the terms are that it adds up."""
+        if self._written:
+            for one in given:
+                yield forms.STEPS[self.name](self._before[id(one)], in_float64(one.grad), self._options[id(one)])
+            return
+        starts = {
+            id(one): {
+                name: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else copy.copy(value)
+                for name, value in self._before[id(one)].items()
+            }
+            for one in given
+        }
+        wide = {key: start.pop("parameter").requires_grad_() for key, start in starts.items()}
+        twin = copy.copy(self.optimiser)
+        twin.param_groups = [
+            {
+                **group,
+                **{key: False for key in _HOW if key in group},
+                "params": [wide[id(one)] for one in group["params"] if id(one) in wide],
+            }
+            for group in self.optimiser.param_groups
+        ]
+        twin.state = defaultdict(dict, {wide[key]: start for key, start in starts.items() if start})
+        for one in given:
+            wide[id(one)].grad = torch.from_numpy(in_float64(one.grad))
+        twin.step()
+        for one in given:
+            kept = {"parameter": wide[id(one)], **twin.state.get(wide[id(one)], {})}
+            exact = {name: in_float64(value) for name, value in kept.items() if torch.is_tensor(value)}
+            moved = {name: np.abs(value - self._before[id(one)].get(name, 0.0)) for name, value in exact.items()}
+            # Terms may cancel in one number; how large they are shows in the others.
+            yield exact, {name: 2 * np.abs(value) + 2 * moved[name].max(initial=0.0) for name, value in exact.items()}
+
+
+def in_float64(tensor: Any) -> Any:
+    """Return a copy of a tensor as a NumPy array in float64, made on the host: not every card has it."""
+    return tensor.detach().cpu().to(torch.float64, copy=True).numpy()
 
 
 SEED = 7
@@ -70,7 +174,8 @@ _SAME = 1e-5
 """Gradients that are as near were not rounded to tf32: the device has none, and what is timed is held like what was proved."""
 _GRADIENT, _BUFFERS = "the gradient", "what the model's buffers changed by"
 
-Tensors = Mapping[str, torch.Tensor]
+Ends = dict[str, torch.Tensor]
+"""How far parameters, and buffers, each as one vector in float32, are from where a block begins: those that moved."""
 
 
 class ReplayedSteps(Work):
@@ -95,34 +200,39 @@ class ReplayedSteps(Work):
         require(loss is None or math.isfinite(loss), f"the loss of a step is {loss}")
         return update.share()
 
-    def _changing(self) -> dict[str, torch.Tensor]:
-        """Return all that a step changes: parameters, buffers, and what the optimiser keeps."""
-        found = {f"buffer {name}": one for name, one in self.job.model.named_buffers()}
-        for number, one in enumerate(self._parameters):
-            found[f"parameter {number}"] = one
-            state = self.job.optimiser.state.get(one, {})
-            found |= {f"{name} {number}": kept for name, kept in state.items() if torch.is_tensor(kept)}
-        return found
-
     @cached_property
     def _parameters(self) -> list[torch.Tensor]:
         return [one for group in self.job.optimiser.param_groups for one in group["params"]]
 
-    @cached_property
-    def _start(self) -> Tensors:
-        self.to_first_step()
-        return {name: one.detach().clone() for name, one in self._changing().items()}
+    def _changing(self) -> list[list[torch.Tensor]]:
+        """Return all that a step changes: parameters, buffers, and what the optimiser keeps."""
+        states = [self.job.optimiser.state.get(one, {}) for one in self._parameters]
+        kept = [value for state in states for value in state.values() if torch.is_tensor(value)]
+        return [self._parameters, list(self.job.model.buffers()), kept]
 
     @cached_property
-    def _replays(self) -> dict[int, tuple[list[Mapping[str, Tensors]], dict[str, float]]]:
+    def _start(self) -> list[list[torch.Tensor]]:
+        self.to_first_step()
+        return [[one.detach().clone() for one in group] for group in self._changing()]
+
+    @cached_property
+    def _replays(self) -> dict[int, tuple[list[Ends], dict[str, float]]]:
         return {}
 
     def begin(self, runs: int) -> None:  # noqa: ARG002 - the same start for any number
         """Go back to what the first step left."""
         start = self._start
         with torch.no_grad():
-            for name, tensor in self._changing().items():
-                tensor.copy_(start[name])
+            for group, kept in zip(self._changing(), start, strict=True):
+                if group:
+                    torch._foreach_copy_(group, kept)
+
+    def _ends(self) -> Ends:
+        moved = {
+            name: _vector(now).sub_(_vector(start))
+            for name, now, start in zip(("parameters", "buffers"), self._changing(), self._start, strict=False)
+        }
+        return {name: vector for name, vector in moved.items() if bool(vector.any())}
 
     def verify(self, runs: int) -> None:
         """Hold the end of a block against the nearest replay's, as one vector of what changed; while it differs, more tell the noise.
@@ -135,10 +245,11 @@ class ReplayedSteps(Work):
         if runs not in self._replays:
             self._replays[runs] = [self._replayed(runs)], {}
         replays, noises = self._replays[runs]
-        for group in replays[0]:
-            require(group in end, f"{runs} timed steps left the {group} as they were")
+        both = [", ".join(sorted(moved)) or "nothing" for moved in (end, replays[0])]
+        require(both[0] == both[1], f"{runs} timed steps changed {both[0]}, and an untimed replay {both[1]}")
+        for group in end:
             while True:
-                far, noise = min(apart(end[group], one[group]) for one in replays), noises.get(group, 0.0)
+                far, noise = min(_apart(end[group], one[group]) for one in replays), noises.get(group, 0.0)
                 allowed = _SHARE / runs + _NOISES * noise
                 if far <= allowed or len(replays) == _MOST_REPLAYS:
                     break
@@ -160,18 +271,10 @@ class ReplayedSteps(Work):
         replays, noises = self._replays[runs]
         ends = self._replayed(runs)
         for group, moved in ends.items():
-            noises[group] = max(noises.get(group, 0.0), *(apart(moved, other[group]) for other in replays))
-        replays.append({group: {name: one.cpu() for name, one in moved.items()} for group, moved in ends.items()})
+            noises[group] = max(noises.get(group, 0.0), *(_apart(moved, other[group]) for other in replays))
+        replays.append({group: moved.cpu() for group, moved in ends.items()})
 
-    def _ends(self) -> dict[str, Tensors]:
-        """Return how far parameters and buffers are from the start, those that moved."""
-        found: dict[str, dict[str, torch.Tensor]] = {"parameters": {}, "buffers": {}}
-        for name, one in self._changing().items():
-            if (group := f"{name.split()[0]}s") in found:
-                found[group][name] = one.detach().float() - self._start[name].float()
-        return {group: moved for group, moved in found.items() if any(bool(one.any()) for one in moved.values())}
-
-    def _replayed(self, runs: int) -> dict[str, Tensors]:
+    def _replayed(self, runs: int) -> Ends:
         """Take the steps of a block again, each with a few small parameters that move held against the closed form."""
         self.begin(runs)
         moving = (one for one in self._parameters if one.grad is not None and bool(one.grad.any()))
@@ -181,15 +284,21 @@ class ReplayedSteps(Work):
         return self._ends()
 
 
+def _vector(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return tensors as one vector in float32."""
+    return torch.cat([one.detach().flatten().float() for one in tensors]) if tensors else torch.zeros(1)
+
+
+def _apart(seen: torch.Tensor, known: torch.Tensor) -> float:
+    """Return the distance of a vector from a known one, over that one's length."""
+    return apart({"": seen}, {"": known})
+
+
 class TrainingSteps(ReplayedSteps):
     """One training step: forward, backward and optimiser over all micro-batches of a job; FLOPs are those without recomputation."""
 
     def __init__(self, setting: Setting) -> None:
-        from stackproof.workloads.catalogue import get
-
-        self.workload = get(setting.parameters.row(OfWorkload).workload)
-        self.workload.require()
-        self.device, self.preset = setting.device, setting.preset
+        self.workload, self.device, self.preset = _workload(setting), setting.device, setting.preset
         self.job = self.build("tiny" if self.preset == "tiny" else "full")
         units = self.job.units
         tokens = {"token": float(units.tokens)} if units.tokens else {}
@@ -259,6 +368,13 @@ class TrainingSteps(ReplayedSteps):
         return found
 
 
+def _workload(setting: Setting) -> Workload:
+    """Return the workload that the row names, or end with the rule that says why it cannot run here."""
+    workload = get(setting.parameters.row(OfWorkload).workload)
+    workload.require()
+    return workload
+
+
 def _require_near(seen: Gradients, known: Gradients, allowed: float, what: str) -> float:
     """Require tensors of the same names, as one vector within `allowed` of its length; return how far they are."""
     require(seen.keys() == known.keys(), f"{what} that of other tensors")
@@ -272,17 +388,14 @@ class OptimiserStep(ReplayedSteps):
 
     dtype = "float32"
     worth = {"iteration": 1.0}  # noqa: RUF012 - never written
+    most_runs = 64
 
     def __init__(self, setting: Setting) -> None:
-        from stackproof.workloads.catalogue import get
-
-        workload = get(setting.parameters.row(OfWorkload).workload)
-        workload.require()
-        self.job = workload.build(setting.device.torch, "tiny" if setting.preset == "tiny" else "full", SEED)
+        self.job = _workload(setting).build(setting.device.torch, "tiny" if setting.preset == "tiny" else "full", SEED)
         self.job.differentiate(self.job.forward(0)[1])
         self.optimiser = self.job.optimiser
         self.parameters = [one for one in self._parameters if one.grad is not None]
-        self._gradients = [one.grad.clone() for one in self.parameters if one.grad is not None]
+        self._gradients = self._given()
         self.facts = {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
     def run(self) -> None:
@@ -306,10 +419,12 @@ class OptimiserStep(ReplayedSteps):
         super().verify(runs)
         self._require_gradients()
 
+    def _given(self) -> torch.Tensor:
+        return _vector([one.grad for one in self.parameters if one.grad is not None])
+
     def _require_gradients(self) -> None:
-        given = [one.grad for one in self.parameters if one.grad is not None]
-        same = len(given) == len(self._gradients) and all(map(torch.equal, given, self._gradients))
         name = type(self.optimiser).__name__
+        same = torch.equal(self._given(), self._gradients)
         require(same, f"a step of {name} changed the gradients that it was given")
 
 

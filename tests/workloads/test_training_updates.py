@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from stackproof.record.checks import CheckFailed
-from stackproof.workloads.updates import Update
+from stackproof.workloads.training import Update
 
 OPTIMISERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "SGD": lambda given: torch.optim.SGD(given, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stackproof.record.checks import CheckFailed
-from stackproof.workloads.copies import Copy
+from stackproof.workloads.moving import Copy
 
 from .working import setting
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stackproof.record.checks import CheckFailed
-from stackproof.workloads.loading import Loading, PictureFiles
+from stackproof.workloads.moving import Loading, PictureFiles
 
 from .working import block, setting
 
