@@ -151,6 +151,16 @@ def test_dear_traces_are_held_of_the_first_two_blocks_and_the_last(
     assert traces.first == pytest.approx(cost, rel=0.2, abs=1e-3)
 
 
+def test_more_watts_than_a_card_may_draw_are_noted(
+    spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.Telemetry, "facts", lambda _: {"watts_allowed at the start": 700.0})
+    for watts, noted in ((728.0, False), (780.0, True)):
+        monkeypatch.setattr(engine, "energy", lambda _, watts=watts: {"watts": watts})
+        found = measure(subject_of(cpu), HOST, "tiny", SHORT)
+        assert ("energy: the card's counter tells 780 W, and 700 W are its limit" in found.notes) is noted
+
+
 def test_a_rate_above_the_peak_is_void(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     from stackproof.bench import rows
 

@@ -142,9 +142,11 @@ def test_energy_is_of_the_same_span_as_the_seconds_where_that_is_long_enough(mon
     sampler = Sampler(HOST, lambda: time.sleep(0.005), energy=lambda: 100 * (time.monotonic() - began))
     monkeypatch.setattr(sampling, "_COUNTED_IN_ALL_S", 0.03)
     sampler.spans([0, 1])
-    assert sampling.joules_of_a_run(sampler) == {}
+    assert sampling.energy(sampler) == {}
     sampler.spans([0, 1, 2, 4])
-    assert 0.5 <= float(sampling.joules_of_a_run(sampler)["joules of a run"]) < 5.0
+    figures = sampling.energy(sampler)
+    assert 0.5 <= float(figures["joules of a run"]) < 5.0
+    assert float(figures["watts"]) == pytest.approx(100, rel=0.3)
 
 
 def test_a_block_has_as_much_of_a_cycle_as_there_is_room_for() -> None:

@@ -26,7 +26,7 @@ from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
 from stackproof.base.text import tail
 from stackproof.bench.rows import Sampled, figures, result
-from stackproof.bench.sampling import Sampler, Warmth, calibrate, enough, joules_of_a_run, sample, warm_up
+from stackproof.bench.sampling import Sampler, Warmth, calibrate, energy, enough, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import devices, threads
 from stackproof.device.kinds import Device
@@ -44,6 +44,10 @@ _DRIFTED = 0.03
 """From this share on, the difference between the first and the last third of the samples is worth a note."""
 _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
+_COUNTER = 1.05
+"""Counters of energy are right to some 5 %: more watts than that above a card's limit are worth a note."""
+_WARM = 0.5
+"""Of the time for samples, at most, is spent on warming up."""
 _SHARE = 0.01
 """So much of the sampling time is spent on traces, beside those of the first two blocks and the last."""
 
@@ -98,11 +102,16 @@ def _in_process(subject: Subject, device: Device, preset: str, budget: Budget) -
     try:
         load = HostLoad()
         fields = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
-        share = load.share()
+        share, clocks = load.share(), telemetry.facts()
         slowed = [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
+        drawn, allowed = (
+            values.get(name) for values, name in ((fields["facts"], "watts"), (clocks, "watts_allowed at the start"))
+        )
+        if isinstance(drawn, float) and isinstance(allowed, float) and drawn > _COUNTER * allowed:
+            fields["notes"].append(f"energy: the card's counter tells {drawn:.0f} W, and {allowed:.0f} W are its limit")
         fields["notes"] += [*load.note(share), *slowed]
         fields["facts"]["others' share of the host's cores"] = share
-        return result(subject, preset, clocks=telemetry.facts(), **fields)
+        return result(subject, preset, clocks=clocks, **fields)
     finally:
         work.close()
 
@@ -126,7 +135,7 @@ def timed(
     proof = time.perf_counter() - began
     sampler.device.synchronize()
     sampler.device.reset_peak()
-    warmth = warm_up(sampler, budget.seconds)
+    warmth = warm_up(sampler, _WARM * budget.seconds)
     around()
     traces = RunTraces(work, sampler, agreed)
     sampler.energy = energy_counter(sampler.device)
@@ -136,7 +145,7 @@ def timed(
     facts: dict[str, Figure] = {
         "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds, "runs per sample": sampler.number,
         **work.conclude(), "proof before, s": proof + traces.first, "blocks": traces.blocks, "blocks compared": traces.held,
-        "traces, share of the time budget": traces.spent / budget.seconds, **slope.require_believable(), **joules_of_a_run(sampler),
+        "traces, share of the time budget": traces.spent / budget.seconds, **slope.require_believable(), **energy(sampler),
     }  # fmt: skip
     return {
         "reason": reason, "seconds": slope.seconds, "worth": dict(work.worth), "dtype": work.dtype, "arithmetic": work.arithmetic,

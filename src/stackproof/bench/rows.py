@@ -220,6 +220,6 @@ class OwnBounds:
             facts[f"of the same run's {best}"] = share
             if thing == "TFLOP" and share < FAR:
                 notes.append(
-                    f"far below: {share:.2%} of what {best} did at best in the same run; the suite placement tells what the host computes"
+                    f"far below: {share:.2%} of what {best} did at best here; `verify --suite placement` names what the host computes"
                 )
         return replace(sampled, facts=facts, notes=tuple(notes))

@@ -65,8 +65,8 @@ _GAPS = 2
 """Between spans two marks follow each other, as they do in a span of no runs (14 to 32 us on an H100): twice that may pass there."""
 _MOST_EMPTY_S = 1e-4
 """What a span of no runs may take: two marks in the device's order of work."""
-_COUNTED_S, _COUNTED_IN_ALL_S = 0.2, 2.0
-"""Counters of energy move each tenth of a second or less, so that ten blocks or more are known to some per cent."""
+_COUNTED_S, _COUNTED_IN_ALL_S = 0.2, 1.0
+"""Counters of energy move each tenth of a second or less, so that four blocks or more are known to some per cent."""
 SPAN_S = 5e-4
 """A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
 
@@ -226,10 +226,10 @@ class Slope:
         return {"span of no runs, s": self.empty}
 
 
-def joules_of_a_run(sampler: Sampler) -> dict[str, Figure]:
-    """Return what a run draws, where the device has a counter and its blocks were long enough for it."""
+def energy(sampler: Sampler) -> dict[str, Figure]:
+    """Return what a run draws and what the card drew meanwhile, where it has a counter and its blocks were long enough for it."""
     joules, seconds, runs = sampler.drawn
-    return {"joules of a run": joules / runs} if seconds >= _COUNTED_IN_ALL_S else {}
+    return {"joules of a run": joules / runs, "watts": joules / seconds} if seconds >= _COUNTED_IN_ALL_S else {}
 
 
 def sample(

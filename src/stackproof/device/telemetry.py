@@ -11,7 +11,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -256,10 +256,11 @@ class Telemetry:
             work()
             self.device.synchronize()
 
-        for query, kept in ((self.tool.state, self.readings), (self.tool.counters, self._counted)) if self.tool else ():
-            if query is not None:
-                text = answer(query, self.card, once)
-                kept.append({} if text is None else query.facts(text, self.card))
+        pairs = ((self.tool.state, self.readings), (self.tool.counters, self._counted)) if self.tool else ()
+        asked = [(query, kept) for query, kept in pairs if query is not None]
+        texts = answers([query for query, _ in asked], self.card, once)
+        for (query, kept), text in zip(asked, texts, strict=True):
+            kept.append({} if text is None else query.facts(text, self.card))
 
     def facts(self) -> dict[str, Figure]:
         """Return both readings, flat; a tool that is absent, or says nothing, is a fact too."""
@@ -293,13 +294,18 @@ class Telemetry:
 
 def answer(query: Query, card: str, work: Callable[[], object] | None = None) -> str | None:
     """Return a tool's output, with work on the card while it runs; None if it fails or takes too long."""
-    command = [part.format(card=card) for part in query.command]
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        asked = pool.submit(processes.run, command, seconds=DEADLINE_S)
-        while work is not None and not asked.done():
+    return answers([query], card, work)[0]
+
+
+def answers(queries: Sequence[Query], card: str, work: Callable[[], object] | None = None) -> list[str | None]:
+    """Return the outputs of commands that are run at once, with work on the card meanwhile; None for one that fails or takes too long."""
+    commands = [[part.format(card=card) for part in query.command] for query in queries]
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(processes.run, command, seconds=DEADLINE_S) for command in commands]
+        while work is not None and not all(one.done() for one in asked):
             work()
-        ended = asked.result()
-    return ended.output if ended.ok else None
+        ended = [one.result() for one in asked]
+    return [one.output if one.ok else None for one in ended]
 
 
 def physical_index(index: int, stack: Stack) -> int:
