@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import Refusal, StackUnavailableError
-from stackproof.commands import locks
+from stackproof.commands import arguments
 from stackproof.stack import environments, hosts
 from stackproof.stack.stacks import Stack
 
@@ -31,7 +31,7 @@ def become(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_all_are_built_and_the_command_goes_on_in_the_first(cpu: Stack, become: list[Any]) -> None:
-    locks.again([cpu, replace(cpu, name="other")], ["smoke", "--locked", "--stack", "cpu", "--only", "a b"])
+    arguments.again([cpu, replace(cpu, name="other")], ["smoke", "--locked", "--stack", "cpu", "--only", "a b"])
     words = ["/env/cpu", "-m", "stackproof", "smoke", "--stack", "cpu", "--only", "a b"]
     assert become == ["cpu", "other", ("/env/cpu", words)]
 
@@ -44,5 +44,5 @@ def test_what_the_host_lacks_is_refused_before_anything_is_built(
 
     monkeypatch.setattr(hosts, "require", lacking)
     with pytest.raises(Refusal, match="cpu is not here"):
-        locks.again([cpu], ["smoke", "--locked"])
+        arguments.again([cpu], ["smoke", "--locked"])
     assert become == []

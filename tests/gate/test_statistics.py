@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from stackproof.base.statistics import student_quantile
+from stackproof.gate.interleave import Observed
 from stackproof.gate.plan import Design
-from stackproof.gate.statistics import Ruling, estimate, paired, rule, underpowered
+from stackproof.gate.statistics import Ruling, estimate, rule, underpowered
 from stackproof.record.records import CellWord
 
 DESIGN = Design()
@@ -95,13 +96,13 @@ def test_the_interval_is_that_of_a_trimmed_mean() -> None:
 def test_rounds_pair_first_with_first() -> None:
     times = [1.00, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07]  # base, head, head, base, twice
     base, head = [times[0], times[3], times[4], times[7]], [times[1], times[2], times[5], times[6]]
-    assert abs(paired(base, head)) < 1e-4
+    assert abs(Observed(head).log_ratio(Observed(base))) < 1e-4
 
 
 @pytest.mark.parametrize(("base", "head"), [([1.0], [1.0]), ([1.0, 1.0], [1.0]), ([], []), ([1.0, 0.0], [1.0, 1.0])])
 def test_blocks_that_do_not_pair_are_refused(base: list[float], head: list[float]) -> None:
     with pytest.raises(ValueError, match=r"rounds|no time"):
-        paired(base, head)
+        Observed(head).log_ratio(Observed(base))
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 7, 31, 400])

@@ -18,7 +18,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.record import reading, records
-from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Kind, Measurement, Record, Verdict, overall
+from stackproof.record.records import CellWord, Check, Kind, Measurement, Record, Verdict, overall
 
 STARTED = "2026-01-02T03:04:05.678+00:00"
 
@@ -320,7 +320,7 @@ def test_what_did_not_run_is_not_green() -> None:
 
 def test_every_verdict_has_its_place_in_the_order() -> None:
     for verdict in Verdict:
-        expected = Verdict.FAILED if verdict in NOT_EXECUTED else verdict
+        expected = Verdict.FAILED if not verdict.executed else verdict
         assert overall([verdict, Verdict.SKIPPED]) is expected
 
 

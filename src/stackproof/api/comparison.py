@@ -2,5 +2,3 @@
 
 from stackproof.gate import cells
 from stackproof.gate import gate as gate_loop
-from stackproof.gate.gate import GateProgress, chosen_stack, opened
-from stackproof.gate.statistics import paired

@@ -1,3 +1,3 @@
 """What the doctor finds on a host, without torch."""
 
-from stackproof.doctor import checkup, machine
+from stackproof.doctor import checkup

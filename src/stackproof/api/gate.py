@@ -1,5 +1,3 @@
 """Two variants of a stack and their launches in turn; needs no scipy."""
 
-from stackproof.gate import changed, interleave, plan, variants
-from stackproof.gate.interleave import SideEndedError, SideSpec
-from stackproof.gate.variants import CompareRequest
+from stackproof.gate import interleave, plan, variants

@@ -2,4 +2,3 @@
 
 from stackproof.project import projects
 from stackproof.stack import hosts, provenance, stacks
-from stackproof.stack.variables import Level

@@ -25,7 +25,7 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
 from stackproof.base.text import tail
-from stackproof.bench.rows import Sampled, figures, result
+from stackproof.bench.rows import Sampled, figures, measurements, result
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, energy, enough, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import devices, threads
@@ -33,8 +33,8 @@ from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, energy_counter, require_alone
 from stackproof.probes.clock import ClockWrongError
 from stackproof.ranks.launch import Arrangement, arrange, launch
-from stackproof.record.checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung, require
-from stackproof.record.records import Figure
+from stackproof.record.checks import CapabilityMissing, CheckCrashed, CheckEnded, CheckFailed, CheckHung, require
+from stackproof.record.records import Figure, Measurement, Verdict
 from stackproof.runner.request import REQUEST
 from stackproof.stack import capabilities
 from stackproof.workloads.catalogue import kinds
@@ -79,6 +79,18 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
             gc.collect()
             device.empty_cache()
     return replace(sampled, facts={**facts, **sampled.facts}, notes=(*foreign, *sampled.notes))
+
+
+def try_measure(
+    subject: Subject, device: Device, preset: str, budget: Budget
+) -> tuple[Verdict, str, list[Measurement]]:
+    """Measure a subject; return how that ended, why, and the rows of a record, of which there are none without a pass."""
+    try:
+        sampled = measure(subject, device, preset, budget)
+        rows = measurements(sampled, subject.kind, device.name()) if sampled.verified else []
+    except CheckEnded as ended:
+        return ended.verdict, str(ended), []
+    return Verdict.PASSED if sampled.verified else Verdict.FAILED, sampled.reason, rows
 
 
 def require_possible(subject: Subject) -> None:

@@ -1,15 +1,17 @@
-"""What the verbs share: how one is added to the command line, and the kinds of values that it takes."""
+"""What the verbs share: how one is added to the command line, the kinds of values that it takes, and what `--locked` does."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from stackproof.base import files
+from stackproof.base import files, places
+from stackproof.project import projects
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="DIR", default=argparse.SUPPRESS, help=help_)
 
 
+LOCKED = "--locked"
 RECORD = ("--json", "--results")
 """Flags of where a record goes."""
 REPORTS = ("--markdown", "--json", "--junit", "--results")
@@ -62,7 +65,7 @@ def _shared() -> dict[str, dict[str, Any]]:
     one_of = f"one of: {', '.join(stacks.names())}"
     return {
         "--stack": {"metavar": "NAME", "type": _stack, "action": Once, "help": one_of},
-        "--locked": {"action": "store_true", "help": "build the environment of the stack's lock, and go on in it"},
+        LOCKED: {"action": "store_true", "help": "build the environment of the stack's lock, and go on in it"},
         "--rehearsed": {"action": "store_true", "help": "on the CPU, with upstream builds of the stack's versions"},
         "--unpinned": {
             "nargs": "?", "type": Path, "const": Path(sys.executable), "metavar": "PYTHON",
@@ -182,3 +185,36 @@ def word(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise argparse.ArgumentTypeError(f"{text!r} must be a path or a name in one line, and not empty")
     return text
+
+
+def again(chosen: Sequence[stacks.Stack], words: Sequence[str]) -> NoReturn:
+    """Become the same command in the environment of the first of these stacks, with all of them built.
+
+    Raises:
+        StackUnavailableError: the host lacks what the stack needs; nothing was downloaded.
+        Refusal: the environment cannot be built.
+    """
+    become(prepared(chosen), "stackproof", *(word for word in words if word != LOCKED))
+
+
+def prepared(chosen: Sequence[stacks.Stack]) -> str:
+    """Build the environments of these stacks, and return the interpreter of the first."""
+    from stackproof.stack import environments, hosts  # need packages that a bare Python lacks
+
+    python, *_ = [str(environments.prepare(hosts.require(stack), _say)) for stack in chosen]
+    if behind := projects.carry():
+        _say(
+            f"the environment of a lock holds no package besides, so {', '.join(behind)} and its workloads take no part; "
+            f"a project's do ({places.page('your-project.md')}), or run without {LOCKED} where the package is installed"
+        )
+    return python
+
+
+def become(python: str, *words: str) -> NoReturn:
+    """Go on as a module in an interpreter: it is this process that goes on, so that signals and exit code are its own."""
+    sys.stderr.flush()
+    os.execv(python, [python, "-m", *words])  # noqa: S606 - no shell
+
+
+def _say(sentence: str) -> None:
+    print(f"stackproof: {sentence}", file=sys.stderr)  # noqa: T201

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, locks
+from stackproof.commands import arguments
 
 _STDOUT = Path("-")
 _EXIT_OF_JOB = (
@@ -116,6 +116,11 @@ def _pytest(options: argparse.Namespace) -> NoReturn:
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     known = [] if options.locked else importlib.metadata.entry_points(group="pytest11")
     plugin = [] if any(entry_point.value == _ENTRY for entry_point in known) else ["-p", _ENTRY]
-    locks.become(
-        locks.prepared([stack]) if options.locked else sys.executable, "pytest", *plugin, "--stack", stack.name, *words
+    arguments.become(
+        arguments.prepared([stack]) if options.locked else sys.executable,
+        "pytest",
+        *plugin,
+        "--stack",
+        stack.name,
+        *words,
     )

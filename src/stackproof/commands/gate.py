@@ -150,7 +150,7 @@ def _require_command(options: argparse.Namespace) -> None:
 def _command_request(options: argparse.Namespace) -> CommandGateRequest:
     """Return what a gate of a command is asked; flags of a gate of stacks are refused."""
     from stackproof.gate.variants import CommandGateRequest
-    from stackproof.jobs import launch, metrics
+    from stackproof.jobs import metrics
     from stackproof.stack import stacks
 
     if given := next((name for name in _OF_STACKS if getattr(options, name)), ""):
@@ -158,18 +158,23 @@ def _command_request(options: argparse.Namespace) -> CommandGateRequest:
             f"--{given.replace('_', '-')} is for stacks and says nothing of a command; of a command compare folders (--base-dir, "
             "--head-dir), commits of its repository (--base REF) or variables (--head-env NAME=VALUE)"
         )
-    line = tuple(launch.split_command(options.command))
     wanted = _metrics(options)
     known = tuple(metrics.parse(text, "lower") for text in options.figure)
     stacks.load(options.stack) if options.stack else None
     return CommandGateRequest(
         stack=options.stack or "", minutes=options.minutes, deadline_scale=options.deadline_scale, outputs=arguments.outputs(options),
         base=_command_side(options, "base"), head=_command_side(options, "head"), same=options.same, accept_changed=options.accept_changed,
-        go_on=options.go_on,
-        allow_inconclusive=options.allow_inconclusive, words=line, metrics=wanted, figures=known, within=options.figure_within / 100,
-        effect=options.effect / 100 if options.effect else None, deadline=options.deadline, exact=options.exact,
-        counters=options.counters,
+        go_on=options.go_on, allow_inconclusive=options.allow_inconclusive, words=words(options), metrics=wanted, figures=known,
+        within=options.figure_within / 100, effect=options.effect / 100 if options.effect else None, deadline=options.deadline,
+        exact=options.exact, counters=options.counters,
     )  # fmt: skip
+
+
+def words(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return the words of the command that was named; none where none was."""
+    from stackproof.jobs.launch import split_command
+
+    return tuple(split_command(options.command)) if options.command is not None else ()
 
 
 def _command_side(options: argparse.Namespace, side: str) -> Variant:

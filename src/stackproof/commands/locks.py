@@ -1,23 +1,13 @@
-"""The verbs of a stack's pins, `lock` and `constraints`, and what `--locked` does: the same command in the environment of a lock."""
+"""The verbs of a stack's pins: `lock` and `constraints`."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
 
-from stackproof.base import places
 from stackproof.base.places import STACKS, require_checkout
 from stackproof.commands import arguments
-from stackproof.project import projects
 from stackproof.stack import stacks
-
-if TYPE_CHECKING:
-    from stackproof.stack.stacks import Stack
-
-FLAG = "--locked"
 
 
 def add(verbs: arguments.Verbs) -> None:
@@ -49,41 +39,8 @@ def _constraints(options: argparse.Namespace) -> int:
     stack = stacks.load(options.names)
     lock, there = lockfile.read(stack.lock), environment_proof.installed()
     for note in environment_proof.weaknesses(lock, there):
-        _say(note)
+        print(f"stackproof: {note}", file=sys.stderr)  # noqa: T201
     print(f"# {stack.name}: `pip install -c` of this leaves the vendor's builds alone; all else is as in the lock.")  # noqa: T201
     for line in environment_proof.constraints(lock, there):
         print(line)  # noqa: T201
     return 0
-
-
-def again(chosen: Sequence[Stack], words: Sequence[str]) -> NoReturn:
-    """Become the same command in the environment of the first of these stacks, with all of them built.
-
-    Raises:
-        StackUnavailableError: the host lacks what the stack needs; nothing was downloaded.
-        Refusal: the environment cannot be built.
-    """
-    become(prepared(chosen), "stackproof", *(word for word in words if word != FLAG))
-
-
-def prepared(chosen: Sequence[Stack]) -> str:
-    """Build the environments of these stacks, and return the interpreter of the first."""
-    from stackproof.stack import environments, hosts  # need packages that a bare Python lacks
-
-    python, *_ = [str(environments.prepare(hosts.require(stack), _say)) for stack in chosen]
-    if behind := projects.carry():
-        _say(
-            f"the environment of a lock holds no package besides, so {', '.join(behind)} and its workloads take no part; "
-            f"a project's do ({places.page('your-project.md')}), or run without {FLAG} where the package is installed"
-        )
-    return python
-
-
-def become(python: str, *words: str) -> NoReturn:
-    """Go on as a module in an interpreter: it is this process that goes on, so that signals and exit code are its own."""
-    sys.stderr.flush()
-    os.execv(python, [python, "-m", *words])  # noqa: S606 - no shell
-
-
-def _say(sentence: str) -> None:
-    print(f"stackproof: {sentence}", file=sys.stderr)  # noqa: T201

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.text import indented, plain
-from stackproof.commands import arguments, locks
+from stackproof.commands import arguments
 from stackproof.runner import suites
 from stackproof.stack import hosts, stacks
 
@@ -126,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
     stack = stack.rehearse() if options.rehearsed else stack
     _require_tables(options, stack)
     if options.locked:
-        return locks.again([stack], options.given)
+        return arguments.again([stack], options.given)
     return _conduct(_request(options, stack), outputs, options.resume, options.verbose)
 
 
@@ -215,7 +215,6 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
     from stackproof.bench.subjects import names_of_subjects, require_named
     from stackproof.project import projects
     from stackproof.runner.runs import vet
-    from stackproof.runner.supervise import variables_of
 
     named = [word for word in only if not set(word) & _PATTERN]
     require_named(named)
@@ -226,7 +225,7 @@ def _require_subjects(only: tuple[str, ...], stack: str) -> None:
             raise Refusal(f"--only '{pattern}' matches no subject{near}")
     if not stack or not importlib.util.find_spec("torch") or not set(named) - names_of_subjects():
         return
-    if theirs := vet(environment=variables_of(stacks.load(stack))):
+    if theirs := vet(environment=stacks.load(stack).process_environment()):
         require_named(named, offered=theirs.workloads.keys())
 
 

@@ -49,6 +49,7 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
         Refusal: the device is none of this stack's.
         StackUnavailableError: its torch cannot be asked.
     """
+    require_of(device, stack.device)
     command = [str(python), "-m", "stackproof.device.devices", stack.name, device]
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     ended = processes.run(command, seconds=_ASKED_S, environment={"PYTHONPATH": stack.path(path)})

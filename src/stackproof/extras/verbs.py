@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackproof.api.base import Refusal, places, processes, text
-from stackproof.api.doctor import checkup, machine
-from stackproof.api.record import NOT_EXECUTED, Figure, Record, Verdict, reading
-from stackproof.api.stack import Level
+from stackproof.api.doctor import checkup
+from stackproof.api.record import Figure, Record, Verdict, reading
 
 _GRACE_S = 30.0
 """A verb that is told to end writes its record first."""
-_VERDICTS = {
+VERDICTS = {
     0: Verdict.PASSED, 1: Verdict.FAILED, 3: Verdict.UNAVAILABLE, 4: Verdict.MISMATCHED, 5: Verdict.HUNG, 6: Verdict.INCONCLUSIVE,
     130: Verdict.INTERRUPTED,
 }  # fmt: skip
@@ -45,7 +44,7 @@ def call(words: Sequence[str], log: Path, deadline_s: float, python: Path = Path
     if code is None:
         return StageOutcome(Verdict.HUNG, f"did not end in {deadline_s / 60:.0f} minutes, and was ended; {last(log)}")
     figures: dict[str, Figure] = {"exit code": code}
-    verdict = _VERDICTS.get(code, Verdict.FAILED if code == _REFUSED else Verdict.CRASHED)
+    verdict = VERDICTS.get(code, Verdict.FAILED if code == _REFUSED else Verdict.CRASHED)
     if verdict is Verdict.CRASHED:
         return StageOutcome(verdict, f"ended with {processes.describe_exit(code)}; {last(log)}", figures)
     with contextlib.suppress(Refusal):  # of a verb that writes no record
@@ -77,7 +76,7 @@ def summary(record: Record) -> str:
     """Say how many checks ended how, and what the first bad one says."""
     counts = Counter(check.verdict.value for check in record.checks)
     said = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    bad = next((one for one in record.checks if one.verdict.exit_code and one.verdict not in NOT_EXECUTED), None)
+    bad = next((one for one in record.checks if one.verdict.exit_code and one.verdict.executed), None)
     first = f"; {bad.id}: {bad.reason}" if bad else ""
     return f"{said} in {record.seconds:.0f} s{first}"
 
@@ -90,9 +89,9 @@ def last(log: Path) -> str:
 
 def doctor(stack: str) -> StageOutcome:
     """Let the doctor look at this host: a problem fails, a warning is said."""
-    found = checkup.examine(stack, machine.Machine())
-    bad = [finding.sentence for finding in found.findings if finding.level is Level.PROBLEM]
+    found = checkup.examine(stack)
+    bad = [finding.sentence for finding in found.problems]
     if bad or found.broken:
         return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
-    warned = [finding.sentence for finding in found.findings if finding.level is Level.WARNING]
+    warned = [finding.sentence for finding in found.warnings]
     return StageOutcome(Verdict.PASSED, "; ".join([f"{len(found.findings)} findings, none of them a problem", *warned]))

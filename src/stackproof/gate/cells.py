@@ -10,7 +10,7 @@ from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import PROCESS, Conditions, Launch, Lost, Observed
 from stackproof.gate.plan import Design, GatePlan
-from stackproof.gate.statistics import Ruling, estimate, paired, rule, underpowered
+from stackproof.gate.statistics import Ruling, estimate, rule, underpowered
 from stackproof.record.records import Figure
 
 TIME = "time"
@@ -129,9 +129,9 @@ class Results:
         """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
         if head.blocks:
             effect = self.plan.effect(subject, self.kind)
-            self.cells.add(Cell(subject, TIME, effect), paired(base.blocks, head.blocks))
+            self.cells.add(Cell(subject, TIME, effect), head.log_ratio(base))
         if base.computed and head.computed:
-            self.computed[subject] = changed.compare(base.computed, head.computed)
+            self.computed[subject] = head.compared(base)
         if base.units or head.units:
             self.units[subject] = self.units.get(subject) or changed.units(base.units, head.units)
         for name, row in self.plan.quantities.items():

@@ -31,7 +31,7 @@ from stackproof.gate.variants import CompareRequest, GateRequest, Variant, commi
 from stackproof.project import projects
 from stackproof.record import store, writer
 from stackproof.record.console import plain_console
-from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Measurement, Record, Verdict, overall
+from stackproof.record.records import CellWord, Check, Figure, Kind, Measurement, Record, Verdict, overall
 from stackproof.record.writer import Outputs
 from stackproof.runner.runs import vet
 from stackproof.stack import hosts, provenance, stacks
@@ -315,7 +315,7 @@ def compared(
     subject: str, aspect: str, verdict: Verdict, reason: str, outcome: CellWord | None = None, figures: dict[str, Figure] | None = None
 ) -> Check:  # fmt: skip
     """Return the check of one cell; what could not be judged says so in a word, whatever the reason."""
-    if outcome is None and verdict in NOT_EXECUTED:
+    if outcome is None and not verdict.executed:
         outcome = CellWord.NOT_JUDGED
     name = f"gate/{subject}::{aspect}"
     return Check(

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from stackproof.base import processes, rpc
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.gate import changed
 from stackproof.gate.plan import RANKED, Condition, GatePlan
 from stackproof.record.records import Verdict
 
@@ -236,6 +237,23 @@ class Observed:
     """What it computes from equal seeds (`computed.fingerprint`); in the first launch only."""
     counters: dict[str, int] = field(default_factory=dict)
     proved: str = ""
+
+    def log_ratio(self, base: Observed) -> float:
+        """Return a launch's estimate of log(head / base) from its rounds A B B A, over whose median drift and neighbours cancel.
+
+        A ValueError says that the blocks do not pair up, or that a time is not positive.
+        """
+        if len(base.blocks) != len(self.blocks) or len(self.blocks) % 2 or not self.blocks:
+            sides = f"{len(base.blocks)} blocks of the base and {len(self.blocks)} of the head"
+            raise ValueError(f"{sides} do not form rounds of A B B A")
+        if min(*base.blocks, *self.blocks) <= 0:
+            raise ValueError("a block took no time: the clock or the synchronisation does nothing")
+        logs = [math.log(after) - math.log(before) for before, after in zip(base.blocks, self.blocks, strict=True)]
+        return median([(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=True)])
+
+    def compared(self, base: Observed) -> changed.Sameness:
+        """Return how what it computes compares with what the base does."""
+        return changed.compare(base.computed, self.computed)
 
 
 @dataclass

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from stackproof.record import charts, outline
+from stackproof.base.statistics import strip_scale
+from stackproof.record import outline
 from stackproof.record.console import plain_console
 from stackproof.record.outline import Fold, Heading, Span, TextLine, TextTable
 from stackproof.record.records import Check, Kind, Record, Verdict
@@ -163,7 +164,7 @@ def strip(check: Check) -> str:
     ratios = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
     if "ratio" not in check.figures or not ratios:
         return ""
-    place = charts.scale(float(check.figures["minimum effect"]), _WIDTH - 1)
+    place = strip_scale(float(check.figures["minimum effect"]), _WIDTH - 1)
     low, centre, high = (round(place(float(check.figures[name]))) for name in ("ratio, low", "ratio", "ratio, high"))
     line = [" "] * low + ["="] * (high - low + 1) + [" "] * (_WIDTH - 1 - high)
     for ratio in ratios:

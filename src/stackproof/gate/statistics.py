@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from scipy import stats
 
@@ -71,20 +70,6 @@ class Ruling:
     def calm(self) -> bool:
         """Whether the cell cannot resolve the minimum effect, and its estimate is nearer to no change than to that."""
         return self.blind and abs(self.estimate.centre) < self.effect / 2
-
-
-def paired(base: Sequence[float], head: Sequence[float]) -> float:
-    """Return a launch's estimate of log(head / base) from its rounds A B B A, over whose median drift and neighbours cancel.
-
-    Each side has seconds per unit of its blocks, two a round, in the order they ran; a ValueError says that they do not pair up, or
-    that a time is not positive.
-    """
-    if len(base) != len(head) or len(base) % 2 or not base:
-        raise ValueError(f"{len(base)} blocks of the base and {len(head)} of the head do not form rounds of A B B A")
-    if min(*base, *head) <= 0:
-        raise ValueError("a block took no time: the clock or the synchronisation does nothing")
-    logs = [math.log(after) - math.log(before) for before, after in zip(base, head, strict=True)]
-    return median([(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=True)])
 
 
 def estimate(ratios: Sequence[float], alpha: float) -> Estimate:

@@ -24,7 +24,7 @@ from stackproof.gate.report import STRIP, sees, strip, word
 from stackproof.gate.variants import CompareRequest, Variant
 from stackproof.record import outline, writer
 from stackproof.record.outline import Heading, Part, Span, TextLine, TextTable
-from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
+from stackproof.record.records import CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 _PROBE_S = 240.0
 
@@ -154,7 +154,7 @@ def _whole(label: str, aspect: str, verdict: Verdict, reason: str, figures: dict
 def _cells(label: str, outcome: GateRun) -> Iterator[Check]:
     results = outcome.results
     checks = [
-        compared(lost.subject, "runs", Verdict.SKIPPED if lost.verdict in NOT_EXECUTED else lost.verdict, lost.reason)
+        compared(lost.subject, "runs", Verdict.SKIPPED if not lost.verdict.executed else lost.verdict, lost.reason)
         for lost in results.lost.values()
     ]
     times = [cell for cell in results.cells.values() if cell.what == TIME and cell.subject not in results.lost]

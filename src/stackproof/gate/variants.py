@@ -32,7 +32,6 @@ from stackproof.gate.interleave import SideSpec
 from stackproof.jobs.metrics import Metric
 from stackproof.project import projects
 from stackproof.record.writer import Outputs
-from stackproof.runner.supervise import variables_of
 from stackproof.stack import environments, findings, installed_files, lockfile, stacks
 
 HOME = places.HOME / "gates"
@@ -196,7 +195,7 @@ def unpinned(variant: Variant, stack: stacks.Stack, profile: str, device: str, p
         )
     proof = "; ".join(["unpinned", *(f"{package} from {path}" for package, path in variant.sources.items())])
     if roots := [str(_import_root(package, path)) for package, path in variant.sources.items()]:
-        rest = {**os.environ, **variables_of(stack), **variant.environment}.get("PYTHONPATH", "")
+        rest = {**os.environ, **stack.process_environment(), **variant.environment}.get("PYTHONPATH", "")
         path = os.pathsep.join(filter(None, (*roots, rest)))
         variant = replace(variant, sources={}, environment={**variant.environment, "PYTHONPATH": path})
     return _spec(variant, stack, profile, device, python, _tree(variant, stack), proof)
@@ -230,7 +229,7 @@ def _spec(
 ) -> SideSpec:
     return SideSpec(
         name=variant.name, python=python, source=tree / "src", stack=stack.name,
-        environment={**variables_of(stack), **_project(variant), **variant.environment},
+        environment={**stack.process_environment(), **_project(variant), **variant.environment},
         rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, proof=proof,
     )  # fmt: skip
 

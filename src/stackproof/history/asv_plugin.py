@@ -33,7 +33,6 @@ from stackproof.history.asv_view import Branches
 from stackproof.record import store
 from stackproof.record.records import Figure
 from stackproof.record.store import place, slug, state
-from stackproof.runner.supervise import variables_of
 from stackproof.stack import environments, hosts, provenance, stacks
 
 __all__ = ["Branches", "Refused", "StackEnvironment", "setup"]
@@ -193,7 +192,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         folder = Path(self._path)
         path = self._stack.path(os.pathsep.join([str(folder / "runner"), str(Path(self._build_root) / "src")]))
         return {
-            **variables_of(self._stack),
+            **self._stack.process_environment(),
             "PYTHONPATH": path,
             "ASV_PYTHONPATH": path,  # asv's script takes PYTHONPATH off again, and puts this on
             leaf.STACK: self._stack.name,

@@ -29,7 +29,6 @@ from stackproof.history.timeline import Pooled, SeriesKey
 from stackproof.record import records, store
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.record.store import Place, State, slug, state
-from stackproof.runner.supervise import variables_of
 from stackproof.stack import environment_proof, hosts, provenance, stacks
 
 RETIRED = "retired"
@@ -282,7 +281,7 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     if not availability.present:
         raise availability.refusal()
     figures = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
-    os.environ.update(variables_of(stack))  # after they were told from what the user has set
+    os.environ.update(stack.process_environment())  # after they were told from what the user has set
     threads.choose(profile(os.environ.get(PROFILE, DEFAULT_PROFILE)).preset)  # as what is measured gets them
     return {**figures, **torch_facts(stack)}
 

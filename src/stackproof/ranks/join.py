@@ -28,7 +28,6 @@ from stackproof.ranks.launchers import Placement, Spec, note_failure
 from stackproof.record import writer
 from stackproof.record.checks import CheckEnded, CheckHung
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
-from stackproof.runner.supervise import variables_of
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
@@ -191,7 +190,7 @@ def _supervise(stack: Stack, spec: Spec, place: Placement, answered: Callable[[]
     spec = replace(spec, until=time.time() + spec.deadline_s)
     with (folder / f"rank{place.rank}.log").open("wb") as output:
         command = [sys.executable, "-m", "stackproof.ranks.joined", str(spec.save(f"rank{place.rank}.spec.json"))]
-        child = processes.start(command, output, variables_of(stack), mark, _launcher_files(os.environ))
+        child = processes.start(command, output, stack.process_environment(), mark, _launcher_files(os.environ))
         # Of a rank that is killed together with its supervisor nothing else is left.
         living = {"host": socket.gethostname(), "processes": [os.getpid(), child.pid]}
         write_atomically(folder / f"rank{place.rank}.alive", json.dumps(living))

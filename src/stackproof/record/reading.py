@@ -52,7 +52,7 @@ def read(path: Path) -> Record:
     value["checks"] = [Check.of(row) for row in value["checks"]]
     value["measurements"] = [_measurement(row) for row in value["measurements"]]
     record = Record(**value)
-    if record.schema == FIRST_SCHEMA and record.verb in SUITE_VERBS:
+    if record.schema == FIRST_SCHEMA and record.runs_suites:
         record.checks = [of_suite(check) for check in record.checks]
     if wrong := next(contradictions(record), None):
         raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
@@ -141,7 +141,7 @@ def contradictions(record: Record) -> Iterator[str]:
         yield f"the check '{twice}' is in it twice"
     for check in record.checks:
         yield from _check(check)
-        if record.verb in SUITE_VERBS:
+        if record.runs_suites:
             yield from _of_suite(check)
     for row in record.measurements:
         yield from (
@@ -157,7 +157,7 @@ def _verdict(record: Record) -> Iterator[str]:
         yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{verdict.value}'"
     chosen = bool(record.provenance.get("only"))  # somebody may ask for one check that is skipped here
     ran = [check for check in record.checks if "/" in check.id and (chosen or check.verdict is Verdict.PASSED)]
-    if record.verb in SUITE_VERBS and record.verdict is Verdict.PASSED and not ran:
+    if record.runs_suites and record.verdict is Verdict.PASSED and not ran:
         yield "it says 'passed', and no check of a suite ran to its end"
 
 

@@ -45,6 +45,11 @@ class Verdict(str, Enum):
         """The exit code of the contracts; 130 is what shells give a program that Ctrl-C ended."""
         return _EXIT_CODES[self]
 
+    @property
+    def executed(self) -> bool:
+        """Whether a check that ended so says anything about the stack."""
+        return self not in (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
+
 
 _EXIT_CODES = {
     Verdict.PASSED: 0,
@@ -59,9 +64,6 @@ _EXIT_CODES = {
     Verdict.INCONCLUSIVE: 6,
     Verdict.INTERRUPTED: 130,
 }
-
-# A check that ended so says nothing about the stack.
-NOT_EXECUTED = (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
 
 SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "explore", "upstream", "agree")
 """Verbs that run suites, `agree` in records of before: besides the host and the environment, a check of one has to have run."""
@@ -186,6 +188,16 @@ class Record:
     digests: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each log and, as "record", of the record itself without this one (`chain`)."""
     schema: str = SCHEMA_NAME
+
+    @property
+    def runs_suites(self) -> bool:
+        """Whether its verb runs suites."""
+        return self.verb in SUITE_VERBS
+
+    @property
+    def overall(self) -> Verdict:
+        """The gravest verdict of its checks."""
+        return overall(check.verdict for check in self.checks)
 
     def as_row(self) -> dict[str, Any]:
         """Return the record as JSON has it, sealed as it is now if it has digests; NaN and infinity are words."""

@@ -57,10 +57,10 @@ def command_of_record(record: Record) -> str:
 
 def command_of(record: Record, check: Check | None = None) -> str:
     """Return the command that repeats a record, or one check of it where it ran suites; empty where that is not known."""
-    if check and record.verb in SUITE_VERBS:
+    if check and record.runs_suites:
         return command_of_check(record, check)
     typed = command_of_record(record)
-    if typed or record.verb not in SUITE_VERBS:
+    if typed or not record.runs_suites:
         return typed
     return command_of_check(record, Check("run", record.verdict, "", 0.0))
 

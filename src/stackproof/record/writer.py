@@ -84,7 +84,7 @@ def keep(
 
     `page` makes the Markdown. If the record cannot be written now, it still survives in the temporary folder.
     """
-    if why := _sealed_and_written(record, path):
+    if why := try_write(record, path):
         raise Refusal(f"{why}{_rescued(record)}")
     try:
         write_asked(record, outputs or Outputs(), page)
@@ -93,8 +93,8 @@ def keep(
     return path
 
 
-def _sealed_and_written(record: Record, path: Path) -> str:
-    """Write the record, without what its schema refuses if that is why it could not be; return why it is not written, or nothing."""
+def try_write(record: Record, path: Path) -> str:
+    """Seal and write a record, without what its schema refuses if that is why it could not be; return why it is not written, or nothing."""
     for _ in range(2):
         try:
             records.seal(record, path.parent)

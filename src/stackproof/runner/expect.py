@@ -14,10 +14,10 @@ from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES
 from stackproof.project import projects
 from stackproof.record import reading
-from stackproof.record.records import NOT_EXECUTED, Record, Verdict
+from stackproof.record.records import Record, Verdict
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE, counted
-from stackproof.runner.supervise import command, variables_of
+from stackproof.runner.supervise import command
 from stackproof.stack import capabilities, environments, lockfile, manifest, startup
 from stackproof.stack.manifest import FileRow
 from stackproof.stack.stacks import HOST, PRECISIONS, Stack, own_suites, suites
@@ -46,7 +46,7 @@ def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[
         request = Request("expect", stack, chosen, folder=folder, options={"profile": DEFAULT_PROFILE}, collect=True)
         request.write(Path(folder) / "request.json")
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
-        variables = {**variables_of(stack), **guarded, REQUEST: str(Path(folder) / "request.json")}
+        variables = {**stack.process_environment(), **guarded, REQUEST: str(Path(folder) / "request.json")}
         ended = processes.run(
             [*command(request, root), "--collect-only"], seconds=_SECONDS * processes.crowding(), environment=variables
         )
@@ -108,7 +108,7 @@ def _whole(stack: Stack, path: Path) -> Record:
 
 
 def _without(record: Record) -> dict[str, str]:
-    return {check.id: manifest.why_not(check) for check in record.checks if check.verdict in NOT_EXECUTED}
+    return {check.id: manifest.why_not(check) for check in record.checks if not check.verdict.executed}
 
 
 def _here_too(why: str, stack: Stack) -> bool:

@@ -32,7 +32,7 @@ from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckFailed, CheckInconclusive
-from stackproof.record.records import NOT_EXECUTED, Check, Figure, Measurement, Verdict
+from stackproof.record.records import Check, Figure, Measurement, Verdict
 from stackproof.runner.request import Request
 from stackproof.runner.suites import plugins_of
 from stackproof.stack import stacks
@@ -141,7 +141,7 @@ class Reporter:
         """End a check as what it builds on ended, if that did not pass: nothing is timed that was not verified."""
         for name in needs_of(item):
             verdict, reason = self.ended.get(name, (Verdict.INCONCLUSIVE, "it did not run"))
-            if verdict in NOT_EXECUTED:
+            if not verdict.executed:
                 raise CapabilityMissing(reason)
             if verdict is not Verdict.PASSED:
                 raise CheckInconclusive(f"was not run, because {name}, on which it builds, did not pass in this run")

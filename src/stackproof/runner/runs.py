@@ -19,7 +19,7 @@ from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
-from stackproof.runner.supervise import Observer, variables_of
+from stackproof.runner.supervise import Observer
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
@@ -74,7 +74,7 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
         Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
     )
     began = time.monotonic()
-    if found := vet(environment=variables_of(stack), scale=request.deadline_scale):
+    if found := vet(environment=stack.process_environment(), scale=request.deadline_scale):
         record.provenance |= found.facts()
         seconds = time.monotonic() - began
         _add(record, observer, Check("project", Verdict.PASSED, found.sentence(), seconds))

@@ -26,7 +26,7 @@ from stackproof.base.text import as_typed, first_line, matches
 from stackproof.project import projects
 from stackproof.project.projects import Project
 from stackproof.record import records
-from stackproof.record.records import NOT_EXECUTED, Check, Measurement, Record, Verdict, overall
+from stackproof.record.records import Check, Measurement, Record, Verdict, overall
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, counted, plugins_of, stages
 from stackproof.stack import environments, findings, known_issues, manifest, stacks, startup
@@ -140,7 +140,7 @@ class CheckProcess:
         stack = self.request.stack
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
         environment = {
-            **variables_of(stack),
+            **stack.process_environment(),
             **guarded,
             REQUEST: str(folder / "request.json"),
             processes.STARTED: str(time.time()),
@@ -270,12 +270,6 @@ def command(request: Request, root: Path) -> list[str]:
     configuration = ["-c", str(own / "pytest.ini"), "--rootdir", str(root), "--confcutdir", str(root)]
     plugins = [word for name in plugins_of(request.suites, root) for word in ("-p", name)]
     return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *plugins, *folders]
-
-
-def variables_of(stack: Stack) -> dict[str, str]:
-    """Return what a process of the stack is started with: its defaults where the user has set nothing, its packages on the path."""
-    defaults = {name: value for name, value in stack.environment.items() if name not in os.environ}
-    return {**defaults, "PYTHONPATH": stack.path(os.environ.get("PYTHONPATH", ""))} if stack.packages else defaults
 
 
 _MOST_PROCESSES = 25
@@ -434,7 +428,7 @@ def _guard_selection(only: Sequence[str], chosen: Sequence[str], known: Collecti
 
 def _guard_project(project: Project, run: manifest.Selection, stack: Stack) -> Iterator[Check]:
     """Hold a project's checks against its own manifest; where it has none, say so and count them."""
-    done = sum(check.verdict not in NOT_EXECUTED for check in run.checks)
+    done = sum(check.verdict.executed for check in run.checks)
     counted = f"{done} of {len(list(run.collected))} checks of {project.name} were executed"
     if project.expected is None:
         text = f"{counted}; no expected.toml beside {project.file.name} says how many there must be, so none would be missed"
@@ -447,10 +441,10 @@ def _guard_project(project: Project, run: manifest.Selection, stack: Stack) -> I
 
 def _guard_count(suite: str, every: Sequence[Check], stack: Stack) -> Iterator[Check]:
     checks = [check for check in every if check.id.startswith(f"{suite}/") and "::" in check.id]
-    executed = sum(check.verdict not in NOT_EXECUTED for check in checks)
+    executed = sum(check.verdict.executed for check in checks)
     promised = stack.expected.get(suite, 1)
     if executed < promised:
-        left = [f"{check.id.partition('::')[2]} ({check.reason})" for check in checks if check.verdict in NOT_EXECUTED]
+        left = [f"{check.id.partition('::')[2]} ({check.reason})" for check in checks if not check.verdict.executed]
         why = f"; not executed: {'; '.join(left[:_NAMED])}" if left else ""
         reason = (
             f"find out why too few checks of {suite} ran: {executed} were executed, "

@@ -21,7 +21,7 @@ from stackproof.base import advice, places
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import counted as counted_as
 from stackproof.base.toml import Table, Wrong
-from stackproof.record.records import NOT_EXECUTED, Check, Verdict
+from stackproof.record.records import Check, Verdict
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import DEVELOPMENT, STACKS, Stack, display_path, suites
 
@@ -262,7 +262,7 @@ def _unexplained(row: FileRow, checks: list[Check], exact: bool) -> list[Check]:
     known = exact and not row.because
     room, left = Counter(row.without), []
     for check in checks:
-        if check.verdict not in NOT_EXECUTED:
+        if check.verdict.executed:
             continue
         why = why_not(check)
         if why in row.rules or _varies(why, elsewhere=not known):

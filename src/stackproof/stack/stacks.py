@@ -221,6 +221,11 @@ class Stack:
         """Return a search path for Python with the stack's own packages behind what is given."""
         return os.pathsep.join([*filter(None, [given]), *self.packages])
 
+    def process_environment(self) -> dict[str, str]:
+        """Return what its processes are started with: its defaults where the user has set nothing, its packages on the path."""
+        defaults = {name: value for name, value in self.environment.items() if name not in os.environ}
+        return {**defaults, "PYTHONPATH": self.path(os.environ.get("PYTHONPATH", ""))} if self.packages else defaults
+
     def rehearse(self) -> Stack:
         """Return the stack as it is rehearsed: other device, backend, flavour, imports; else the same."""
         stand_in = self.rehearsal

@@ -15,7 +15,6 @@ from stackproof.api.sides import gate
 from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.api.command import Verbs
     from stackproof.extras.bisect.endpoints import BisectRequest
 
 NEWEST = "."
@@ -30,7 +29,7 @@ _NOT_OF_COMMANDS = {
 _SIDE = "a commit, a lock or a record (default: this checkout as it is)"
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add it to the parser of the command line."""
     help_ = (
         "which part of a change made something worse: a package, a variable, a commit, or several that must meet; "
@@ -74,7 +73,7 @@ def _bisect(options: argparse.Namespace) -> int:
 
 def _request(options: argparse.Namespace) -> BisectRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.api.runs import bench_subjects, split_command
+    from stackproof.api.runs import bench_subjects
     from stackproof.extras.bisect import endpoints
 
     if options.command is not None and not options.stack and not (options.good_lock or options.bad_lock):
@@ -89,7 +88,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         _refuse_foreign(options)
     if options.always and options.command is None and "/" not in (options.what or ""):
         raise Refusal("--always speaks of a check or a command; name one with --what or --command")
-    command = tuple(split_command(options.command)) if options.command is not None else ()
+    command = gate.words(options)
     of = endpoints.repository(bool(command))
     good, bad = (gate.variant(options, side) for side in ("good", "bad"))
     for side in (good, bad):

@@ -15,10 +15,10 @@ from statistics import median
 from typing import Any
 
 from stackproof.api.base import Refusal, statistics, text
-from stackproof.api.comparison import cells, gate_loop, paired
+from stackproof.api.comparison import cells, gate_loop
 from stackproof.api.environment import environments
-from stackproof.api.gate import SideEndedError, SideSpec, changed, interleave
-from stackproof.api.record import CellWord, Verdict, resume, store
+from stackproof.api.gate import interleave
+from stackproof.api.record import Verdict, resume, store
 from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, NoAnswer, Slowdown, Weigher
 
@@ -27,7 +27,7 @@ _ENDINGS = (Verdict.CRASHED, Verdict.HUNG, Verdict.FAILED)
 _OPEN_S = 300.0
 """The longest deadline of a request of a launch, which a scale shortens."""
 _SHORT_BLOCK_S = 0.01
-Build = Callable[[], SideSpec | NoAnswer]
+Build = Callable[[], interleave.SideSpec | NoAnswer]
 """Builds a candidate when it is needed: one whose launches are known is not."""
 
 
@@ -104,11 +104,11 @@ class Symptom:
 
     def _compared(self, good: interleave.Observed, head: interleave.Observed) -> float | NoAnswer:
         if self.kind is SymptomKind.CHANGED:
-            return float(changed.compare(good.computed, head.computed).changed)
+            return float(head.compared(good).changed)
         if self.kind is SymptomKind.COUNTED:
             return self._counted(good, head)
         if self.what == cells.TIME:
-            return paired(good.blocks, head.blocks)
+            return head.log_ratio(good)
         before, after = good.quantities.get(self.what, 0.0), head.quantities.get(self.what, 0.0)
         return math.log(after / before) if before > 0 and after > 0 else NoAnswer(f"no {self.what} was told")
 
@@ -154,7 +154,7 @@ def _counted(results: cells.Results) -> Iterator[Symptom]:
 def _slower(results: cells.Results) -> Iterator[Symptom]:
     for cell in results.cells.values():
         ruling = cell.ruling
-        if ruling is not None and ruling.outcome is CellWord.SLOWER and cell.subject not in results.lost:
+        if ruling is not None and ruling.outcome == "SLOWER" and cell.subject not in results.lost:
             ratios, known = tuple(cell.ratios), ruling.estimate
             yield Symptom(SymptomKind.SLOWER, cell.subject, cell.what, known.shown, ratios=ratios, centre=known.centre)
 
@@ -177,7 +177,7 @@ class Duels:
     journal: resume.Journal
     folder: Path
     say: environments.Say
-    fresh: Callable[[SideSpec], SideSpec] = lambda side: side
+    fresh: Callable[[interleave.SideSpec], interleave.SideSpec] = lambda side: side
     """Gives a side empty folders for what its compilers keep."""
     symptom: Symptom | None = None
     rate: tuple[int, int] = (0, 0)
@@ -215,11 +215,11 @@ class Duels:
     def _symptoms(self, what: str, results: cells.Results) -> list[Symptom]:
         return chosen(symptoms(results), what, self.comparison.plan.counters)
 
-    def _up(self, head: SideSpec) -> resume.Answer:
+    def _up(self, head: interleave.SideSpec) -> resume.Answer:
         base = self.comparison.specs[0]
         try:
             return {"told": interleave.handshake((base, head), self._terms(), self.folder / "handshake")}
-        except (SideEndedError, Refusal) as ended:
+        except (interleave.SideEndedError, Refusal) as ended:
             if _side_of(ended) == cells.BASE:
                 raise GoodTurnedBadError(f"the good side does not come up: {ended}") from ended
             return {"ended": str(ended)}
@@ -260,7 +260,7 @@ class Duels:
         return results
 
     def _journaled(
-        self, key: str, specs: Sequence[SideSpec], subjects: Sequence[str], number: int
+        self, key: str, specs: Sequence[interleave.SideSpec], subjects: Sequence[str], number: int
     ) -> tuple[interleave.Launch, list[interleave.Lost]]:
         def run() -> resume.Answer:
             sides = tuple(map(self.fresh, specs))
@@ -337,7 +337,7 @@ class Duels:
             built = {at: build() for at, build in builds.items()}
             if lacking := {str(at): each.reason for at, each in built.items() if isinstance(each, NoAnswer)}:
                 return {"none": lacking}
-            names = {f"{cells.HEAD}-{at}": side for at, side in built.items() if isinstance(side, SideSpec)}
+            names = {f"{cells.HEAD}-{at}": side for at, side in built.items() if isinstance(side, interleave.SideSpec)}
             launched = self._side_by_side(key, names, number)
             if isinstance(launched, NoAnswer):
                 return {"none": {_place(launched.reason.partition(":")[0]): launched.reason}}
@@ -358,7 +358,7 @@ class Duels:
         return self.journal.once(key, run, read)
 
     def _side_by_side(
-        self, key: str, candidates: Mapping[str, SideSpec], number: int
+        self, key: str, candidates: Mapping[str, interleave.SideSpec], number: int
     ) -> tuple[interleave.Launch, list[interleave.Lost]] | NoAnswer:
         assert self.symptom is not None
         named = {cells.BASE: self.comparison.specs[0], **candidates}
@@ -369,7 +369,7 @@ class Duels:
             launch, lost = interleave.launch(
                 sides, self._subjects(), terms, at, self.folder / store.slug(key), lambda _: None
             )
-        except (SideEndedError, Refusal) as ended:
+        except (interleave.SideEndedError, Refusal) as ended:
             if _side_of(ended) == cells.BASE:
                 raise GoodTurnedBadError(f"the good side does not come up any more: {ended}") from ended
             return NoAnswer(str(ended))
@@ -393,9 +393,9 @@ def _place(side: str) -> str:
     return side.rpartition("-")[2]
 
 
-def _side_of(ended: SideEndedError | Refusal) -> str:
+def _side_of(ended: interleave.SideEndedError | Refusal) -> str:
     """Return whose end it is; a refusal says it first."""
-    return ended.side if isinstance(ended, SideEndedError) else str(ended).partition(":")[0]
+    return ended.side if isinstance(ended, interleave.SideEndedError) else str(ended).partition(":")[0]
 
 
 def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSayError:
@@ -410,7 +410,7 @@ def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSa
     shown = "; ".join(
         f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in asked[:3]
     )
-    if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome is CellWord.FASTER]:
+    if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome == "FASTER"]:
         cell, ruling = faster[0]
         return NotReproducedError(
             f"the bad side is better: {cell.subject} {cell.what} {statistics.percent(ruling.estimate.centre)} in {count}; "
@@ -429,6 +429,6 @@ def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSa
 def _open(results: cells.Results, subject: str, aspect: str) -> bool:
     """Whether something that was asked for has no word yet, or noise hides it; what is exact takes the launches that count."""
     asked = [cell for cell in results.cells.values() if cell.what == aspect and subject in ("", cell.subject)]
-    if any(cell.ruling is None or cell.ruling.outcome is CellWord.INCONCLUSIVE for cell in asked):
+    if any(cell.ruling is None or cell.ruling.outcome == "INCONCLUSIVE" for cell in asked):
         return True
     return len(results.launches) < results.plan.count.launches

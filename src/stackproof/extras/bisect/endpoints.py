@@ -21,8 +21,8 @@ from packaging.utils import canonicalize_name
 
 from stackproof.api.base import Refusal, files, git, places, text
 from stackproof.api.environment import environments, lockfile
-from stackproof.api.gate import CompareRequest, variants
 from stackproof.api.gate import plan as gate_plan
+from stackproof.api.gate import variants
 from stackproof.api.record import Figure, reading, store
 from stackproof.api.stack import projects, provenance, stacks
 
@@ -371,7 +371,7 @@ class NamedEndpoint:
 
 
 @dataclass(frozen=True)
-class BisectRequest(CompareRequest):
+class BisectRequest(variants.CompareRequest):
     """A search between two sides, whose `commit` may be the name of a lock or of a record too."""
 
     good: variants.Variant = field(default_factory=lambda: variants.Variant("good"))

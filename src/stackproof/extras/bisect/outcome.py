@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from stackproof.api.base import files, statistics, text
-from stackproof.api.record import Check, Figure, Record, Verdict, outline, records
+from stackproof.api.record import Check, Figure, Record, Verdict, outline
 from stackproof.extras.bisect.endpoints import (
     ABSENT,
     LOCAL,
@@ -253,7 +253,7 @@ class BisectOutcome:
             record.checks.append(Check(f"{_UNRESOLVED}{number}", Verdict.SKIPPED, reason, test.seconds))
         record.provenance |= self._facts(len(unresolved))
         record.seconds = seconds
-        record.verdict = records.overall(check.verdict for check in record.checks)
+        record.verdict = record.overall
 
     def _facts(self, unresolved: int) -> dict[str, Figure]:
         inside = sum(culprit.guilty.launches for culprit in self.culprits if culprit.guilty)

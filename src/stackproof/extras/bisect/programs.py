@@ -20,8 +20,8 @@ from typing import Protocol
 
 from stackproof.api.base import Refusal, files, processes, text
 from stackproof.api.environment import environments
-from stackproof.api.gate import SideSpec
-from stackproof.api.record import NOT_EXECUTED, Verdict, reading, resume, store
+from stackproof.api.gate import interleave
+from stackproof.api.record import Verdict, reading, resume, store
 from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Weigher, below
@@ -61,10 +61,10 @@ class ProgramEnd:
 class Attempt(Protocol):
     """A program that tells good from bad."""
 
-    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+    def __call__(self, side: interleave.SideSpec, folder: Path) -> ProgramEnd:
         """Run it on a side, with what it writes in a folder."""
 
-    def words(self, side: SideSpec) -> list[str]:
+    def words(self, side: interleave.SideSpec) -> list[str]:
         """Return what is started, for whoever wants to see it again."""
 
 
@@ -75,11 +75,11 @@ class OwnCommand:
     typed: Sequence[str]
     seconds: float
 
-    def words(self, side: SideSpec) -> list[str]:  # noqa: ARG002 - the same on every side
+    def words(self, side: interleave.SideSpec) -> list[str]:  # noqa: ARG002 - the same on every side
         """Return the command as it was typed."""
         return list(self.typed)
 
-    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+    def __call__(self, side: interleave.SideSpec, folder: Path) -> ProgramEnd:
         """Run it in the side's checkout, or where one stands."""
         status = _run(self.words(side), side, folder, self.seconds, side.folder or Path.cwd())
         printed = f"it printed last: {_last_lines(folder, 2) or 'nothing'}"
@@ -99,13 +99,13 @@ class SuiteCheck:
     seconds: float
     flags: Sequence[str] = ()
 
-    def words(self, side: SideSpec) -> list[str]:
+    def words(self, side: interleave.SideSpec) -> list[str]:
         """Return the verb that runs nothing else."""
         verb = "rehearse" if side.rehearsed else "verify"
         words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
         return [*words, "--suite", self.check.partition("/")[0], "--only", self.check, *self.flags]
 
-    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+    def __call__(self, side: interleave.SideSpec, folder: Path) -> ProgramEnd:
         """Run it, and read its record."""
         record = folder / "record.json"
         outputs = ["--json", str(record), "--results", str(folder / "results")]
@@ -118,7 +118,7 @@ class SuiteCheck:
             found = next((check for check in reading.read(record).checks if check.id == self.check), None)
         except Refusal:
             return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {_last_lines(folder, 2)}")
-        if found is None or found.verdict in NOT_EXECUTED:
+        if found is None or not found.verdict.executed:
             why = found.reason if found else "its record has no such check"
             return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {why}")
         good = found.verdict in (Verdict.PASSED, Verdict.KNOWN_ISSUE)
@@ -130,11 +130,11 @@ def _last_lines(folder: Path, count: int) -> str:
     return " / ".join(text.plain(line, _WIDTH, lines=False) for line in lines)
 
 
-def _pythonpath(side: SideSpec) -> str:
+def _pythonpath(side: interleave.SideSpec) -> str:
     return os.pathsep.join(filter(None, (str(side.source), side.environment.get("PYTHONPATH", ""))))
 
 
-def _run(words: list[str], side: SideSpec, folder: Path, seconds: float, where: Path) -> int | None:
+def _run(words: list[str], side: interleave.SideSpec, folder: Path, seconds: float, where: Path) -> int | None:
     """Run a program of a side with its output in a file; return its status, or None where it had to be ended."""
     folder.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join((str(side.python.parent), os.environ.get("PATH", os.defpath)))
@@ -160,7 +160,7 @@ def _run(words: list[str], side: SideSpec, folder: Path, seconds: float, where: 
     return status
 
 
-def typed(words: Sequence[str], side: SideSpec) -> str:
+def typed(words: Sequence[str], side: interleave.SideSpec) -> str:
     """Return what runs the same on a side again when it is pasted to a shell: its folder, its variables and its programs."""
     unset = [word for name in side.unset for word in ("-u", name)]
     variables = {**side.environment, "PYTHONPATH": _pythonpath(side)}
@@ -173,14 +173,14 @@ def typed(words: Sequence[str], side: SideSpec) -> str:
 class Programs:
     """Runs of one bisection, one side at a time; `minutes` bounds the confirmation."""
 
-    good: SideSpec
-    bad: SideSpec
+    good: interleave.SideSpec
+    bad: interleave.SideSpec
     attempt: Attempt
     what: str
     journal: resume.Journal
     folder: Path
     say: environments.Say
-    fresh: Callable[[SideSpec], SideSpec] = lambda side: side
+    fresh: Callable[[interleave.SideSpec], interleave.SideSpec] = lambda side: side
     minutes: float = 10.0
     always: bool = False
     """Whether one run tells, of an end and of a set."""
@@ -220,7 +220,7 @@ class Programs:
         if not self.always:
             self._still_good(rules.always if failed == runs else runs, until)
 
-    def _judged(self, name: str, side: SideSpec, number: int, before: EndWord | None = None) -> ProgramEnd:
+    def _judged(self, name: str, side: interleave.SideSpec, number: int, before: EndWord | None = None) -> ProgramEnd:
         least = evidence.rules().failure.least
         ended = ProgramEnd(EndWord.NOTHING, "")
         for again in range(least):

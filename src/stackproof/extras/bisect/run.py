@@ -13,9 +13,9 @@ from pathlib import Path
 from rich.text import Text
 
 from stackproof.api.base import Refusal, files, git, places, text
-from stackproof.api.comparison import GateProgress, cells, chosen_stack, gate_loop, opened
+from stackproof.api.comparison import cells, gate_loop
 from stackproof.api.environment import environments, lockfile
-from stackproof.api.gate import SideSpec, interleave, variants
+from stackproof.api.gate import interleave, variants
 from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import Record, resume, writer
 from stackproof.api.runs import bench_subjects
@@ -59,7 +59,7 @@ class Searching:
     """The commits between both ends."""
     folder: Path
     journal: resume.Journal
-    progress: GateProgress
+    progress: gate_loop.GateProgress
     workshop: Workshop
     outcome: BisectOutcome
     bisection: Bisection | None = None
@@ -89,13 +89,15 @@ class Searching:
         self.outcome.culprits = [self._culprit(search, blame, first_bad.get(blame), instrument) for blame in blames]
         self._conclude(blames[-1])
 
-    def _side(self, end: NamedEndpoint, name: str, moved: Sequence[OneChange]) -> SideSpec:
+    def _side(self, end: NamedEndpoint, name: str, moved: Sequence[OneChange]) -> interleave.SideSpec:
         try:
             return self.workshop.end(name, moved)
         except Refusal as refusal:
             raise type(refusal)(f"the {end.name} side ({end.words}): {refusal}") from refusal
 
-    def _confirmed(self, sides: tuple[SideSpec, SideSpec]) -> tuple[Duels | Programs, Sequence[float]]:
+    def _confirmed(
+        self, sides: tuple[interleave.SideSpec, interleave.SideSpec]
+    ) -> tuple[Duels | Programs, Sequence[float]]:
         request, say, fresh = self.request, self.progress.say, self.workshop.with_caches
         if attempt := _attempt(request):
             what = request.what or "the command"
@@ -187,7 +189,7 @@ class Searching:
 
 def run_bisect(request: BisectRequest) -> int:
     """Search, and return the exit code: 0 where a culprit is named and proved, 7 where nothing was reproduced."""
-    stack = chosen_stack(request)
+    stack = gate_loop.chosen_stack(request)
     request = replace(request, profile=request.profile or gate_plan.load().profile(stack.device))
     of = repository(bool(request.command))
     good, bad = _ends(request, stack, of)
@@ -199,7 +201,7 @@ def run_bisect(request: BisectRequest) -> int:
             "such as --bad-env NAME=VALUE, --bad-lock FILE or another commit"
         )
     line = of.between(good.end.commit, bad.end.commit) if good.end.commit != bad.end.commit else []
-    record, folder, progress = opened(
+    record, folder, progress = gate_loop.opened(
         "bisect", stack, request.outputs, f"{bad.words} against {good.words}, {text.counted(len(changes), 'change')}"
     )
     journal = _journal(request, stack, (good.end, bad.end), of, folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stackproof.api.base import Refusal, files, places
 from stackproof.api.environment import environments, lockfile
-from stackproof.api.gate import SideSpec, variants
+from stackproof.api.gate import interleave, variants
 from stackproof.api.stack import projects, stacks
 from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.endpoints import Checkouts, Endpoint, Mixture, OneChange, lock_text, mixed
@@ -39,13 +39,13 @@ class Workshop:
     say: environments.Say
     checkouts: Checkouts = field(default_factory=Checkouts)
     """Where a command runs at each commit."""
-    _built: dict[str, SideSpec] = field(default_factory=dict)
+    _built: dict[str, interleave.SideSpec] = field(default_factory=dict)
 
-    def end(self, name: str, moved: Collection[OneChange]) -> SideSpec:
+    def end(self, name: str, moved: Collection[OneChange]) -> interleave.SideSpec:
         """Return an end as a side (Refusal: it cannot be built)."""
         return replace(self._build(mixed(self.good, self.bad, moved)), name=name)
 
-    def candidate(self, name: str, moved: Collection[OneChange], commit: str = "") -> SideSpec | NoAnswer:
+    def candidate(self, name: str, moved: Collection[OneChange], commit: str = "") -> interleave.SideSpec | NoAnswer:
         """Return the good side with some of the changes, at a commit where one is named; or why there is none.
 
         Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
@@ -63,7 +63,7 @@ class Workshop:
                 ) from refusal
             return NoAnswer(f"cannot be built: {refusal}")
 
-    def _build(self, wanted: Mixture) -> SideSpec:
+    def _build(self, wanted: Mixture) -> interleave.SideSpec:
         key = f"{wanted.commit} {sorted(map(str, wanted.sources.items()))} {_digest(wanted.pins)}"
         if key not in self._built:
             self._built[key] = self._prepared(wanted)
@@ -73,7 +73,7 @@ class Workshop:
         variables = {**usual, **side.environment, **wanted.environment}
         return replace(side, environment=variables).lacking(names)
 
-    def _prepared(self, wanted: Mixture) -> SideSpec:
+    def _prepared(self, wanted: Mixture) -> interleave.SideSpec:
         folder = self.checkouts.folder(wanted.commit)
         known = self.checkouts.repository.ours or projects.current()
         variant = variants.Variant(TREE, wanted.commit if known else "", self._lock(wanted), wanted.sources)
@@ -95,7 +95,7 @@ class Workshop:
             files.write_atomically(path, lock_text(self.good.lock, wanted.pins))
         return path
 
-    def with_caches(self, side: SideSpec) -> SideSpec:
+    def with_caches(self, side: interleave.SideSpec) -> interleave.SideSpec:
         """Return the side with empty folders for whatever its compilers keep; a variable that the side names itself stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(prefix="caches-", dir=self.folder))

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, files, processes
+from stackproof.api.base import Refusal, files, processes
 from stackproof.api.environment import environment_proof
-from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, writer
-from stackproof.api.runs import variables_of
+from stackproof.api.record import Check, Figure, Record, Verdict, reading, writer
 from stackproof.api.stack import hosts, provenance, stacks
 from stackproof.extras import verbs
 from stackproof.extras.fleet import answers, plan
@@ -47,7 +46,7 @@ def keep(
     for number in range(_TRIES):
         if number:
             time.sleep(pause_s)
-        attempt = _tried(lambda: records.write(record, path), patience_s)
+        attempt = _tried(lambda: _write(record, path), patience_s)
         if not attempt.done.is_set():
             why = f"{path}: nothing came back in {patience_s:.0f} s; the file server is slow or gone"
             break  # one more would wait as long, and two that wait would overtake each other
@@ -56,8 +55,13 @@ def keep(
         why = str(attempt.error)
         say(f"{why}; tried {number + 1} of {_TRIES} times")
     rescued = Path(tempfile.mkdtemp(prefix="stackproof-fleet-")) / path.name
-    records.write(record, rescued)
+    _write(record, rescued)
     raise Refusal(f"{why}; the record lies on this host as {rescued}: copy it there, and judge again")
+
+
+def _write(record: Record, path: Path) -> None:
+    if why := writer.try_write(record, path):
+        raise Refusal(why)
 
 
 def _tried(write: Callable[[], None], patience_s: float) -> _Attempt:
@@ -220,7 +224,7 @@ class HostWork:
         except KeyboardInterrupt:
             self._add(Check("host", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         self.record.seconds = time.monotonic() - began
-        self.record.verdict = records.overall(check.verdict for check in self.record.checks)
+        self.record.verdict = self.record.overall
         return self.record
 
     def _established(self) -> bool:
@@ -229,8 +233,9 @@ class HostWork:
         try:
             hosts.require(self.order.stack)
             proof = environment_proof.prove(self.order.stack)
-        except (StackUnavailableError, EnvironmentMismatchError) as refusal:
-            word = Verdict.UNAVAILABLE if isinstance(refusal, StackUnavailableError) else Verdict.MISMATCHED
+        except Refusal as refusal:
+            if (word := verbs.VERDICTS.get(refusal.exit_code)) is None:
+                raise
             self._add(Check("environment", word, str(refusal), time.monotonic() - began))
             return False
         self.record.provenance |= provenance.proof_facts(proof)
@@ -308,7 +313,7 @@ class HostWork:
 def defaults(stack: stacks.Stack) -> dict[str, str]:
     """Return what processes of the stack are started with, where the user has set nothing."""
     own = {name: value for name, value in plan.table().environment.items() if name not in os.environ}
-    return {**own, **variables_of(stack)}
+    return {**own, **stack.process_environment()}
 
 
 def set_facts() -> dict[str, Figure]:

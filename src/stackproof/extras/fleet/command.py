@@ -8,14 +8,10 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stackproof.api.base import Refusal, advice, files, suggestion, text
-from stackproof.api.command import arguments, locks
+from stackproof.api.command import arguments
 from stackproof.api.stack import stacks
-
-if TYPE_CHECKING:
-    from stackproof.api.command import Verbs
 
 _HELP = "many hosts: plan a sweep, let each host leave a record, judge them all, or put hosts side by side in a table"
 _PROFILES = ("tiny", "full")
@@ -23,7 +19,7 @@ _SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
 """Where a scheduler says which host this is."""
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: arguments.Verbs) -> None:
     """Add it and its steps to the parser of the command line."""
     verb = arguments.add(verbs, "fleet", _HELP, _which)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
@@ -41,7 +37,7 @@ def _say(sentence: str) -> None:
     print(text.plain(sentence, lines=False), flush=True)  # noqa: T201
 
 
-def _add_plan(steps: Verbs) -> None:
+def _add_plan(steps: arguments.Verbs) -> None:
     help_ = "say which hosts are swept, and write that into a folder that they share; no host is asked yet"
     step = arguments.add(steps, "plan", help_, _plan)
     help_ = "a new folder on a disk that all hosts share"
@@ -85,7 +81,7 @@ def _require_stack(named: str | None, folder: Path) -> None:
         raise Refusal(f"--stack {stack}: {why}")
 
 
-def _add_card(steps: Verbs) -> None:
+def _add_card(steps: arguments.Verbs) -> None:
     help_ = "what this host does: doctor, smoke, unlike subjects, all-reduce, the replay; it leaves one record in the folder of the sweep"
     step = arguments.add(steps, "card", help_, _card)
     help_ = "the folder of the sweep, which all hosts share"
@@ -115,7 +111,7 @@ def _card(options: argparse.Namespace) -> int:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
     if options.locked:
-        return locks.again([stack], options.given)
+        return arguments.again([stack], options.given)
     order = card.CardOrder(
         stack, folder.absolute(), host, chosen.profile, chosen.without, options.deadline_scale, chosen.id
     )
@@ -133,7 +129,7 @@ def _card(options: argparse.Namespace) -> int:
     return record.verdict.exit_code
 
 
-def _add_judge(steps: Verbs) -> None:
+def _add_judge(steps: arguments.Verbs) -> None:
     help_ = "say of every host of a sweep whether it is proved, slow, wrong, unlike or not reached, from records alone"
     step = arguments.add(steps, "judge", help_, _judge)
     help_ = "the folder of the sweep, in which hosts have left their records"
@@ -159,7 +155,7 @@ def _judge_and_print(folder: Path) -> int:
     return found.exit_code
 
 
-def _add_nodes(steps: Verbs) -> None:
+def _add_nodes(steps: arguments.Verbs) -> None:
     help_ = "one table of hosts from `doctor --json`, records and judgements; 1 if a host is not well"
     step = arguments.add(steps, "nodes", help_, _nodes)
     help_ = "a record, an answer of the doctor, or a folder that holds some (default: where records are kept)"

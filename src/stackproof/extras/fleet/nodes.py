@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal, files, text
-from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Record, outline, reading
+from stackproof.api.record import Record, outline, reading
 from stackproof.extras.fleet import judgement
 from stackproof.extras.fleet.judgement import BAD, FleetJudgement
 
@@ -55,7 +55,7 @@ class NodeSummary:
         if self.doctor and self.doctor.count["problem"]:
             lines.append(f"doctor: {self.doctor.worst}")
         for record in self.runs.values():
-            if record.verb in SUITE_VERBS and record.verdict.exit_code:
+            if record.runs_suites and record.verdict.exit_code:
                 first = next((check for check in record.checks if check.verdict is record.verdict), None)
                 why = f": {first.id}: {first.reason[:300]}" if first else ""
                 lines.append(f"{record.verb} of {record.stack} {record.verdict.value}{why}")
@@ -172,7 +172,7 @@ def _rows(node: NodeSummary) -> Iterator[tuple[str, ...]]:
     if not node.runs:
         yield (node.name[:_WIDEST], doctor, *("-" for _ in _HEAD[2:]))
     for (stack, verb, rehearsed), record in sorted(node.runs.items()):
-        executed = [check for check in record.checks if check.verdict not in NOT_EXECUTED]
+        executed = [check for check in record.checks if check.verdict.executed]
         passed = f"{sum(check.verdict.exit_code == 0 for check in executed)} of {len(executed)}"
         shown = f"{verb} (rehearsed)" if rehearsed and verb != "rehearse" else verb
         pinned = "" if record.provenance.get("pinned", True) else " unpinned"

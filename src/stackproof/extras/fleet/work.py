@@ -20,8 +20,8 @@ import torch
 from torch.nn.functional import conv2d, scaled_dot_product_attention
 
 from stackproof.api.base import files
-from stackproof.api.device import Device, Telemetry, devices, measure, measurements, threads
-from stackproof.api.record import Check, CheckEnded, Figure, Measurement, Record, Verdict, records, writer
+from stackproof.api.device import Device, Telemetry, devices, try_measure
+from stackproof.api.record import Check, Figure, Record, Verdict, writer
 from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import stacks
 from stackproof.extras.fleet import plan
@@ -262,7 +262,7 @@ class CardWork:
         self.record.provenance |= {"cards": devices.count(self.stack.device), **devices.torch_facts(self.stack)}
         device = self.device
         telemetry = Telemetry(device, self.stack)
-        with device.current(), threads.chosen(self.profile.name):
+        with device.current():
             replayed = list(self._cold(device))
             self._read(telemetry, replayed)
             self._measure(device, turns)
@@ -313,19 +313,12 @@ class CardWork:
     def _subject(self, subject: bench_subjects.Subject, device: Device) -> None:
         chosen, began = self.profile, time.monotonic()
         budget = bench_subjects.Budget(chosen.noise, chosen.seconds, chosen.least, chosen.most)
-        try:
-            sampled = measure(subject, device, chosen.name, budget)
-            verdict, reason = (Verdict.PASSED if sampled.verified else Verdict.FAILED), sampled.reason
-            if sampled.verified:
-                self._keep(measurements(sampled, subject.kind, device.name())[0])
-        except CheckEnded as ended:
-            verdict, reason = ended.verdict, str(ended)
+        verdict, reason, rows = try_measure(subject, device, chosen.name, budget)
+        for row in rows[:1]:
+            row.figures["card"] = str(self.card)
+            self.record.measurements.append(row)
         name, figures = f"subject/{self.card}::{subject.name}", dict[str, Figure]({"card": str(self.card)})
         self.record.checks.append(Check(name, verdict, reason, time.monotonic() - began, figures, subject=subject.name))
-
-    def _keep(self, row: Measurement) -> None:
-        row.figures["card"] = str(self.card)
-        self.record.measurements.append(row)
 
 
 def _limits(telemetry: Telemetry) -> dict[str, Figure]:
@@ -343,7 +336,7 @@ def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
         __import__(name)
     record = writer.begin(plan.VERB, stack.name)
     CardWork(stack, asked["card"], plan.profile(asked["profile"]), record, asked["without"]).take(Path(asked["turns"]))
-    record.verdict = records.overall(check.verdict for check in record.checks)
+    record.verdict = record.overall
     writer.keep(record, Path(asked["out"]))
     say(f"card {asked['card']}: {record.verdict.value}")
     return 0

@@ -16,7 +16,6 @@ from stackproof.api.stack import hosts, stacks
 from stackproof.extras.nights import STAGES
 
 if TYPE_CHECKING:
-    from stackproof.api.command import Verbs
     from stackproof.api.record import writer
     from stackproof.extras.nights.night.request import Ledger, NightRequest
 
@@ -40,7 +39,7 @@ def _require_folders(results: list[Path]) -> None:
             raise Refusal(f"--results {folder}: {files.why_no_such_folder(folder)}; name a folder of records")
 
 
-def add_drift(verbs: Verbs) -> None:
+def add_drift(verbs: arguments.Verbs) -> None:
     """Add it to the parser of the command line."""
     help_ = "did a figure step in the last nights: confirmed and suspected steps, their likeliest cause, and what confirms them"
     verb = arguments.add(verbs, "drift", help_, _drift)
@@ -61,7 +60,7 @@ def _drift(options: argparse.Namespace) -> int:
     return drift.exit_code
 
 
-def add_night(verbs: Verbs) -> None:
+def add_night(verbs: arguments.Verbs) -> None:
     """Add it to the parser of the command line."""
     help_ = (
         "a runner's night: doctor, smoke, verify, today's state measured beside the anchor, steps found and confirmed"
@@ -121,7 +120,7 @@ def _night(options: argparse.Namespace) -> int:
 
 def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.api.pages import console
-    from stackproof.api.record import records, writer
+    from stackproof.api.record import Verdict, writer
     from stackproof.extras.nights.night import night, request
 
     asked = _request(options, stack)
@@ -134,20 +133,19 @@ def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     verdict = night.run_stages(request.NightRun(asked, ledger))
     where = ledger.close(verdict, outputs, console.markdown)
     console.show(ledger.record, where)
-    if options.notify and verdict is not records.Verdict.INTERRUPTED:
+    if options.notify and verdict is not Verdict.INTERRUPTED:
         print(text.plain(night.notify(options.notify, ledger.record, where, asked.results)))  # noqa: T201
     return verdict.exit_code
 
 
 def _require_early(asked: NightRequest) -> None:
     """Refuse what would otherwise be found out after hours: a site that cannot be written, a device that is not there."""
-    from stackproof.api.environment import environments, require_in, require_of
+    from stackproof.api.environment import environments, require_in
     from stackproof.extras.nights.site import build
 
     if "site" not in asked.without:
         build.require_folder(asked.site)
     if asked.device:
-        require_of(asked.device, asked.stack.device)
         require_in(asked.unpinned or environments.prepare(asked.stack), asked.stack, asked.device)
 
 
@@ -182,7 +180,7 @@ def _ledger(asked: NightRequest, outputs: writer.Outputs) -> Ledger:
     return request.opened(stack.name, facts, outputs, say)
 
 
-def add_site(verbs: Verbs) -> None:
+def add_site(verbs: arguments.Verbs) -> None:
     """Add it to the parser of the command line."""
     help_ = "what every record proves and what changed since, as one folder of pages that open from a disk or any web server"
     verb = arguments.add(verbs, "site", help_, _site)

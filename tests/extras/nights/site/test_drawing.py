@@ -12,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from stackproof.record.charts import ticks
 
 from stackproof.base.statistics import Interval
 from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, value
 from stackproof.extras.nights.site.model import Curve, CurveMark, SeriesView, StateMark
-from stackproof.record.charts import ticks
 from stackproof.record.store import place
 from tests.extras.nights.drift.nightly import BEGAN, FACTS
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, processes, text
-from stackproof.api.gate import SideEndedError, SideSpec, interleave, variants
+from stackproof.api.base import Refusal, processes, text
+from stackproof.api.gate import interleave, variants
 from stackproof.api.gate import plan as gate_plan
-from stackproof.api.record import NOT_EXECUTED, Check, Figure, Measurement, Verdict
+from stackproof.api.record import Check, Figure, Measurement, Verdict
 from stackproof.api.runs import bench_subjects
 from stackproof.extras import verbs
 from stackproof.extras.nights.drift.series import DISTURBED, FigureKey, Measured, NightSide
@@ -28,7 +28,7 @@ _Say = Callable[[str], None]
 class Measuring:
     """What is measured: sides by what they are, for how many launches, on what terms; `only`: these subjects."""
 
-    sides: Mapping[Measured, SideSpec]
+    sides: Mapping[Measured, interleave.SideSpec]
     terms: interleave.LaunchTerms
     launches: int
     kind: str
@@ -158,7 +158,6 @@ def _rounds(blocks: Sequence[float]) -> list[float]:
 
 
 _ATTEMPTS = 2
-_VERDICTS = {StackUnavailableError: Verdict.UNAVAILABLE, EnvironmentMismatchError: Verdict.MISMATCHED}
 
 
 def measured(run: NightRun) -> None:
@@ -167,15 +166,17 @@ def measured(run: NightRun) -> None:
     try:
         sides = _built(run)
         night, reasons = _admitted(run, sides)
-    except SideEndedError as ended:
+    except interleave.SideEndedError as ended:
         run.add("figures", began, verbs.StageOutcome(ended.verdict, str(ended)))
     except Refusal as refusal:
-        run.add("figures", began, verbs.StageOutcome(_VERDICTS.get(type(refusal), Verdict.FAILED), str(refusal)))
+        run.add(
+            "figures", began, verbs.StageOutcome(verbs.VERDICTS.get(refusal.exit_code, Verdict.FAILED), str(refusal))
+        )
     else:
         _take_over(run, night, reasons, time.monotonic() - began)
 
 
-def _built(run: NightRun) -> dict[Measured, SideSpec]:
+def _built(run: NightRun) -> dict[Measured, interleave.SideSpec]:
     sides = {Measured.TODAY: _spec(run, variants.Variant(Measured.TODAY.value))}
     try:
         sides[Measured.ANCHOR] = _spec(run, variants.Variant(Measured.ANCHOR.value, run.asked.anchor.commit))
@@ -184,7 +185,7 @@ def _built(run: NightRun) -> dict[Measured, SideSpec]:
     return sides
 
 
-def _spec(run: NightRun, variant: variants.Variant) -> SideSpec:
+def _spec(run: NightRun, variant: variants.Variant) -> interleave.SideSpec:
     asked = run.asked
     run.ledger.say(f"building: {variant.name}")
     if asked.unpinned:
@@ -198,7 +199,7 @@ def _leave_out(run: NightRun, why: str) -> None:
     run.ledger.add(Check(Measured.ANCHOR.value, Verdict.INCONCLUSIVE, reason, 0.0))
 
 
-def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredNight, list[str]]:
+def _admitted(run: NightRun, sides: dict[Measured, interleave.SideSpec]) -> tuple[MeasuredNight, list[str]]:
     """Measure until nothing has disturbed it, twice at most; return what was seen last and what disturbed that."""
     asked, rules = run.asked, run.asked.plan.admission
     for attempt in range(1, _ATTEMPTS + 1):
@@ -211,14 +212,14 @@ def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredN
     return night, [f"disturbed {attempt} times, the last time because {'; '.join(reasons)}"] if reasons else []
 
 
-def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> MeasuredNight:
+def _measured(run: NightRun, sides: dict[Measured, interleave.SideSpec], folder: Path) -> MeasuredNight:
     asked = run.asked
     terms = interleave.LaunchTerms(bench_subjects.profile(asked.profile).preset, gate_plan.load(), asked.scale)
     launches = int(gate_plan.of(asked.plan.measure.launches, asked.stack.device))
     run.ledger.say(f"measure: {' and '.join(side.value for side in sides)} in turns; launches: {launches}")
     try:
         return launch_all(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)
-    except (SideEndedError, Refusal) as ended:
+    except (interleave.SideEndedError, Refusal) as ended:
         if Measured.ANCHOR not in sides or str(ended).partition(":")[0] != Measured.ANCHOR.value:
             raise
         _leave_out(run, str(ended))
@@ -254,7 +255,7 @@ def _figures(night: MeasuredNight) -> tuple[Verdict, str]:
     beside = [name for name, sides in night.seen.items() if Measured.ANCHOR in sides]
     alone = [f"{name} of today alone ({why})" for name, why in night.alone.items()]
     if not night.seen:
-        bad = [one for one in night.lost.values() if one.verdict not in NOT_EXECUTED]
+        bad = [one for one in night.lost.values() if one.verdict.executed]
         return Verdict.FAILED, "no figure was measured" + (f": {bad[0].reason}" if bad else "")
     sentence = f"{text.counted(len(beside), 'figure')} beside the anchor; launches: {len(night.conditions.loads)}"
     return Verdict.PASSED, "; ".join([sentence, *alone])

@@ -12,7 +12,7 @@ from typing import Any
 
 from stackproof.api.base import Refusal, processes, statistics, text
 from stackproof.api.gate import plan
-from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, resume, store
+from stackproof.api.record import Check, Figure, Record, Verdict, reading, resume, store
 from stackproof.api.runs import suites
 from stackproof.extras import verbs
 from stackproof.extras.nights import STAGES
@@ -150,7 +150,7 @@ def run_stages(run: NightRun) -> Verdict:
                 stages[name]()
     except KeyboardInterrupt:
         return Verdict.INTERRUPTED
-    return records.overall(check.verdict for check in run.ledger.record.checks)
+    return run.ledger.record.overall
 
 
 def _stages(run: NightRun) -> dict[str, Callable[[], None]]:
@@ -208,7 +208,7 @@ def _gate(run: NightRun, asks: Sequence[str], log: str) -> verbs.StageOutcome:
 
 
 def _site(run: NightRun) -> verbs.StageOutcome:
-    run.ledger.keep(records.overall(check.verdict for check in run.ledger.record.checks))
+    run.ledger.keep(run.ledger.record.overall)
     log = run.ledger.folder / "site.log"
     words = [word for top in run.asked.tops if top.is_dir() for word in ("--results", str(top))]
     command = [sys.executable, "-m", "stackproof", "site", str(run.asked.site), *words]

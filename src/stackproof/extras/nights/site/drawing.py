@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from stackproof.api.base import statistics
-from stackproof.api.record import charts
+from stackproof.extras.nights.site import charts
 from stackproof.extras.nights.site.model import Curve, SeriesView
 
 TALL = 400

@@ -16,10 +16,10 @@ import markupsafe
 
 from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
-from stackproof.api.record import CellWord, Check, Kind, Measurement, Record, Verdict, charts, repeat, store
+from stackproof.api.record import Check, Kind, Measurement, Record, Verdict, repeat, store
 from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.drift.findings import Suspicion
-from stackproof.extras.nights.site import drawing
+from stackproof.extras.nights.site import charts, drawing
 from stackproof.extras.nights.site.model import SeriesView, SiteModel
 from stackproof.extras.nights.site.stack_status import (
     CellState,
@@ -43,7 +43,7 @@ _MEANING = {
     CellState.FAILED: "a check failed, crashed or hung",
     CellState.STALE: "no record within {days} days, whatever the last one said",
 }  # fmt: skip
-_CELLS = {CellWord.SLOWER: "failed", CellWord.FASTER: "passed", CellWord.CHANGED: "failed", CellWord.SAME: "dim"}
+_CELLS = {"SLOWER": "failed", "FASTER": "passed", "CHANGED": "failed", "SAME": "dim"}
 _MOST, _MOST_CHANGES = 250, 100
 _ROWS = 20
 """Points at the end of a curve that have a row in its table, as those have that something is said of."""
@@ -335,7 +335,7 @@ def _compared(record: Record) -> list[Sequence[object]]:
 
 def _cell(check: Check) -> Sequence[object]:
     word = check.outcome.value if check.outcome else check.verdict.value
-    kind = _CELLS.get(check.outcome, "unverified") if check.outcome else "unverified"
+    kind = _CELLS.get(word, "unverified")
     ratio, low, high = (_number(check, name) for name in ("ratio", "ratio, low", "ratio, high"))
     told: Sequence[object] = ("", "", "")
     if 0 < low <= ratio <= high < math.inf:

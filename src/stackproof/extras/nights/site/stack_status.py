@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stackproof.api.base import places, text
-from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Record, Verdict, store
+from stackproof.api.record import Check, Kind, Record, Verdict, store
 
 VERIFIED = places.RESULTS / "records"
 """Records of cards that were verified as a whole; they are named by their day and verb."""
@@ -209,7 +209,7 @@ def matrix(
     newest: dict[tuple[str, str, str], _Proof] = {}
     measured: dict[str, IndexedRun] = {}
     for run in runs:  # oldest first
-        if run.record.verb not in SUITE_VERBS and run.record.measurements and not _rehearsed(run):
+        if not run.record.runs_suites and run.record.measurements and not _rehearsed(run):
             measured[run.record.stack] = run
         for suite, proof in _proofs(run):
             newest[run.record.stack, suite, run.place.digest] = proof
@@ -226,7 +226,7 @@ def matrix(
 
 def _proofs(run: IndexedRun) -> Iterator[tuple[str, _Proof]]:
     record = run.record
-    if record.verb not in SUITE_VERBS or record.provenance.get("only") or record.verdict is Verdict.INTERRUPTED:
+    if not record.runs_suites or record.provenance.get("only") or record.verdict is Verdict.INTERRUPTED:
         return
     groups: dict[str, list[Check]] = {}
     for check in record.checks:
@@ -245,7 +245,7 @@ def _suite(check: Check) -> str:
 
 
 def _proof(run: IndexedRun, checks: Sequence[Check]) -> _Proof:
-    ran = [check for check in checks if check.verdict not in NOT_EXECUTED]
+    ran = [check for check in checks if check.verdict.executed]
     bad = [check for check in ran if check.verdict.exit_code]
     state = _state(run, bad, ran)
     worst = next(iter([check for check in bad if check.verdict is not Verdict.INCONCLUSIVE] or bad), None)

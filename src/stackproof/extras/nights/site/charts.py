@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from stackproof.base.text import in_html
+from stackproof.api.base import statistics, text
 
 _VOID = frozenset({"meta", "link", "br", "input"})
 _OPTIONAL_ENDS = frozenset({"td", "th", "tr", "li", "tbody", "thead"})
@@ -21,7 +21,7 @@ class Markup(str):
 
 def escaped(value: object) -> str:
     """Return anything as markup holds it."""
-    return value if isinstance(value, Markup) else in_html(str(value))
+    return value if isinstance(value, Markup) else text.in_html(str(value))
 
 
 def joined(parts: Iterable[object]) -> Markup:
@@ -31,11 +31,11 @@ def joined(parts: Iterable[object]) -> Markup:
 
 def el(tag: str, /, *children: object, **attributes: object) -> Markup:
     """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out and one of True has no value."""
-    text = "".join(
+    words = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
     )
     end = "" if tag in _VOID or tag in _OPTIONAL_ENDS else f"</{tag}>"
-    return Markup(f"<{tag}{text}>{''.join(escaped(child) for child in children)}{end}")
+    return Markup(f"<{tag}{words}>{''.join(escaped(child) for child in children)}{end}")
 
 
 def _attribute(key: str, value: object) -> str:
@@ -43,21 +43,11 @@ def _attribute(key: str, value: object) -> str:
     return f" {name}" if value is True else f' {name}="{escaped(value)}"'
 
 
-def scale(effect: float, width: float) -> Callable[[float], float]:
-    """Return where a ratio stands on a strip so wide: equality in the middle, the edges three minimum effects away, in logarithms."""
-    reach = 3 * math.log1p(effect)
-
-    def place(ratio: float) -> float:
-        return round(width * min(1.0, max(0.0, (math.log(ratio) / reach + 1) / 2)), 1)
-
-    return place
-
-
 def strip(
     interval: tuple[float, float, float], ratios: Sequence[float], effect: float, width: float, height: float, colour: str = "#555"
 ) -> Markup:  # fmt: skip
     """Return a ratio between its bounds (low, ratio, high): a dot for each launch's ratio, the minimum effect shaded."""
-    place, middle = scale(effect, width), height / 2
+    place, middle = statistics.strip_scale(effect, width), height / 2
     low, ratio, high = map(place, interval)
     left, right = place(1 / (1 + effect)), place(1 + effect)
     paths: dict[str, tuple[str, dict[str, object]]] = {
@@ -90,13 +80,13 @@ def band(upper: Sequence[tuple[int, int]], lower: Sequence[tuple[int, int]]) -> 
 def _path(corners: Sequence[tuple[int, int]]) -> str:
     """Return a path in steps from corner to corner: they are shorter to write than the corners."""
     (x, y), *rest = corners
-    text = f"M{x} {y}"
+    path = f"M{x} {y}"
     for number, (to_x, to_y) in enumerate(rest):
         across, down = str(to_x - x), str(to_y - y)
         gap = "l" if not number else "" if across.startswith("-") else " "
-        text += f"{gap}{across}{'' if down.startswith('-') else ' '}{down}"
+        path += f"{gap}{across}{'' if down.startswith('-') else ' '}{down}"
         x, y = to_x, to_y
-    return text
+    return path
 
 
 def ticks(low: float, high: float) -> list[float]:

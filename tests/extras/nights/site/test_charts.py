@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from stackproof.record import charts
-from stackproof.record.charts import el
+from stackproof.base.statistics import strip_scale
+from stackproof.extras.nights.site import charts
+from stackproof.extras.nights.site.charts import el
 
 HOSTILE = "<script>alert(1)</script> & \"'\x1b[31m\u202e"
 
@@ -19,7 +20,7 @@ def test_text_is_never_markup() -> None:
 
 
 def test_a_strip_stands_where_its_ratios_are() -> None:
-    place = charts.scale(0.05, 100)
+    place = strip_scale(0.05, 100)
     assert (place(1.0), place(1.05**3), place(9.0), place(1e-9)) == (50, 100, 100, 0)
     drawn = str(charts.strip((0.98, 1.0, 1.02), [0.97, 1.03], 0.05, 100, 12))
     paths = dict(re.findall(r'd="([^"]*)" class="(\w+)"', drawn))
