@@ -103,7 +103,6 @@ _VERSION = "version "
 
 
 def as_recorded(commit: str, changed: bool) -> str:
-    """Return what a record says of the commit that a folder is at."""
     return f"{commit}{_LOCAL_CHANGES}" if changed else commit
 
 

@@ -88,7 +88,6 @@ class Ended:
 
     @property
     def started(self) -> bool:
-        """Whether it could be started."""
         return self.code not in (NOT_EXECUTABLE, NOT_FOUND)
 
     @property
@@ -329,7 +328,6 @@ def crowding() -> float:
 
 
 def load() -> str:
-    """Say how busy the host is."""
     return f"a load of {os.getloadavg()[0]:.0f} on {cores()} cores"
 
 

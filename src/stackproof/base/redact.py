@@ -39,12 +39,12 @@ class NamedMachine(Protocol):
     """What is asked of a machine for its own names."""
 
     @property
-    def environ(self) -> Mapping[str, str]: ...  # noqa: D102
+    def environ(self) -> Mapping[str, str]: ...
 
     @property
-    def real(self) -> bool: ...  # noqa: D102
+    def real(self) -> bool: ...
 
-    def read(self, name: str) -> str: ...  # noqa: D102
+    def read(self, name: str) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -111,13 +111,9 @@ def _escaped(character: str) -> str:
 
 
 RATES = {
-    "s/sample": "samples/s",
-    "s/token": "tokens/s",
-    "s/iteration": "it/s",
-    "s/GB": "GB/s",
-    "s/GB over a link": "GB/s busbw",
-    "s/TFLOP": "TFLOP/s",
-}
+    "s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s", "s/GB": "GB/s",
+    "s/GB over a link": "GB/s busbw", "s/TFLOP": "TFLOP/s",
+}  # fmt: skip
 """The rate that a stored unit is shown as; a unit that is not listed (plain seconds) is shown as it is."""
 
 _PARTS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))

@@ -49,7 +49,6 @@ class OneOf:
 
     @property
     def allowed(self) -> Collection[Any]:
-        """The words."""
         return self.words() if callable(self.words) else self.words
 
 
@@ -195,7 +194,6 @@ class Table:
 
     @classmethod
     def load(cls, path: Path) -> Table:
-        """Open the file as a table."""
         return cls(path, read_toml(path))
 
     def tables(self, key: str) -> list[Table]:

@@ -21,16 +21,8 @@ if TYPE_CHECKING:
 
 _GRID = "OMP_NUM_THREADS=1,2"
 _OF_COMMANDS = (
-    "metric",
-    "metric_higher",
-    "metric_lower",
-    "figure",
-    "base_dir",
-    "head_dir",
-    "effect",
-    "figure_within",
-    "exact",
-)
+    "metric", "metric_higher", "metric_lower", "figure", "base_dir", "head_dir", "effect", "figure_within", "exact",
+)  # fmt: skip
 _OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile", "only", "head_drill", "unpinned",
               "rehearsed", "device")  # fmt: skip
 """Flags that belong to a gate of a command alone, and to one of stacks."""

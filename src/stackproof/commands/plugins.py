@@ -28,7 +28,6 @@ _OURS = f"{PACKAGE.name}.{_EXTRAS.name}."
 
 
 def tables(extras: Path = _EXTRAS) -> list[Path]:
-    """Return the file of each extra that is here."""
     return sorted(extras.glob(f"*/{TABLE}"))
 
 

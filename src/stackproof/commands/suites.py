@@ -92,13 +92,8 @@ def _add_run(verbs: arguments.Verbs, name: str, help_: str, called: arguments.Ve
     replay = "show this record, from any machine, and run nothing"
     verb.add_argument("--replay", type=arguments.place, metavar="FILE", help=replay)
     usual: dict[str, object] = {
-        "suites": None,
-        "otherwise": ("smoke",),
-        "dataset": None,
-        "explain": None,
-        "rehearsed": False,
-        "profile": "",
-    }
+        "suites": None, "otherwise": ("smoke",), "dataset": None, "explain": None, "rehearsed": False, "profile": "",
+    }  # fmt: skip
     verb.set_defaults(verb=name, **usual)
     return verb
 

@@ -120,12 +120,10 @@ class StackEnvironment(Environment):  # type: ignore[misc]
 
     @property
     def python(self) -> str:
-        """The version of Python that runs."""
         return self._state.fact("wheels", "python")
 
     @classmethod
     def matches(cls, python: str) -> bool:
-        """Whether there can be such a stack."""
         return python == PREFERRED or python.removesuffix(REHEARSAL) in stacks.names()
 
     def check_presence(self) -> bool:

@@ -217,7 +217,6 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Whether the change is for the worse."""
         return self.ratio < 1
 
 

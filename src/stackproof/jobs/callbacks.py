@@ -45,7 +45,6 @@ class StepLog:
         self.note(**row, **figures)
 
     def note(self, **figures: float) -> None:
-        """Write figures that belong to no step."""
         if self._path is not None and figures:
             row = {name: value if math.isfinite(value) else str(value) for name, value in figures.items()}
             with self._path.open("a", encoding="utf-8") as stream:

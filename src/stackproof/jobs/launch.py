@@ -128,7 +128,6 @@ class CommandEnd:
 
     @property
     def words(self) -> str:
-        """Say how it ended."""
         return (
             f"had not ended after {self.seconds:.0f} s"
             if self.hung

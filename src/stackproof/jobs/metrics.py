@@ -81,7 +81,6 @@ class Metric:
 
     @property
     def what(self) -> str:
-        """Say what was looked for."""
         words = {
             "regex": f"line that matches {plain(self.text, 200)!r}",
             "rate": f"rate such as '12.3{self.text}'",

@@ -136,7 +136,6 @@ class Child:
 
     @pytest.fixture(scope="session")
     def stack(self) -> stacks.Stack:
-        """The stack under test."""
         return self._stack
 
     @pytest.fixture(scope="session")
@@ -181,7 +180,6 @@ class Parent:
         self._broken = ""
 
     def pytest_report_header(self) -> str:
-        """Say where tests run."""
         return f"stackproof: {self._stack.label}, {self._config.getoption('--stack-deadline'):g} s for a test"
 
     @pytest.hookimpl(tryfirst=True)

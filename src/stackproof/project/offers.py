@@ -111,7 +111,6 @@ class _Row(Offer):
     reason: str
 
     def offer(self) -> Offer:
-        """Return the offer of this row, without the name of its workload."""
         return Offer(**{key: value for key, value in vars(self).items() if key != "name"})
 
 
@@ -123,5 +122,4 @@ def ours(path: Path = FILE) -> Mapping[str, Offer]:
 
 
 def playing(role: str) -> str:
-    """Return the workload of ours that plays a role."""
     return next(name for name, offer in ours().items() if role in offer.roles)

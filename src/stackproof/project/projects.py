@@ -62,7 +62,6 @@ class Project:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
         return self.file.parent
 
     def display_path(self, path: Path) -> str:

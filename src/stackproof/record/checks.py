@@ -46,6 +46,5 @@ class NotApplicable(CheckEnded):
 
 
 def require(holds: bool, sentence: str) -> None:
-    """Fail the check with the sentence unless it holds."""
     if not holds:
         raise CheckFailed(sentence)

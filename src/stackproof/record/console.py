@@ -66,14 +66,12 @@ class Terminal:
         self._progress = None
 
     def collected(self, total: int) -> None:
-        """Say how many checks there are."""
         self._before = self._done if self._before is None else self._before
         self._total = self._before + total
         if self._progress:
             self._progress.update(self._task, total=self._total)
 
     def started(self, identifier: str) -> None:
-        """Say which check is running."""
         if self._progress:
             self._progress.update(self._task, description=escape(plain(identifier, lines=False)))
 
@@ -87,7 +85,6 @@ class Terminal:
             self.console.print(Text(f"[{self._done}] running   {line}"))
 
     def finished(self, check: Check) -> None:
-        """Say how a check ended."""
         self._done += 1
         self._total = max(self._total, self._done) if self._total else 0  # guards come besides what was collected
         if self._progress:
@@ -274,7 +271,6 @@ def _seen(checks: Sequence[Check]) -> str:
 
 
 def measurements_table(record: Record) -> TextTable:
-    """Return the measurements as they are stored, a row each."""
     rows = [
         (
             f"{row.workload} {row.metric}",

@@ -191,7 +191,6 @@ class Record:
 
     @property
     def runs_suites(self) -> bool:
-        """Whether its verb runs suites."""
         return self.verb in SUITE_VERBS
 
     @property

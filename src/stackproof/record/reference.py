@@ -64,7 +64,6 @@ class Reference(_Figure, _Source):
         return 1 / self.value if self.reported in _STORED else self.value
 
     def fits(self, subject: str, preset: str) -> bool:
-        """Whether the figure is of this work."""
         return preset == self.preset and matches(subject, self.subjects)
 
 

@@ -341,7 +341,6 @@ def run_request(pytestconfig: pytest.Config) -> Request:
 
 @pytest.fixture(scope="session")
 def stack(pytestconfig: pytest.Config) -> stacks.Stack:
-    """The stack under test."""
     return pytestconfig.stash[_REPORTER].stack
 
 
@@ -372,6 +371,5 @@ def figures(request: pytest.FixtureRequest) -> dict[str, Figure]:
 
 @pytest.fixture
 def measured(pytestconfig: pytest.Config) -> Callable[[Measurement], None]:
-    """Add a measurement to the record."""
     reporter = pytestconfig.stash[_REPORTER]
     return lambda row: reporter.emit("measurement", **asdict(row))

@@ -50,15 +50,10 @@ class Request:
     def facts(self) -> dict[str, Figure]:
         """Return what of the request explains a record: a run of some checks must never look like a run of all."""
         return {
-            "suites": " ".join(self.suites),
-            "only": " ".join(self.only),
-            "preset": self.preset,
-            "device": self.device or "the first",
-            "deadline_scale": self.deadline_scale,
-            "dataset": self.dataset or "none",
-            "preflight": self.preflight,
-            **self.options,
-        }
+            "suites": " ".join(self.suites), "only": " ".join(self.only), "preset": self.preset,
+            "device": self.device or "the first", "deadline_scale": self.deadline_scale,
+            "dataset": self.dataset or "none", "preflight": self.preflight, **self.options,
+        }  # fmt: skip
 
     def write(self, path: Path) -> None:
         """Write it for another process; the stack travels by its name, and is read there from its folder."""

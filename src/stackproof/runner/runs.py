@@ -148,7 +148,6 @@ class Vetted:
         return f"{where}: {counted(len(lines), 'workload')}" + (f": {'; '.join(lines)}" if lines else "")
 
     def facts(self) -> dict[str, Figure]:
-        """Return what a record keeps of it."""
         figures: dict[str, Figure] = dict(self.project.facts()) if self.project else {}
         return figures | {
             f"workload.{name}": f"{self._display_path(one.file)} {one.digest}" for name, one in self.workloads.items()

@@ -35,8 +35,6 @@ class Stage:
 
 @dataclass(frozen=True)
 class SuiteEntry:
-    """What the table says of one suite."""
-
     name: str
     workers: int = 1
     most_workers: int = 0

@@ -39,7 +39,6 @@ class _Capability:
 
 @cache
 def rules() -> dict[str, Capability]:
-    """Load `data/capabilities.toml` by name of capability."""
     with Table.load(RULES) as table:
         return {row.name: row.rule for row in table.rows("capability", _Capability)}
 

@@ -46,7 +46,6 @@ def location(stack: Stack) -> Path:
 
 
 def python_of(environment: Path) -> Path:
-    """Return the interpreter of an environment."""
     return environment / "bin" / "python"
 
 
@@ -156,15 +155,9 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
     left = installed_files.seals(site_packages(environment))
     _require_archived(stack, lock, uv, environment, left[installed_files.FLAWED])
     facts = {
-        "stack": stack.name,
-        "rehearsed": stack.rehearsed,
-        "lock": stack.lock.name,
-        "lock_digest": lock.digest,
-        "checkout": str(ROOT),
-        "shared": places.INSTALLED,
-        "uv": _version(uv),
-        **left,
-    }
+        "stack": stack.name, "rehearsed": stack.rehearsed, "lock": stack.lock.name, "lock_digest": lock.digest,
+        "checkout": str(ROOT), "shared": places.INSTALLED, "uv": _version(uv), **left,
+    }  # fmt: skip
     (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
@@ -251,7 +244,6 @@ def link_checkout(environment: Path) -> None:
 
 
 def site_packages(environment: Path) -> Path:
-    """Return the folder of an environment's packages."""
     (path,) = environment.glob("lib/python3*/site-packages")
     return path
 

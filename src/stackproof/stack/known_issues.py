@@ -120,7 +120,6 @@ class KnownIssue:
         return any(named.search(path.read_text(encoding="utf-8")) for path in mine)
 
     def matches(self, check: Check) -> bool:
-        """Whether the row is about this check."""
         return matches(check.id, [self.test])
 
     def applies(self, provenance: dict[str, Figure]) -> bool:

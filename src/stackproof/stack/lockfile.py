@@ -71,7 +71,6 @@ class Pin:
 
     @property
     def marked(self) -> str:
-        """The pin with its marker, as a line of requirements."""
         return f"{self.requirement} ; {self.marker}" if self.marker else self.requirement
 
     def applies(self, environment: Mapping[str, str] | None = None) -> bool:
@@ -319,19 +318,11 @@ def _requirement(path: Path, number: int, line: str) -> Requirement:
 def environment_of(python: str) -> dict[str, str]:
     """Describe Linux on x86-64 with that Python, for markers."""
     return {
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "implementation_version": f"{python}.0",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-        "sys_platform": "linux",
-        "platform_system": "Linux",
-        "platform_machine": "x86_64",
-        "os_name": "posix",
-        "platform_release": "",
-        "platform_version": "",
-        "extra": "",
-    }
+        "python_version": python, "python_full_version": f"{python}.0", "implementation_version": f"{python}.0",
+        "implementation_name": "cpython", "platform_python_implementation": "CPython", "sys_platform": "linux",
+        "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix", "platform_release": "",
+        "platform_version": "", "extra": "",
+    }  # fmt: skip
 
 
 # Zip files know no earlier time; a fixed one makes equal wheels equal bytes.
@@ -433,7 +424,6 @@ class _Resolver:
         self.universal = len(stack.pythons) > 1
 
     def stack(self, wanted: Sequence[Requirement], say: Say) -> str:
-        """Return the text of `requirements.lock`."""
         wheels = self._wheelhouse(say)
         missing = [row for name, row in self.vendor.items() if name not in wheels]
         served = [row for row in missing if row.index]

@@ -48,21 +48,11 @@ def explaining() -> Explaining:
 def host_facts(stack: Stack) -> dict[str, Figure]:
     """Return what can be known without torch: host, commit, driver, variables."""
     facts: dict[str, Figure] = {
-        "stackproof": __version__,
-        "host": host_name(),
-        **_code(),
-        **_committed(),
-        "stack": stack.name,
-        "rehearsed": stack.rehearsed,
-        "hardware": stack.hardware,
-        "verified on": stack.device,
-        "backend": stack.backend,
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "libc": " ".join(platform.libc_ver()),
-        "machine": platform.machine(),
-        "cpus": cores(),
-    }
+        "stackproof": __version__, "host": host_name(), **_code(), **_committed(), "stack": stack.name,
+        "rehearsed": stack.rehearsed, "hardware": stack.hardware, "verified on": stack.device, "backend": stack.backend,
+        "python": platform.python_version(), "kernel": platform.release(), "libc": " ".join(platform.libc_ver()),
+        "machine": platform.machine(), "cpus": cores(),
+    }  # fmt: skip
     facts |= {
         f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(explaining().variables)
     }
@@ -93,7 +83,6 @@ def host_name() -> str:
 
 
 def proof_facts(proof: Proof) -> dict[str, Figure]:
-    """Return what the proof of the environment established."""
     return {
         "pinned": proof.pinned,
         "lock": proof.lock_digest or "unpinned",

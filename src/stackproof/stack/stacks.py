@@ -32,7 +32,6 @@ def suites() -> tuple[str, ...]:
 
 
 def own_suites() -> tuple[str, ...]:
-    """Return the suites of the project."""
     project = projects.current()
     words = _suites_in(project.suites) if project and project.suites else set()
     if both := sorted(words & _suites_in(SUITES)):
@@ -230,21 +229,11 @@ class Stack:
         """Return the stack as it is rehearsed: other device, backend, flavour, imports; else the same."""
         stand_in = self.rehearsal
         return replace(
-            self,
-            rehearsed=True,
-            device=stand_in.device,
-            backend=stand_in.backend,
-            backends=(stand_in.backend,),
-            shared_card_backend=stand_in.backend,
-            imports=stand_in.imports,
-            visibility="",
-            environment=stand_in.environment,
-            packages=(),
-            flavour=stand_in.flavour,
-            expected=stand_in.expected,
-            host=(),
-            vendor=(),
-        )
+            self, rehearsed=True, device=stand_in.device, backend=stand_in.backend, backends=(stand_in.backend,),
+            shared_card_backend=stand_in.backend, imports=stand_in.imports, visibility="",
+            environment=stand_in.environment, packages=(), flavour=stand_in.flavour, expected=stand_in.expected,
+            host=(), vendor=(),
+        )  # fmt: skip
 
 
 def names(folder: Path = STACKS) -> tuple[str, ...]:

@@ -63,7 +63,6 @@ def foreign_path(stack: Stack, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def entries(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the folders that PYTHONPATH names."""
     return tuple(Path(text) for text in environ.get("PYTHONPATH", "").split(os.pathsep) if text)
 
 

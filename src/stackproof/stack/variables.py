@@ -181,12 +181,10 @@ class Grammar:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words of which a value is made."""
         return (*self.form.choices, *self.form.keys)
 
     @property
     def says(self) -> str:
-        """What a value is."""
         low, high = self.form.low, self.form.high
         if self.form.says or not self.form.numeric:
             return self.form.says or f"one of {', '.join(self.form.choices)}"
@@ -196,7 +194,6 @@ class Grammar:
 
     @property
     def example(self) -> str:
-        """A value that is legal."""
         return self.form.example or (str(self.form.low or 0) if self.form.numeric else self.form.choices[0])
 
     def wrong(self, value: str) -> str:
@@ -509,7 +506,6 @@ class Family:
 
     @cached_property
     def variables(self) -> Mapping[str, Variable]:
-        """All of them, by name."""
         options, plain = {row.name: Grammar(row.form) for row in self.option}, Variable(name="", form=Form())
         rows = [replace(plain, name=name) for name in self.names]
         rows += [replace(plain, name=name, shared=key) for key, names in self.values.items() for name in names]
