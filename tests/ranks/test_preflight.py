@@ -13,23 +13,18 @@ import torch
 from stackproof.device import devices
 from stackproof.device.kinds import Accelerator, Device
 from stackproof.ranks import preflight
-from stackproof.ranks.preflight import Interface, Node, PlannedGroup, PreflightRefusal, RankPlace
+from stackproof.ranks.preflight import Node, PlannedGroup, PreflightRefusal, RankPlace
 from stackproof.record.checks import CheckCrashed, CheckFailed
 from stackproof.stack import stacks
 from suites.groups import sharing
 
-ETH0, IB0, DOCKER0, LO = (
-    Interface("eth0", True, False),
-    Interface("ib0", False, False),
-    Interface("docker0", True, True),
-    Interface("lo", True, False),
-)
+INTERFACES = {"docker0": "a bridge of containers", "eth0": "", "ib0": "which is down", "lo": ""}
 
 
 def group(backend: str = "nccl", **environ: str) -> PlannedGroup:
     """Return two ranks on two cards of one host, of whom nothing is to be refused, under these variables."""
     seats = tuple(RankPlace(rank, "node0", f"cuda:{rank}", f"0000:0{rank}:00.0") for rank in (0, 1))
-    node = Node("node0", 2, environ, (DOCKER0, ETH0, IB0, LO))
+    node = Node("node0", 2, environ, INTERFACES)
     stack = replace(stacks.load("xpu" if backend in ("ccl", "xccl") else "cuda"), backend=backend)
     return PlannedGroup(stack, seats, (node,), 90.0, True)
 
@@ -57,7 +52,7 @@ def test_two_ranks_on_one_card_are_refused_in_nccls_own_words() -> None:
 def test_hosts_with_different_numbers_of_cards_are_told_apart_as_the_cause() -> None:
     master = [RankPlace(rank, "master", f"cuda:{rank % 2}", f"0000:0{rank % 2}:00.0") for rank in range(4)]
     worker = [RankPlace(4 + rank, "worker", f"cuda:{rank}", f"0000:0{rank}:00.0") for rank in range(4)]
-    nodes = tuple(Node(host, cards, {}, (ETH0,)) for host, cards in (("master", 2), ("worker", 4)))
+    nodes = tuple(Node(host, cards, {}, {"eth0": ""}) for host, cards in (("master", 2), ("worker", 4)))
     found = preflight.refusals(replace(group(), seats=(*master, *worker), nodes=nodes))
     assert [sentence.split(" are both")[0] for sentence in found] == [
         "Duplicate GPU: rank 0 and rank 2",
@@ -222,8 +217,7 @@ def test_interfaces_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / name / "operstate").write_text(f"{state}\n")
     (tmp_path / "docker0" / "bridge").mkdir()
     monkeypatch.setattr(preflight, "SYSFS", tmp_path)
-    expected = [("docker0", True, True), ("eth0", True, False), ("ib0", False, False), ("lo", True, False)]
-    assert [Interface(*row) for row in expected] == list(preflight.interfaces())
+    assert preflight.interfaces() == INTERFACES
 
 
 def test_providers_are_listed_without_their_layers_and_exclusions_ask_for_none() -> None:
@@ -235,7 +229,7 @@ def test_installed_providers_are_the_files_that_libfabric_loads(tmp_path: Path) 
     for name in ("libmine-fi.so", "libother-fi.so.1.2", "libfabric.so"):
         (tmp_path / name).touch()
     found = [preflight.this_host((), {"FI_PROVIDER_PATH": path}).providers for path in (str(tmp_path), "")]
-    assert [("mine", "other"), ()] == found
+    assert [["mine", "other"], []] == found
 
 
 class Fake(Accelerator):

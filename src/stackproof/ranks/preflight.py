@@ -31,22 +31,14 @@ from stackproof.stack.stacks import Stack
 SYSFS = Path("/sys/class/net")
 
 
-@dataclass(frozen=True)
-class Interface:
-    """A network interface: its name, whether it is up, whether it is a bridge."""
-
-    name: str
-    up: bool
-    bridge: bool
-
-
-def interfaces() -> tuple[Interface, ...]:
-    """Return this host's interfaces by name; none where there is no sysfs."""
-    return tuple(
-        Interface(path.name, kernel_value(path / "operstate") != "down", (path / "bridge").is_dir())
-        for path in sorted(SYSFS.glob("*"))
-        if path.is_dir()
-    )
+def interfaces() -> dict[str, str]:
+    """Return this host's interfaces by name, each with why no other host is reached over it, or nothing; none without sysfs."""
+    table = {}
+    for path in (path for path in sorted(SYSFS.glob("*")) if path.is_dir()):
+        bridge = (path / "bridge").is_dir() or path.name.startswith(_rules().bridges)
+        down = "which is down" if kernel_value(path / "operstate") == "down" else ""
+        table[path.name] = "a bridge of containers" if bridge else down
+    return table
 
 
 def providers(value: str) -> list[str]:
@@ -70,8 +62,9 @@ class Node:
     cards: int
     """Cards that a rank sees; a rank's own where each sees its own only."""
     environ: Mapping[str, str]
-    interfaces: tuple[Interface, ...]
-    providers: tuple[str, ...] = ()
+    interfaces: Mapping[str, str]
+    """Each with why no other host is reached over it, or nothing."""
+    providers: Sequence[str] = ()
     """libfabric providers in the folder that the variables name."""
 
 
@@ -208,19 +201,14 @@ def _filters(group: PlannedGroup) -> Iterator[str]:
 
 
 def _filter(row: _Filter, node: Node) -> Iterator[str]:
-    value, there = node.environ[row.variable], [one.name for one in node.interfaces]
-    found, names = passed_by(row.grammar, value, there), _rules().bridges
-    contained = [one.name for one in node.interfaces if one.bridge or one.name.startswith(names)]
-    useful = [one.name for one in node.interfaces if one.up and one.name not in contained]
-    choice = " or ".join(name for name in useful if name != "lo") or "lo"
-    matches = f"{row.variable}={value} matches only {', '.join(found)} of {node.host}"
-    if not found:
-        which = f"{row.variable}={value} matches no interface of {node.host}, which has {', '.join(there)}"
-        yield f"{which}: name one of these, or unset it"
-    elif set(found) <= set(contained):
-        yield f"{matches}, a bridge of containers: name {choice}, or unset it"
-    elif not any(one.up for one in node.interfaces if one.name in found):
-        yield f"{matches}, which is down: name {choice}, or unset it"
+    asked, left = f"{row.variable}={node.environ[row.variable]}", node.interfaces
+    passed = passed_by(row.grammar, node.environ[row.variable], left)
+    useful = " or ".join(name for name, why in left.items() if not why and name != "lo") or "lo"
+    if not passed:
+        yield f"{asked} matches no interface of {node.host}, which has {', '.join(left)}: name one of these, or unset it"
+    elif all(left[name] for name in passed):
+        only = f"{asked} matches only {', '.join(passed)} of {node.host}, {left[passed[0]]}"
+        yield f"{only}: name {useful}, or unset it"
 
 
 def _providers(group: PlannedGroup) -> Iterator[str]:
@@ -313,7 +301,7 @@ def this_host(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
     folder = environ.get("FI_PROVIDER_PATH", "")
     loaded = Path(folder).glob("lib*-fi.so*") if folder else ()  # what libfabric would load from there
     names = sorted({path.name.removeprefix("lib").split("-fi.so")[0] for path in loaded})
-    return Node(socket.gethostname(), len(shown), dict(environ), interfaces(), tuple(names))
+    return Node(socket.gethostname(), len(shown), dict(environ), interfaces(), names)
 
 
 def to_json(place: RankPlace, site: Node) -> dict[str, Any]:
@@ -323,9 +311,7 @@ def to_json(place: RankPlace, site: Node) -> dict[str, Any]:
 
 def from_json(fields: Mapping[str, Any]) -> tuple[RankPlace, Node]:
     """Return what a rank told of itself."""
-    interfaces = tuple(Interface(**row) for row in fields["node"]["interfaces"])
-    values = {**fields["node"], "interfaces": interfaces, "providers": tuple(fields["node"]["providers"])}
-    return RankPlace(**fields["seat"]), Node(**values)
+    return RankPlace(**fields["seat"]), Node(**fields["node"])
 
 
 def _public(environ: Mapping[str, str]) -> dict[str, str]:
