@@ -123,26 +123,18 @@ _SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Offered:
-    """A workload that is not ours: its file, the SHA-256 of the text that was run, and what was seen of it."""
-
-    file: str
-    digest: str
-    seen: str
-
-
-@dataclass(frozen=True)
 class Vetted:
     """A project, or what packages offer, after every workload was built once."""
 
     project: Project | None
-    workloads: Mapping[str, Offered]
+    workloads: Mapping[str, Mapping[str, str]]
+    """By name: its `file`, the `digest` of the text that was run (SHA-256), and what was `seen` of it."""
 
     def sentence(self) -> str:
         """Say what stands beside ours."""
         lines = [
-            f"{name} ({self._display_path(one.file)} {one.digest[:12]}: {one.seen})"
-            for name, one in self.workloads.items()
+            f"{name} ({self._display_path(row['file'])} {row['digest'][:12]}: {row['seen']})"
+            for name, row in self.workloads.items()
         ]
         where = f"project {self.project.name} at {self.project.folder}" if self.project else "packages"
         return f"{where}: {counted(len(lines), 'workload')}" + (f": {'; '.join(lines)}" if lines else "")
@@ -150,7 +142,8 @@ class Vetted:
     def facts(self) -> dict[str, Figure]:
         figures: dict[str, Figure] = dict(self.project.facts()) if self.project else {}
         return figures | {
-            f"workload.{name}": f"{self._display_path(one.file)} {one.digest}" for name, one in self.workloads.items()
+            f"workload.{name}": f"{self._display_path(row['file'])} {row['digest']}"
+            for name, row in self.workloads.items()
         }
 
     def _display_path(self, file: str) -> str:
@@ -184,4 +177,4 @@ def vet(
     if ended.code:
         raise Refusal(tail(ended.errors, 1 if ended.code == Refusal.exit_code else 3, most=2000))
     value = files.parse_json(ended.output.strip().splitlines()[-1], "what the workloads say of themselves")
-    return Vetted(project, {name: Offered(**row) for name, row in value.items()})
+    return Vetted(project, value)
