@@ -24,9 +24,9 @@ _PYTHON = re.compile(r"python(\d+(\.\d+)?)?$")
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _BUILTINS = ("cd", "source", ".", "export", "ulimit", "alias", "set", "eval", "exec")
 _SECRET = re.compile(r"(?i)(token|secret|passw|api[-_]?key|credential)")
-# What a shell acts on outside of quotes, and of these what it acts on inside double quotes too.
-_SHELL = "|&;<>*`$"
-_SHELL_IN_DOUBLE = "`$"
+_QUOTED = re.compile(r"""\\(?:.|\Z)|'[^']*(?:'|\Z)|"(?:\\(?:.|\Z)|[^"\\])*(?:"|\Z)""", re.DOTALL)
+_IN_DOUBLE = re.compile(r"\\(?:.|\Z)|([`$])", re.DOTALL)
+"""What a shell acts on inside double quotes too, unless it is escaped."""
 
 
 def split_command(command: str) -> list[str]:
@@ -58,19 +58,9 @@ def split_command(command: str) -> list[str]:
 
 def _needs_shell(command: str) -> str:
     """Return the first character, quoted, that a shell would act on; nothing where there is none."""
-    quote, escaped = "", False
-    for character in command:
-        if escaped:
-            escaped = False
-        elif character == "\\" and quote != "'":
-            escaped = True
-        elif quote and character == quote:
-            quote = ""
-        elif not quote and character in "'\"":
-            quote = character
-        elif character in ("" if quote == "'" else _SHELL_IN_DOUBLE if quote else _SHELL):
-            return f"'{character}'"
-    return ""
+    bare = _QUOTED.sub(lambda part: "".join(_IN_DOUBLE.findall(part[0])) if part[0][0] == '"' else "", command)
+    match = re.search(r"[|&;<>*`$]", bare)
+    return f"'{match[0]}'" if match else ""
 
 
 def shown(words: Sequence[str]) -> str:

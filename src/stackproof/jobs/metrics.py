@@ -61,12 +61,10 @@ class Metric:
     name: str
     kind: Literal["regex", "rate", "json", "steps", "time"]
     higher: bool
-
-    @property
-    def file(self) -> str:
-        """The file that it stands in, relative to the run's folder; empty where that is the output."""
-        match = _JSON.fullmatch(self.text) if self.kind == "json" else None
-        return (match["file"] or "") if match else ""
+    file: str = ""
+    """Of JSON, where it stands, relative to the run's folder; empty where that is the output."""
+    path: tuple[str | int, ...] = ()
+    """Of JSON, the way to it."""
 
     def values(self, output: Output) -> list[float]:
         """Return all that a run says of it, in order.
@@ -118,14 +116,16 @@ def parse(text: str, better: str = "") -> Metric:
 
 
 def _of_json(text: str, better: str) -> Metric:
-    found = _JSON.fullmatch(text)
-    if found is None or "".join(match[0] for match in _PART.finditer(found["path"])) != found["path"][1:]:
+    match = _JSON.fullmatch(text)
+    parts = list(_PART.finditer(match["path"])) if match else []
+    if match is None or "".join(part[0] for part in parts) != match["path"][1:]:
         raise Refusal(
             f"--metric '{text}' is no path into JSON; write '$.train.samples_per_second', '$.runs[-1].loss', "
             "or 'results.json:$.speed' for a file"
         )
-    name = found["path"].removeprefix("$").removeprefix(".")
-    return Metric(text, name, "json", _is_higher(name, text, better))
+    name = match["path"].removeprefix("$").removeprefix(".")
+    path = tuple(part["name"] or part["quoted"] or int(part["number"]) for part in parts)
+    return Metric(text, name, "json", _is_higher(name, text, better), match["file"] or "", path)
 
 
 def _name(text: str) -> str:
@@ -200,17 +200,14 @@ def _by_rate(metric: Metric, output: Output) -> Iterator[float]:
 
 
 def _by_json(metric: Metric, output: Output) -> Iterator[float]:
-    found = _JSON.fullmatch(metric.text)
-    assert found is not None
-    path = [match["name"] or match["quoted"] or int(match["number"]) for match in _PART.finditer(found["path"])]
     if metric.file:
-        value = _into(_of_file(metric.file, output), path)
+        value = _into(_of_file(metric.file, output), metric.path)
         if value is None:
-            raise MetricMissing(f"{metric.file} has no {found['path']}")
+            raise MetricMissing(f"{metric.file} has no {metric.text.removeprefix(f'{metric.file}:')}")
         yield _as_number(value, metric.text)
         return
     for line in reversed(output.text().splitlines()):
-        if (value := _into(_as_object(line), path)) is not None:
+        if (value := _into(_as_object(line), metric.path)) is not None:
             yield _as_number(value, metric.text)
             return
 
