@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from stackproof.record.charts import ticks
 
 from stackproof.base.statistics import Interval
+from stackproof.extras.nights.site.charts import ticks
 from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, value
 from stackproof.extras.nights.site.model import Curve, CurveMark, SeriesView, StateMark
 from stackproof.record.store import place
