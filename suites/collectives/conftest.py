@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.collectives.report import PROGRAM, World, worlds
-from stackproof.collectives.table import FLOATS, rows
+from stackproof.collectives.table import FLOATS, PROGRAM, World, rows, worlds
 from stackproof.device import devices
 from stackproof.ranks.rows import RowRunner
 from stackproof.runner.request import Request

@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.collectives.report import World, judge, repeatable, repro
-from stackproof.collectives.table import FLOATS, Row, applicable
+from stackproof.collectives.table import FLOATS, Row, World, applicable, judge, repeatable, repro
 from stackproof.ranks.rows import RowRunner
 from stackproof.record.checks import CapabilityMissing, CheckFailed, require
 from stackproof.record.records import Figure

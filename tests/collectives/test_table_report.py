@@ -10,14 +10,7 @@ from typing import Any
 
 import pytest
 
-from stackproof.collectives.report import (
-    World,
-    judge,
-    repeatable,
-    repro,
-    worlds,
-)
-from stackproof.collectives.table import COUNTS, SHORT, Lack, Row
+from stackproof.collectives.table import COUNTS, SHORT, Lack, Row, World, judge, repeatable, repro, worlds
 from stackproof.device.kinds import Accelerator, Host
 from stackproof.ranks.launch import Arrangement
 from stackproof.record.checks import CheckFailed
