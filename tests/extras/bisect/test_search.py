@@ -10,8 +10,7 @@ import pytest
 from stackproof.extras.bisect.duels import Build
 from stackproof.extras.bisect.endpoints import ChangeKind, ChangeUnit, OneChange
 from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, SetWord, Weigher
-from stackproof.extras.bisect.search import Bisection
-from stackproof.extras.bisect.workshop import Workshop
+from stackproof.extras.bisect.search import Bisection, Workshop
 from stackproof.gate.interleave import SideSpec
 
 LINE = [f"{number:040x}" for number in range(1, 11)]

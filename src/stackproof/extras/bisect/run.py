@@ -40,8 +40,7 @@ from stackproof.extras.bisect.endpoints import (
 from stackproof.extras.bisect.evidence import Blame, NoAnswer, SetWord, Slowdown
 from stackproof.extras.bisect.outcome import BisectOutcome, BisectWord, Culprit
 from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs, SuiteCheck, typed
-from stackproof.extras.bisect.search import Bisection, FirstBad
-from stackproof.extras.bisect.workshop import Workshop
+from stackproof.extras.bisect.search import Bisection, FirstBad, Workshop
 
 _CONTINUE = "--continue"
 

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,76 +21,6 @@ from stackproof.api.stack import hosts, provenance, stacks
 from stackproof.extras import verbs
 from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.plan import HostTasks
-
-_TRIES = 3
-_PAUSE_S = 5.0
-_PATIENCE_S = 60.0
-"""So long one write may take: a file server that is gone answers never, and a process that waits for it cannot be ended."""
-
-
-@dataclass
-class _Attempt:
-    error: Exception | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-
-def keep(
-    record: Record, path: Path, say: Callable[[str], None], patience_s: float = _PATIENCE_S, pause_s: float = _PAUSE_S
-) -> Path:
-    """Write a record where all hosts write; if that cannot be, into a folder of this host.
-
-    Refusal: it lies on this host only; the sentence says where, and why.
-    """
-    why = ""
-    for number in range(_TRIES):
-        if number:
-            time.sleep(pause_s)
-        attempt = _tried(lambda: _write(record, path), patience_s)
-        if not attempt.done.is_set():
-            why = f"{path}: nothing came back in {patience_s:.0f} s; the file server is slow or gone"
-            break  # one more would wait as long, and two that wait would overtake each other
-        if attempt.error is None:
-            return path
-        why = str(attempt.error)
-        say(f"{why}; tried {number + 1} of {_TRIES} times")
-    rescued = Path(tempfile.mkdtemp(prefix="stackproof-fleet-")) / path.name
-    _write(record, rescued)
-    raise Refusal(f"{why}; the record lies on this host as {rescued}: copy it there, and judge again")
-
-
-def _write(record: Record, path: Path) -> None:
-    if why := writer.try_write(record, path):
-        raise Refusal(why)
-
-
-def _tried(write: Callable[[], None], patience_s: float) -> _Attempt:
-    """Write in a thread that may be left behind."""
-    attempt = _Attempt()
-
-    def run() -> None:
-        try:
-            write()
-        except (OSError, Refusal) as error:
-            attempt.error = error
-        attempt.done.set()
-
-    threading.Thread(target=run, daemon=True).start()
-    attempt.done.wait(patience_s)
-    return attempt
-
-
-def mark_begun(path: Path, patience_s: float = _PATIENCE_S) -> str:
-    """Say in the shared folder that this host has begun; return why that cannot be, which is no reason not to begin."""
-
-    def touch() -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-    attempt = _tried(touch, patience_s)
-    if not attempt.done.is_set():
-        return f"{path}: nothing came back in {patience_s:.0f} s; the file server is slow or gone"
-    return f"{path}: {attempt.error}" if attempt.error else ""
-
 
 _COUNT, _TURN, _GONE = "cards", "turn", "gone"
 
@@ -212,8 +141,12 @@ class HostWork:
     def take(self) -> Record:
         """Do all of it and return the record; what goes wrong is in it."""
         began, order = time.monotonic(), self.order
-        if problem := mark_begun(answers.marker_path(order.folder, order.host)):
-            self.say(problem)
+        try:
+            marker = answers.marker_path(order.folder, order.host)
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+        except OSError as error:  # which is no reason not to begin
+            self.say(f"{marker}: {error.strerror}")
         own = {"host": order.host, "profile": order.profile, "plan": order.plan}
         self.record.provenance = {**provenance.host_facts(order.stack), **own, **set_facts()}
         try:

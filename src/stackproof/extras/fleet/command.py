@@ -94,6 +94,7 @@ def _add_card(steps: arguments.Verbs) -> None:
 
 
 def _card(options: argparse.Namespace) -> int:
+    from stackproof.api.record import writer
     from stackproof.api.stack import provenance
     from stackproof.extras.fleet import card, plan
 
@@ -124,7 +125,7 @@ def _card(options: argparse.Namespace) -> int:
         _say(f"[{time.monotonic() - began:5.0f} s] {text}")
 
     record = card.HostWork(order, say).take()
-    where = card.keep(record, order.path, say)
+    where = writer.keep(record, order.path)
     _say(f"{host}: {record.verdict.value} in {record.seconds / 60:.1f} minutes; record: {where}")
     return record.verdict.exit_code
 

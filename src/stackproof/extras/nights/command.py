@@ -50,13 +50,13 @@ def add_drift(verbs: arguments.Verbs) -> None:
 def _drift(options: argparse.Namespace) -> int:
     _require_installed("drift", "drift", "numpy")
     from stackproof.api.record import store
-    from stackproof.extras.nights.drift import findings, report
+    from stackproof.extras.nights.drift import findings
 
     if options.stack:
         stacks.load(options.stack)
     _require_folders(options.results)
     drift = findings.look(options.results or store.folders(), options.stack)
-    print(report.terminal(drift).rstrip("\n"))  # noqa: T201
+    print(findings.terminal(drift).rstrip("\n"))  # noqa: T201
     return drift.exit_code
 
 

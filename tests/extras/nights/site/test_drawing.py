@@ -83,13 +83,6 @@ def test_without_a_value_there_is_a_sentence() -> None:
     assert "No night has a value" in drawn([None, None])
 
 
-def test_the_band_of_many_points_is_never_narrower() -> None:
-    wide = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(600)]), "band"))
-    few = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(100)]), "band"))
-    assert len(wide) < 320
-    assert min(y for _, y in wide) <= min(y for _, y in few) and max(y for _, y in wide) >= max(y for _, y in few)
-
-
 @pytest.mark.parametrize("count", [1, 2, 149, 151, 400, 1799])
 def test_a_point_lies_in_its_band(count: int) -> None:
     dice = random.Random(count)

@@ -189,10 +189,7 @@ def _ratio(head: Sequence[float], base: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class LongTerm:
-    """What users get in the last nights over what the first anchor took in its first, as a logarithm with its 95 % interval.
-
-    `parts`: how far the other series came in the same time; one that begins anew later is not there.
-    """
+    """What users get in the last nights over what the first anchor took in its first, as a logarithm with its 95 % interval."""
 
     figure: FigureKey
     since: str
@@ -200,7 +197,6 @@ class LongTerm:
     size: float
     low: float
     high: float
-    parts: dict[SeriesKind, float]
 
     @property
     def clear(self) -> bool:
@@ -209,13 +205,12 @@ class LongTerm:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence that says what moved: today over the anchor is code and wheels, the anchor alone driver and machine."""
+        """Return a sentence that says how far, and since when."""
         size = f"{statistics.percent(self.size)} [{statistics.percent(self.low)}, {statistics.percent(self.high)}]"
         way = f"{'slower' if self.size > 0 else 'faster'} than the first anchor on {self.since}"
         if not self.clear:
             way = f"against the first anchor on {self.since}, within noise"
-        parts = ", ".join(f"{kind.value} {statistics.percent(part)}" for kind, part in self.parts.items())
-        return f"{size} {way}{f' ({parts})' if parts else ''}"
+        return f"{size} {way}"
 
 
 def long_term(trend: Trend) -> LongTerm | None:
@@ -231,12 +226,8 @@ def long_term(trend: Trend) -> LongTerm | None:
     last = raw[there[-fewest:]].tolist()
     size, error = median(last) - median(base), math.hypot(_error(base), _error(last))
     since = trend.nights[int(there[0])]
-    parts = {
-        kind: part for kind in (SeriesKind.RATIO, SeriesKind.ANCHOR)
-        if (part := _moved_by(trend.values[kind], there[0], fewest)) is not None
-    }  # fmt: skip
     return LongTerm(
-        trend.figure, since.day, len(there), size, size - statistics.Z_95 * error, size + statistics.Z_95 * error, parts
+        trend.figure, since.day, len(there), size, size - statistics.Z_95 * error, size + statistics.Z_95 * error
     )
 
 
@@ -253,10 +244,3 @@ def _anchor(night: Night, key: FigureKey) -> tuple[float, ...]:
 
 def _error(values: list[float]) -> float:
     return statistics.MEDIAN_ERROR * max(statistics.robust_sigma(values), table().scan.floor) / math.sqrt(len(values))
-
-
-def _moved_by(values: Values, begin: int, fewest: int) -> float | None:
-    there = np.flatnonzero(~np.isnan(values))
-    if len(there) < 2 * fewest or there[0] > begin:
-        return None
-    return float(np.median(values[there[-fewest:]]) - np.median(values[there[:fewest]]))

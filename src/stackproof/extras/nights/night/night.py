@@ -16,7 +16,7 @@ from stackproof.api.record import Check, Figure, Record, Verdict, reading, resum
 from stackproof.api.runs import suites
 from stackproof.extras import verbs
 from stackproof.extras.nights import STAGES
-from stackproof.extras.nights.drift import findings, report
+from stackproof.extras.nights.drift import findings
 from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
 from stackproof.extras.nights.drift.series import VERB
 from stackproof.extras.nights.night import measure
@@ -69,7 +69,7 @@ def became(one: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) 
     settled = next((step for step in by_gates if _identity(step) == _identity(one)), None)
     if settled is None:
         return verbs.StageOutcome(Verdict.SKIPPED, f"stays open: {_suspected(one)}; the gate: {ended.reason}")
-    seen = report.size_seen(settled)
+    seen = findings.size_seen(settled)
     if settled.state is SuspicionState.REFUTED:
         return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
     verdict = Verdict.FAILED if one.slower else Verdict.PASSED
@@ -84,7 +84,7 @@ def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> verbs.StageOu
     """Say which slowdowns are confirmed: one of tonight fails the night, one of before is known; `tonight`: when the night began."""
     if found is None or not (slower := found.slowdowns):
         return verbs.StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
-    words, began = "; ".join(map(report.confirmed_line, slower)), datetime.fromisoformat(tonight)
+    words, began = "; ".join(map(findings.confirmed_line, slower)), datetime.fromisoformat(tonight)
     gates = [one.gate for one in found.settled if one.gate]
     before = findings.examine(found.place, [night for night in found.nights if night.started < began], gates)
     known = {one.figure for one in before.slowdowns if not one.gate}

@@ -19,8 +19,6 @@ from stackproof.extras.nights.site.model import Curve, SeriesView
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""
 _HEIGHT, _BELOW = 200, 22
-_MOST_BANDS = 150
-"""Corners of a band; where there are more points, neighbours share one."""
 _FEW = 40
 """So few points have a dot each, as every point that stands alone: a line says little of three nights, and nothing of one."""
 _LEAST_SPAN = 0.05
@@ -104,12 +102,9 @@ def _drawn(
     left_out = [x for x, one in zip(places, curve.values, strict=True) if math.isnan(one.median)]
     step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
     runs = _unbroken(points, left_out, step)
-    together = -(-len(points) // _MOST_BANDS)
     across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in charts.ticks(*ends))
     yield charts.el("path", class_="grid", d=charts.Markup(across))
-    yield charts.el(
-        "path", class_="band", d=charts.Markup("".join(_band(_joined(run, together), ends) for run in runs))
-    )
+    yield charts.el("path", class_="band", d=charts.Markup("".join(_band(run, ends) for run in runs)))
     for mark in view.states:
         yield charts.el("path", class_="state", d=charts.Markup(f"M{places[mark.at]} 0v{TALL}"))
     yield charts.el("path", class_="line", d=charts.Markup("".join(_line(run, ends) for run in runs)))
@@ -138,19 +133,6 @@ def _unbroken(points: Sequence[_Point], left_out: Sequence[int], step: float) ->
             runs.append([])
         runs[-1].append(point)
     return runs
-
-
-def _joined(run: Sequence[_Point], together: int) -> list[_Point]:
-    """Return so many neighbours as one corner each, at the last of them; between two corners the band holds every bound that is there."""
-    groups = [run[at : at + together] for at in range(0, len(run), together)]
-    found = [_corner(run[0][0], groups[0])]
-    for group, after in pairwise([*groups, []]):
-        found.append(_corner(group[-1][0], [*group, *after[:-1]]))
-    return found if together > 1 else list(run)
-
-
-def _corner(x: int, those: Sequence[_Point]) -> _Point:
-    return x, 0.0, min(one[2] for one in those), max(one[3] for one in those)
 
 
 def _y(figure: float, ends: tuple[float, float]) -> int:

@@ -17,7 +17,7 @@ import markupsafe
 from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
 from stackproof.api.record import Check, Kind, Measurement, Record, Verdict, repeat, store
-from stackproof.extras.nights.drift import report
+from stackproof.extras.nights.drift import findings
 from stackproof.extras.nights.drift.findings import Suspicion
 from stackproof.extras.nights.site import charts, drawing
 from stackproof.extras.nights.site.model import SeriesView, SiteModel
@@ -218,7 +218,7 @@ def _steps_of(site: SiteModel, state: str) -> list[tuple[SeriesView, Suspicion]]
 
 def _title(view: SeriesView, step: Suspicion) -> str:
     causes = " and ".join(cause.value for cause in step.causes)
-    return f"{view.name} on {view.place.stack}: {report.size_seen(step)}, {causes}"
+    return f"{view.name} on {view.place.stack}: {findings.size_seen(step)}, {causes}"
 
 
 def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> _Step:
@@ -227,8 +227,8 @@ def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> _Step:
     times = (step.before.started, step.after.started)
     return {
         "view": view, "word": step.word, "state": step.state.value, "kind": colours[step.state.value], "slower": step.slower,
-        "size": report.size_seen(step), "by_nights": report.size(step), "title": _title(view, step), "day": step.after.day,
-        "series": step.kind.value, "causes": report.causes(step), "when": report.when(step), "differences": report.differences(step),
+        "size": findings.size_seen(step), "by_nights": findings.size(step), "title": _title(view, step), "day": step.after.day,
+        "series": step.kind.value, "causes": findings.causes(step), "when": findings.when(step), "differences": findings.differences(step),
         "nights": [_shown_run(site, night.path, drawing.stamp(times, at)) for at, night in enumerate((step.before, step.after))],
         "gate": _shown_run(site, step.gate.path, "this gate") if step.gate else None, "command": site.shown(step.command),
         "anchor": f"{view.id}-{step.after.day}-{step.kind.value}",

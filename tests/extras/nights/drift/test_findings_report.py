@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.extras.nights.drift import report
+from stackproof.extras.nights.drift import findings
 from stackproof.extras.nights.drift.findings import Drift
 from tests.extras.nights.drift.nightly import Story, commit, gate, judged, told
 
@@ -21,7 +21,7 @@ def found() -> Drift:
 
 
 def test_the_terminal_says_what_decides_first(found: Drift) -> None:
-    text = report.terminal(found)
+    text = findings.terminal(found)
     places = [
         text.index(word)
         for word in ("SLOWER: 1 confirmed slowdown, 1 suspected", "confirmed slowdowns:", "suspected, not")
@@ -40,9 +40,9 @@ def test_the_terminal_says_what_decides_first(found: Drift) -> None:
 
 def test_no_records_are_no_crash() -> None:
     empty = Drift((), ())
-    assert report.terminal(empty).startswith("NOTHING TO LOOK AT: 11 more nights")
+    assert findings.terminal(empty).startswith("NOTHING TO LOOK AT: 11 more nights")
 
 
 def test_a_report_needs_no_file(found: Drift, tmp_path: Path) -> None:
-    report.terminal(found)
+    findings.terminal(found)
     assert list(tmp_path.iterdir()) == []

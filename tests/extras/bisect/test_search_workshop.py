@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect import workshop as workshop_module
+from stackproof.extras.bisect import search as workshop_module
 from stackproof.extras.bisect.endpoints import Endpoint, differences
 from stackproof.extras.bisect.evidence import NoAnswer
-from stackproof.extras.bisect.workshop import Workshop, make_room
+from stackproof.extras.bisect.search import Workshop, make_room
 from stackproof.gate import variants
 from stackproof.gate.interleave import SideSpec
 from stackproof.gate.variants import Variant
