@@ -33,6 +33,7 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 _PATIENCE: dict[str, Any] = {"interrupt_timeout": 0.5, "terminate_timeout": 15.0}
 _PATH = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
 Row = dict[str, Any]
+_ANSWERS = "STACKPROOF_ANSWERS"
 _LISTED = set(sys.argv[1:]) if {"-l", "--list", "--list-sessions"} & set(sys.argv) else {"all"}
 
 
@@ -59,7 +60,8 @@ def _session(name: str, *tags: str, **options: Any) -> Callable[[Callable[[nox.S
 def _call(session: nox.Session, python: str, *words: str, answers: Sequence[int] = (), **env: str) -> None:
     """Run a module, and let it end in its own time; `answers` are exit codes that say what was found, and fail no session."""
     options = {**_PATIENCE, "success_codes": [0, *answers]}
-    session.run(python, "-m", *words, external=True, env={"PYTHONPATH": _PATH, **env}, **options)
+    env = {"PYTHONPATH": _PATH, _ANSWERS: " ".join(map(str, answers)), **env}
+    session.run(python, "-m", *words, external=True, env=env, **options)
 
 
 def _install(session: nox.Session, *groups: str) -> None:
@@ -79,7 +81,7 @@ def _in_judges(session: nox.Session, row: Row, stack: stacks.Stack, words: Seque
     """Call what compares variants, where the statistics are; each side has its stack's environment."""
     hosts.require(stack, rehearsed="--rehearsed" in words)
     python = str(environments.prepare_judges(session.log))
-    _call(session, python, "stackproof", row["name"], "--stack", stack.name, *words)
+    _call(session, python, "stackproof", row["name"], "--stack", stack.name, *words, answers=row.get("answers", ()))
 
 
 def _in_judges_by_steps(session: nox.Session, row: Row, stack: stacks.Stack, words: Sequence[str]) -> None:
@@ -89,7 +91,7 @@ def _in_judges_by_steps(session: nox.Session, row: Row, stack: stacks.Stack, wor
         ["--locked"] if words and words[0] in row["locked"] else [],
     )
     step = [*words[:1], "--stack", stack.name, *locked, *words[1:]] if words else []
-    _call(session, str(python), "stackproof", row["name"], *step)
+    _call(session, str(python), "stackproof", row["name"], *step, answers=row.get("answers", ()))
 
 
 def _in_asv(session: nox.Session, row: Row, stack: stacks.Stack | None, words: Sequence[str]) -> None:
@@ -181,7 +183,11 @@ def _add_tests(name: str, rows: Sequence[Row]) -> None:
 for _row, _tags in _rows("verb"):
     for _name in ("", *stacks.names()):
         _add_verb(_row, _tags, _name)
-for _row, _tags in _rows("tool"):
+_tools = _rows("tool")
+if _found := [_row["name"] for _row, _tags in (*_rows("verb"), *_tools) if _EXTRAS in _tags]:
+    _words, _summary = ["nox", "-l", "--", _EXTRAS], f"{', '.join(_found)}: `nox -l -- {_EXTRAS}` lists them"
+    _tools.append(({"name": _EXTRAS, "summary": _summary, "words": _words}, []))
+for _row, _tags in sorted(_tools, key=lambda tool: bool({"dev", "laboratory"} & set(tool[1]))):
     _add_tool(_row, _tags)
 _tests = [_row for _row, _ in _rows("test")]
 for _name in dict.fromkeys(_row["name"] for _row in _tests):
@@ -194,14 +200,3 @@ def lint(session: nox.Session) -> None:
     stack_python = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)  # mypy and known issues ask it
     _install(session, "lint")
     _call(session, "python", "tools.lint", str(stack_python))
-
-
-if _found := [_row["name"] for _kind in ("verb", "tool") for _row, _tags in _rows(_kind) if _EXTRAS in _tags]:
-    _add_tool(
-        {
-            "name": _EXTRAS,
-            "summary": f"{', '.join(_found)}: `nox -l -- {_EXTRAS}` lists them",
-            "words": ["nox", "-l", "--", _EXTRAS],
-        },
-        [],
-    )

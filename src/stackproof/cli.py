@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
 from stackproof import __version__
 from stackproof.base import advice, files, processes
 from stackproof.base.errors import Refusal, distance, suggestion
-from stackproof.base.outlet import ended, outlets
+from stackproof.base.outlet import ended, outlets, reminded
 from stackproof.base.text import indented, plain
 from stackproof.commands import arguments, development, doctor, gate, history, init, locks, plugins, suites
 from stackproof.commands.arguments import EPILOG
@@ -24,6 +26,10 @@ _INTERRUPTED = 130
 # What pyproject.toml asks for, and a vendor's bare container may lack.
 _NEEDED = ("fastjsonschema", "packaging", "pytest", "rich", "tomli")
 _DEAF_S = 10.0
+_LOUD = ("asv", "pytest", "ranks", "watch")
+"""Verbs whose programs write to the terminal themselves."""
+ANSWERS = "STACKPROOF_ANSWERS"
+"""Exit codes with which a session of nox ends well."""
 _SLIPS = 2
 """Letters by which a flag may be misspelt and still be recognised."""
 
@@ -35,10 +41,13 @@ def main(words: Sequence[str] | None = None) -> int:
     names = sys.argv[1:] if words is None else words
     with outlets() as out:
         try:
-            code = ended(_call(names), out)
+            with reminded() if names and names[0] not in _LOUD else nullcontext():
+                code = ended(_call(names), out)
         except SystemExit as left:  # argparse, after help or a bad word
             left.code = ended(int(left.code or 0), out)
             raise
+    if str(code) in os.environ.get(ANSWERS, "").split():
+        print(f"stackproof: exit code {code} is an answer, and fails no session", file=sys.stderr)  # noqa: T201
     if code == _INTERRUPTED:
         for number in processes.ENDINGS:  # a late one must not kill Python as it shuts down
             signal.signal(number, signal.SIG_IGN)
@@ -108,8 +117,22 @@ class _Parser(argparse.ArgumentParser):
         named = "--stack" in self._option_string_actions and word in stacks.names()
         return f" (did you mean '--stack {word}'?)" if named else ""
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a verb or a step that is none, with what may have been meant, which may be a step of a verb."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            steps = [f"{verb} {value}" for verb, parser in action.choices.items() if value in _steps(parser)]
+            near = f" (did you mean '{steps[0]}'?)" if steps else suggestion(value, action.choices)
+            raise argparse.ArgumentError(
+                action, f"invalid choice: '{value}'{near}; there are: {', '.join(action.choices)}"
+            )
+        super()._check_value(action, value)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {plain(message)}; `{self.prog} --help` says what there is\n")
+
+
+def _steps(parser: argparse.ArgumentParser) -> set[str]:
+    return {name for each in parser._actions if isinstance(each, argparse._SubParsersAction) for name in each.choices}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for module in (suites, doctor, locks, history, init, gate, development, plugins):
         module.add(added)
+    added._choices_actions.sort(key=lambda verb: str(verb.help).startswith("(dev)"))
     return parser
 
 

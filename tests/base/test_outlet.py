@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from stackproof import ROOT
+from stackproof.base import outlet
 
 BENCH = ROOT / "fixtures" / "drill" / "sealed" / "record.json"
 VERB = f"{sys.executable} -m stackproof bench --replay {BENCH}"
@@ -32,3 +34,12 @@ def test_a_reader_who_goes_away_gets_no_traceback(tmp_path: Path, command: str, 
     assert ended.stderr.startswith(said)
     assert "Traceback" not in ended.stderr
     assert "Exception ignored" not in ended.stderr
+
+
+def test_who_waits_is_told_that_it_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(outlet, "_SILENCE_S", 0.5)
+    with outlet.outlets(), outlet.reminded():
+        sys.stdout.write("\x1b[1mbuilding: today\x1b[0m\n")
+        time.sleep(2.5)
+    first, *more = capsys.readouterr().err.splitlines()
+    assert first == "still at: building: today (1 s)" and more[:1] == ["still at: building: today (2 s)"]

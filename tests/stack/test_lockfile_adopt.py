@@ -59,3 +59,10 @@ def test_what_pins_no_release_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal, match=r"frozen.txt: .*pins no"):
         lockfile.adopt(path, CPU)
+
+
+def test_pins_of_another_file_are_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "frozen.txt"
+    path.write_text("numpy==2.1.0\n-r base.txt\n", encoding="utf-8")
+    with pytest.raises(Refusal, match=r"'-r base.txt' names another file.*write them into this one"):
+        lockfile.adopt(path, CPU)

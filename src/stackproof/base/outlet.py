@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -13,15 +16,24 @@ PIPE_CLOSED = 141
 """What shells give a program that wrote to a pipe nobody reads any more (128 and SIGPIPE)."""
 
 
+_SILENCE_S = 15.0
+"""So long nobody is left without a line."""
+_GOES_ON = "still at: "
+_NOT_SAID = re.compile(r" \(\d+ s\)$|\x1b\[[0-9;]*m")
+"""How long it took until then, and colours."""
+
+
 class Outlet:
     """A stream to which writing never fails: after the first error nothing more is written, and `error` keeps it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.error: OSError | None = None
+        self.last, self.wrote = "", time.monotonic()
 
     def write(self, text: str) -> int:
         """Write, or note why it cannot be."""
+        self.last, self.wrote = text.strip() or self.last, time.monotonic()
         self._try(self._stream.write, text)
         return len(text)
 
@@ -56,6 +68,27 @@ def outlets() -> Iterator[Outlet]:
         out.flush()
         err.flush()
         sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def reminded() -> Iterator[None]:
+    """Say on stderr what was said last, whenever nothing was said for `_SILENCE_S`: who waits must know that it goes on."""
+    over, began = threading.Event(), time.monotonic()
+    out, err = sys.stdout, sys.stderr
+
+    def remind() -> None:
+        while not over.wait(1.0):
+            newest = max((each for each in (out, err) if isinstance(each, Outlet)), key=lambda each: each.wrote)
+            if time.monotonic() - newest.wrote >= _SILENCE_S:
+                last = newest.last.splitlines()[-1].removeprefix(_GOES_ON) if newest.last else "begun"
+                err.write(f"{_GOES_ON}{_NOT_SAID.sub('', last)[-100:]} ({time.monotonic() - began:.0f} s)\n")
+                err.flush()
+
+    threading.Thread(target=remind, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def ended(code: int, out: Outlet) -> int:

@@ -177,14 +177,11 @@ def place(text: str) -> Path:
     """Read the name of a file or a folder to be read; an empty word, as of a variable that is not set, is not the folder one stands in."""
     if not text.strip():
         raise argparse.ArgumentTypeError(f"{text!r} names nothing; name a file or a folder")
+    if "://" in text:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is an address, not a place on this host; fetch it, and name the file or folder"
+        )
     return Path(text)
-
-
-def word(text: str) -> str:
-    """Read a word of a command that is made later: there is something, and it fits into a line."""
-    if not text.strip() or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} must be a path or a name in one line, and not empty")
-    return text
 
 
 def again(chosen: Sequence[stacks.Stack], words: Sequence[str]) -> NoReturn:

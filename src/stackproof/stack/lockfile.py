@@ -38,7 +38,7 @@ _PATH = re.compile(r"(\./wheels/([^\s;/]+\.whl))(?: ; (.+?))?( \\)?")
 _HASH = re.compile(r"    --hash=(sha256:[0-9a-f]{64})( \\)?")
 _COMMENT = re.compile(r"\s*#.*|")
 _FROZEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])? *===? *([^\s;#]+)(?: *; *(.+?))? *(?= --hash| #|$)")
-_NO_ROW = re.compile(r"#.*|-(?!e ).*|--(?!editable).*|")
+_NO_ROW = re.compile(r"#.*|-(?!e |r).*|--(?!editable|requirement).*|")
 """Lines of requirements that name no package: comments, and options but for what is installed from a checkout."""
 _REMEDY = "name a lock, what `pip freeze` or `uv pip compile` prints, or the folder of an environment"
 _NOT_PINNED = ("pip", "stackproof")
@@ -166,6 +166,10 @@ def adopt(path: Path, stack: Stack) -> Path:
         rows = [line.strip() for line in text.replace("\\\n", " ").splitlines() if not _NO_ROW.fullmatch(line.strip())]
     known, pins = {(pin.name, pin.version): pin for pin in own.pins}, dict[str, str]()
     for row in rows:
+        if row.startswith(("-r", "--requirement")):
+            raise Refusal(
+                f"{path}: '{plain(row, 60, lines=False)}' names another file, whose pins are not here; write them into this one"
+            )
         if (found := _FROZEN.match(row)) is None:
             why = f"'{plain(row, 60, lines=False)}' pins no release"
             raise Refusal(

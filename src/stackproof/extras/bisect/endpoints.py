@@ -413,7 +413,9 @@ def named(
 def is_file(word: str) -> bool:
     """Whether a side is named by a file, a lock or a record, rather than by a commit."""
     place = files.expand_user(word)
-    return bool(word) and (place.is_file() or (place / "pyvenv.cfg").is_file() or word.endswith((".json", ".lock")))
+    return bool(word) and (
+        not files.why_unreadable(place) or (place / "pyvenv.cfg").is_file() or word.endswith((".json", ".lock"))
+    )
 
 
 def check(word: str, name: str, of: Repository | None = None) -> None:

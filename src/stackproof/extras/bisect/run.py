@@ -305,7 +305,7 @@ def _words_without_continue(typed: Sequence[str]) -> Iterator[str]:
 
 def state(ends: Sequence[Endpoint], of: Repository, words: Sequence[str]) -> dict[str, str]:
     """Return what the sides are made of too: the command's own files and, of a side without a commit, the folder as it is."""
-    found = {"files of the command": _listed([Path(word) for word in words if Path(word).is_file()])}
+    found = {"files of the command": _listed([Path(word) for word in words if not files.why_unreadable(Path(word))])}
     if all(end.commit for end in ends):
         return found
     head = git.try_output(of.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
