@@ -211,10 +211,10 @@ def test_a_stack_or_suite_that_only_records_know_has_a_place(tmp_path: Path) -> 
     ("verdicts", "said"),
     [
         ("", ""),
-        ("ppp", "3 good in a row, 0 flips in 3 nights"),
+        ("ppp", "3 good nights in a row, 0 flips in 3 nights"),
         ("pfpff", "last good night 2026-07-30, 2 bad since, 3 flips in 5 nights"),
         ("ff", "no good night of 2, 0 flips in 2 nights"),
-        ("fip", "1 good in a row, 1 flip in 2 nights"),
+        ("fip", "1 good night in a row, 1 flip in 2 nights"),
     ],
 )
 def test_the_last_nights_of_a_stack_in_a_sentence(tmp_path: Path, verdicts: str, said: str) -> None:

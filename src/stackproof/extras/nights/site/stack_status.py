@@ -361,7 +361,8 @@ def streak(runs: Iterable[IndexedRun], stack: str) -> str:
     last = next((run.day for run, one in zip(reversed(ended), reversed(good), strict=True) if one), "")
     since = f"last good night {last}, {row} bad since" if last else f"no good night of {len(ended)}"
     flips = sum(one is not other for one, other in pairwise(good))
-    return f"{f'{row} good in a row' if good[-1] else since}, {text.counted(flips, 'flip')} in {text.counted(len(ended), 'night')}"
+    now = f"{text.counted(row, 'good night')} in a row" if good[-1] else since
+    return f"{now}, {text.counted(flips, 'flip')} in {text.counted(len(ended), 'night')}"
 
 
 def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
