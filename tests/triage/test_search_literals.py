@@ -25,12 +25,12 @@ TEXTS = [
 
 def found(plan: Plan, data: bytes) -> set[bytes]:
     """Return all texts that a plan finds in the data."""
-    texts: set[bytes] = set()
-    position = 0
-    while hit := plan.find(data, position, len(data)):
-        texts.update(hit[1])
-        position = hit[0] + 1
-    return texts
+    return {text for _, _, texts in plan.rows(data, 0, len(data), whole) for text in texts}
+
+
+def whole(data: bytes, _place: int) -> tuple[int, int]:
+    """Take all for one line."""
+    return 0, len(data)
 
 
 @pytest.mark.parametrize("sample", [b"", b"NCCL WARN " * 50, b"aab" * 99, bytes(range(256)) * 4])
@@ -50,9 +50,9 @@ def test_a_text_across_a_cut_is_found_once() -> None:
     data = b"...needle..."
     plan = Plan([b"needle"], b"")
     for cut in range(len(data)):
-        parts = [plan.find(data, 0, cut), plan.find(data, cut, len(data))]
-        assert [part[1] for part in parts if part] == [(b"needle",)]
+        parts = [*plan.rows(data, 0, cut, whole), *plan.rows(data, cut, len(data), whole)]
+        assert [texts for _, _, texts in parts] == [(b"needle",)]
 
 
 def test_no_texts_find_nothing() -> None:
-    assert Plan([], b"abc").find(b"abc", 0, 3) is None
+    assert found(Plan([], b"abc"), b"abc") == set()

@@ -71,3 +71,19 @@ def test_some_new_lines_among_many_known_ones_are_no_reason_to_search_all() -> N
     )
     shapes = Shapes([b"Traceback"])
     assert held(shapes, data) == held(shapes, data) == []
+
+
+def test_lines_that_differ_in_addresses_alone_are_searched_once_and_all_found() -> None:
+    draw = random.Random(3)
+    lines = [b"comm 0x%x rank %d - exit 9" % (draw.getrandbits(48) | 1 << 44, n) for n in range(50)]
+    shapes = Shapes(TEXTS)
+    assert [line for line, _ in held(shapes, b"\n".join(lines)) or ()] == lines
+
+
+def test_another_log_is_looked_at_afresh() -> None:
+    draw = random.Random(1)
+    data = b"".join(bytes(draw.choices(b"abcdefgh", k=30)) + b"\n" for _ in range(1000))
+    shapes = Shapes([b"Traceback"])
+    assert held(shapes, data) == []
+    shapes.wake(another=True)
+    assert held(shapes, data) == []

@@ -163,12 +163,12 @@ class _Reader:
                 self.sated = False
                 wanted = [text for text, own in self.plans.by_text.items() if any(map(self._wants, own))]
                 self.plan = Plan(wanted, window.data)
-            return _found(self.plan, window, window.start, window.end)
+            return self.plan.rows(window.data, window.start, window.end, _bounds)
         return self._whole_lines(window, self.plans.whole, rows)
 
     def _whole_lines(self, window: Window, plan: Plan, rows: Iterator[Row] | None) -> Iterator[Row]:
         if rows is None:
-            yield from _found(plan, window, window.start, window.end)
+            yield from plan.rows(window.data, window.start, window.end, _bounds)
             return
         data, wide = window.data, b"\n\r"
         for begin, end, texts in rows:
@@ -176,7 +176,7 @@ class _Reader:
             if first and end - begin < LONGEST and (end < window.end or window.last):
                 yield begin, end, texts
             else:  # a part of it at a time; the first and the last line may go on outside of the window
-                yield from _found(plan, window, begin, end)
+                yield from plan.rows(window.data, begin, end, _bounds)
 
     def _wants(self, probe: Probe) -> bool:
         return probe.key not in self.plans.full and (self.last or self.counts[probe.key] < probe.counted)
@@ -295,12 +295,6 @@ class _Spot:
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin].decode("utf-8", "replace")
         times = (lines.time_of(row, last=True) for row in reversed(before.split("\n")))
         return next((time for time in times if time is not None), None)
-
-
-def _found(plan: Plan, window: Window, position: int, last: int) -> Iterator[Row]:
-    while place := plan.find(window.data, position, last):
-        begin, position = _bounds(window.data, place[0])
-        yield begin, position, tuple(plan.texts_from(window.data, place, position))
 
 
 def _tail(window: Window) -> tuple[str, ...]:

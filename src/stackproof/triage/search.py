@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import importlib
 import itertools
 import re
@@ -22,12 +23,7 @@ _constants: Any = importlib.import_module("re._constants" if _OURS else "sre_con
 Texts = frozenset[str]
 
 _MOST = 32  # texts that a part of a pattern may stand for
-_USUAL = (
-    dict.fromkeys("0123456789", 0.0)
-    | dict.fromkeys("etaoinsr ", 3.0)
-    | dict.fromkeys("lhdcumfp", 4.0)
-    | dict.fromkeys("gbwy", 5.0)
-)
+_USUAL = dict.fromkeys("0123456789", 2.0) | dict.fromkeys("etaoinsr", 3.0) | dict.fromkeys("lhdcumpgfwybv ", 4.0)
 _DIGIT = re.compile(rb"\d")
 _RARE = 6.0  # bits that any other character says about where it stands
 
@@ -50,9 +46,8 @@ def texts_of(pattern: str) -> tuple[bytes, ...]:
     return max(groups, key=lambda group: _rarity(text.decode() for text in group), default=())
 
 
-def _rarity(texts: Iterable[str]) -> tuple[float, float]:
-    bits = [[_USUAL.get(char, _RARE) for char in text] for text in texts]
-    return min((max(row), sum(row)) for row in bits)
+def _rarity(texts: Iterable[str]) -> float:
+    return min(sum(_USUAL.get(char, _RARE) for char in text) for text in texts)
 
 
 def _usable(groups: Iterable[Texts]) -> list[Texts]:
@@ -153,6 +148,8 @@ _NEW = 0.7  # of a window's bytes: a look at shapes costs a quarter of a search
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
 SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
+_ADDRESS = re.compile(rb"[0a-f]x?[0a-f]{6,}")  # and long numbers
+
 Row = tuple[int, int, tuple[bytes, ...]]
 """A line that holds texts: its begin, its end, which."""
 Share = Callable[[int, tuple[bytes, ...], int], int | None]
@@ -173,15 +170,22 @@ class Shapes:
         self._seen: set[int] = set()
         self._texts: dict[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {}
         """What each shape holds for certain, and what it holds if its digits are so."""
+        self._first: dict[int, int] = {}
+        """Of shapes that differ in addresses alone the first, by what they are without addresses."""
+        self._same: dict[int, int] = {}
+        """The others: which is the first."""
         self._idle: set[int] = set()
         """The shapes of which nobody wants to see more."""
         self._patience = self._vain = 0
+        self._fitted = False
+        """Whether the plan was made for the log that is read."""
 
     def wake(self, another: bool) -> None:
         """Look again at all shapes: another file begins, or a file ends."""
         self._idle.clear()
         if another:
             self._patience = self._vain = 0
+            self._fitted = False
 
     def lines(self, window: Window, share: Share) -> Iterator[Row] | None:
         """Yield the lines that hold texts; None where most lines are new, and looking at shapes does not help."""
@@ -191,10 +195,13 @@ class Shapes:
         shapes = window.data[window.start : window.end].translate(SHAPE).split(b"\n")
         keys = list(map(hash, shapes))
         if len(self._seen) > _MOST_SHAPES:
-            self._seen, self._texts = set(), {}
+            self._seen, self._texts, self._first, self._same = set(), {}, {}, {}
         here = set(keys)
         if fresh := here - self._seen:
             self._learn({key: shape for key, shape in zip(keys, shapes, strict=True) if key in fresh}, window)
+        if not here.isdisjoint(self._same):
+            keys = list(map(self._same.get, keys, keys))
+            here = set(keys)
         places: dict[int, list[int]] = {key: [] for key in (self._texts.keys() & here) - self._idle}
         for key in list(places):
             if share(key, sum(self._texts[key], ()), 0) == 0:
@@ -203,19 +210,24 @@ class Shapes:
         return self._chosen(keys, shapes, window, share, places) if places else iter(())
 
     def _learn(self, new: dict[int, bytes], window: Window) -> None:
-        vain = sum(map(len, new.values())) > _NEW * (window.end - window.start) and len(new) > _FEW
-        self._vain = min(_PATIENCE, 2 * self._vain + 1) if vain else 0
-        self._patience = self._vain
         self._seen.update(new)
-        text = b"\n".join(new.values())
-        position = 0
-        while place := self._plan.find(text, position, len(text)):
-            begin, end = text.rfind(b"\n", 0, place[0]) + 1, text.find(b"\n", place[0])
-            position = end if end >= 0 else len(text)
-            parts = self._plan.texts_from(text, place, position)
+        fresh: dict[int, bytes] = {}
+        folded = _ADDRESS.sub(b"0", b"\n".join(new.values())).split(b"\n")
+        for (key, shape), form in zip(new.items(), map(hash, folded), strict=True):
+            first = self._first.setdefault(form, key)
+            if first == key:
+                fresh[key] = shape
+            else:
+                self._same[key] = first
+        text = b"\n".join(fresh.values())
+        vain = len(text) > _NEW * (window.end - window.start) and len(fresh) > _FEW
+        self._patience = self._vain = min(_PATIENCE, 2 * self._vain + 1) if vain else 0
+        if len(text) >= _SAMPLE and not self._fitted:
+            self._plan, self._fitted = Plan(self._originals, text), True
+        for begin, end, parts in self._plan.rows(text, 0, len(text), _line):
             texts = [own for part in parts for own in self._originals[part]]
             numbered = tuple(filter(_DIGIT.search, texts))
-            self._texts[hash(text[begin:position])] = tuple(text for text in texts if text not in numbered), numbered
+            self._texts[hash(text[begin:end])] = tuple(text for text in texts if text not in numbered), numbered
 
     def _chosen(
         self, keys: list[int], shapes: list[bytes], window: Window, share: Share, places: dict[int, list[int]]
@@ -249,59 +261,77 @@ SHORTEST = 3
 
 Found = tuple[int, tuple[bytes, ...]]
 """Where the anchor of a text lies, and all texts that have it there."""
+Bounds = Callable[[bytes, int], tuple[int, int]]
+"""Where the line begins and ends that a place lies in."""
+
+
+def _line(data: bytes, place: int) -> tuple[int, int]:
+    end = data.find(b"\n", place)
+    return data.rfind(b"\n", 0, place) + 1, end if end >= 0 else len(data)
+
 
 _SAMPLE = 1 << 16
 _ENDS = None  # the key of a node for the texts that end there
+_FREQUENT = 0.012  # of a sample's bytes
 _UNSEEN = 50  # what a byte weighs that the sample lacks: logs change as they go on
 
 
 class Plan:
     """How to look for the texts in a log that uses bytes as the sample does.
 
-    Python's `re` tries the branches of an alternation only where a first byte fits. So each text is looked for from its rarest byte on,
-    and texts that begin alike share their beginning. A plain alternation is several times slower.
+    Python's `re` tries the branches of an alternation only where a first byte fits, and then one after another. So each text is looked
+    for from its rarest byte on, texts that begin alike share their beginning, and the few that have only frequent bytes are looked for
+    apart from the many that have a rare one. A plain alternation is several times slower.
     """
 
     def __init__(self, texts: Iterable[bytes], sample: bytes) -> None:
         self.texts = tuple(dict.fromkeys(texts))
         self._sample = sample[:_SAMPLE]
         self._longest = max(map(len, self.texts), default=0)
-        self._seen: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
 
     @cached_property
-    def _anchors(self) -> dict[bytes, list[tuple[bytes, int]]]:
+    def _parts(self) -> list[_Alternation]:
         counts = Counter(self._sample)
         weights = [counts[byte] + _UNSEEN for byte in range(256)]
-        first = _first_bytes(self.texts, weights)
-        anchors: dict[bytes, list[tuple[bytes, int]]] = {}
+        usual = _FREQUENT * sum(weights)
+        rare, frequent = list[bytes](), list[bytes]()
         for text in self.texts:
+            (rare if min(weights[byte] for byte in text[:-1]) < usual else frequent).append(text)
+        return [_Alternation(part, weights) for part in (rare, frequent) if part]
+
+    def rows(self, data: bytes, start: int, end: int, bounds: Bounds) -> Iterator[Row]:
+        """Yield the lines of `data[start:end]` in which texts begin, with those texts; lines are as `bounds` says."""
+        found = heapq.merge(*(part.places(data, start, end, self._longest) for part in self._parts))
+        row, texts = (0, 0), dict[bytes, None]()
+        for place, here in found:
+            if not texts or place >= row[1]:
+                if texts:
+                    yield *row, tuple(texts)
+                row, texts = bounds(data, place), {}
+            texts.update(dict.fromkeys(here))
+        if texts:
+            yield *row, tuple(texts)
+
+
+class _Alternation:
+    """One pattern for some texts: finds the place from which each is looked for, its anchor."""
+
+    def __init__(self, texts: list[bytes], weights: list[int]) -> None:
+        first = _first_bytes(texts, weights)
+        self._anchors: dict[bytes, list[tuple[bytes, int]]] = {}
+        for text in texts:
             begin = text.index(min(set(text[:-1]) & first, key=lambda byte: (weights[byte], byte)))
-            anchors.setdefault(text[begin:], []).append((text, begin))
-        return anchors
+            self._anchors.setdefault(text[begin:], []).append((text, begin))
+        self._pattern = re.compile(_alternation(self._anchors, weights))
+        self._seen: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[bytes] | None:
-        counts = Counter(self._sample)
-        return re.compile(_alternation(self._anchors, counts)) if self.texts else None
-
-    def find(self, data: bytes, start: int, end: int) -> Found | None:
-        """Return the first place in `data[start:end]` where the anchor of a text lies, and the texts that are there."""
-        while self._pattern and (match := self._pattern.search(data, start, end + self._longest)):
+    def places(self, data: bytes, start: int, end: int, longest: int) -> Iterator[Found]:
+        """Yield each place in `data[start:end]` where the anchor of a text lies, and the texts that are there."""
+        while (match := self._pattern.search(data, start, end + longest)) and match.start() < end:
             start = match.start() + 1
-            if start > end:
-                break
-            texts = tuple(text for text, k in self._candidates(match[0]) if data.startswith(text, match.start() - k))
+            texts = tuple([text for text, k in self._candidates(match[0]) if data.startswith(text, start - 1 - k)])
             if texts:
-                return match.start(), texts
-        return None
-
-    def texts_from(self, data: bytes, found: Found | None, end: int) -> dict[bytes, None]:
-        """Return the texts that lie in `data` from a place that was found to `end`, in order."""
-        texts: dict[bytes, None] = {}
-        while found:
-            texts.update(dict.fromkeys(found[1]))
-            found = self.find(data, found[0] + 1, end)
-        return texts
+                yield start - 1, texts
 
     def _candidates(self, matched: bytes) -> tuple[tuple[bytes, int], ...]:
         if matched not in self._seen:
@@ -310,7 +340,7 @@ class Plan:
         return self._seen[matched]
 
 
-def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
+def _first_bytes(texts: Iterable[bytes], weights: list[int]) -> set[int]:
     """Return bytes of which every text holds one: the most frequent are dropped first."""
     holders: dict[int, list[bytes]] = {}
     for text in texts:
@@ -326,9 +356,9 @@ def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
     return chosen
 
 
-def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]], counts: Mapping[int, int]) -> bytes:
+def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]], weights: list[int]) -> bytes:
     root: dict[Any, Any] = {}
-    for anchor, texts in sorted(anchors.items(), key=lambda row: -counts[row[0][0]]):
+    for anchor, texts in sorted(anchors.items(), key=lambda row: -weights[row[0][0]]):
         node = root
         for byte in anchor:
             node = node.setdefault(byte, {})
