@@ -32,6 +32,8 @@ def said(box: Box) -> str:
         ({"PYTHONPATH": "/old"}, ["/old/numpy/__init__.py"], "PYTHONPATH puts packages of /old"),
         ({"LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "8"}, [], "4 ranks of 8 threads are 32, and there are 16 CPUs"),
         ({"LOCAL_WORLD_SIZE": "4", "CUDA_VISIBLE_DEVICES": "0,1"}, [], "4 ranks are to run on this host, and 2 cards"),
+        ({"LOCAL_RANK": "2", "CUDA_VISIBLE_DEVICES": "0,1"}, [], "shows 2 cards: this rank has none"),
+        ({"TORCH_CUDA_ARCH_LIST": "8.0;9.5"}, [], "names an architecture that no card has"),
         (LIBRARIES, ["/opt/a/lib/libamdhip64.so.5", "/opt/b/lib/libamdhip64.so.6"], "HIP 5, 6"),
         (LIBRARIES, ["/opt/a/lib/libccl.so.1", "/opt/b/lib/libccl.so.1"], "several oneCCLs"),
         (LIBRARIES, ["/opt/a/lib/libc10.so"], "another torch (/opt/a/lib)"),
