@@ -54,7 +54,7 @@ class Spin(Work):
         while time.perf_counter() < until:
             pass
 
-    def begin(self, runs: int) -> None:
+    def begin(self, runs: int, held: bool = True) -> None:
         """Begin a block."""
 
     def verify(self, runs: int) -> None:

@@ -180,7 +180,7 @@ def test_marks_between_spans_may_take_what_they_take_in_a_span_of_no_runs(
     spans = [gap - short + 5e-4 * runs for runs in lengths]
     whole = sum(spans) + len(lengths) * (gap + short)
 
-    def block(_: object) -> list[float]:
+    def block(*_: object) -> list[float]:
         sampler.blocks.append((whole, sum(spans), len(spans)))
         return spans
 

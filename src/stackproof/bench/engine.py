@@ -48,8 +48,8 @@ _COUNTER = 1.05
 """Counters of energy are right to some 5 %: more watts than that above a card's limit are worth a note."""
 _WARM = 0.5
 """Of the time for samples, at most, is spent on warming up."""
-_SHARE = 0.01
-"""So much of the sampling time is spent on traces, beside those of the first two blocks and the last."""
+_SHARE = 0.005
+"""So much of the sampling time is spent on traces, beside those of the first two blocks and the last; and less on their beginnings."""
 
 
 def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
@@ -151,7 +151,7 @@ def timed(
     around()
     traces = RunTraces(work, sampler, agreed)
     sampler.energy = energy_counter(sampler.device)
-    slope = sample(sampler, budget, traces.after, warmth.took)
+    slope = sample(sampler, budget, traces.holds, traces.after, warmth.took)
     around()
     peak = sampler.device.memory().peak
     facts: dict[str, Figure] = {
@@ -174,24 +174,26 @@ class RunTraces:
     def __init__(self, work: Work, sampler: Sampler, agreed: Callable[[bool], bool]) -> None:
         self.work, self.sampler, self._agreed = work, sampler, agreed
         self.blocks = self.held = 0
-        self.first = self.spent = self._dear = 0.0
-        self._before = time.perf_counter()
+        self.first = self.spent = self._dear = self._took = 0.0
 
-    def after(self, runs: int, last: bool) -> None:
-        """Hold a block of so many runs, or not: of all together it takes its share of the time, beside the first two and the last."""
+    def holds(self, last: bool) -> bool:
+        """Choose whether the next block is held: of all together it takes its share of the time, beside the first two and the last."""
         self.blocks += 1
-        chance = random.random() * self._dear <= _SHARE * (time.perf_counter() - self._before)
-        if self._agreed(last or self.held < 2 or chance):
-            began = time.perf_counter()
-            self.work.verify(runs)
-            self._dear = time.perf_counter() - began
-            self.held += 1
-            if self.held > 1:
-                self.spent += self._dear
-            else:
-                self.first = self._dear
-                self.sampler.pause(self._dear)
-        self._before = time.perf_counter()
+        chance = random.random() * self._dear <= _SHARE * self._took
+        self._began = time.perf_counter()
+        return self._agreed(last or self.held < 2 or chance)
+
+    def after(self, runs: int) -> None:
+        """Hold a block of so many runs."""
+        began = time.perf_counter()
+        self.work.verify(runs)
+        self._took, self._dear = began - self._began, time.perf_counter() - began
+        self.held += 1
+        if self.held > 1:
+            self.spent += self._dear
+        else:
+            self.first = self._dear
+            self.sampler.pause(self._dear)
 
 
 def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[str]:

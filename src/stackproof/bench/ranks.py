@@ -40,10 +40,10 @@ class Together(Sampler):
         super().start_clock()
         self._passed = 0.0
 
-    def spans(self, lengths: Sequence[int]) -> list[float]:
+    def spans(self, lengths: Sequence[int], held: bool = True) -> list[float]:
         """Start together and return the slowest rank's seconds of each span."""
         dist.barrier()
-        own = [*super().spans(lengths), time.perf_counter() - self._began]
+        own = [*super().spans(lengths, held), time.perf_counter() - self._began]
         slowest = torch.tensor(own, dtype=torch.float32).to(self.device.torch)  # some cards have no float64
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         *seconds, self._passed = slowest.cpu().tolist()

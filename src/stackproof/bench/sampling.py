@@ -89,15 +89,15 @@ class Warmth:
 class Sampler:
     """Takes samples of `number` runs each, in blocks of `most` runs at most, with one wait at the end.
 
-    `begin` is called with the number of runs before each block, outside its time. `blocks`: the seconds of each by the host's raw counter,
-    those that its spans add up to, and how many spans there were. `energy` reads the joules that the device has drawn so far; `drawn`:
-    joules, seconds and runs of the blocks that are long enough for that counter.
+    `begin` is called with the number of runs before each block, outside its time, and with False if nobody will look at what it left.
+    `blocks`: the seconds of each by the host's raw counter, those that its spans add up to, and how many spans there were. `energy` reads
+    the joules that the device has drawn so far; `drawn`: joules, seconds and runs of the blocks that are long enough for that counter.
     """
 
     device: Device
     run: Callable[[], object]
     number: int = 1
-    begin: Callable[[int], object] = lambda _: None
+    begin: Callable[..., object] = lambda *_: None
     most: int = 1 << 30
     blocks: list[tuple[float, float, int]] = field(default_factory=list)
     energy: Callable[[], float] | None = None
@@ -117,12 +117,12 @@ class Sampler:
         """Return the seconds since the clock was started, as all who sample together see them."""
         return time.perf_counter() - self._began
 
-    def spans(self, lengths: Sequence[int]) -> list[float]:
-        """Return the seconds of spans of so many runs each, back to back."""
+    def spans(self, lengths: Sequence[int], held: bool = True) -> list[float]:
+        """Return the seconds of spans of so many runs each, back to back; `held`: whether what they leave will be looked at."""
         while len(self._watches) < len(lengths):
             self._watches.append(self.device.stopwatch())
         watches = self._watches[: len(lengths)]
-        self.begin(sum(lengths))
+        self.begin(sum(lengths), *(() if held else (False,)))
         self.device.synchronize()
         before = self.energy() if self.energy else 0.0
         began = clock.raw()
@@ -233,11 +233,15 @@ def energy(sampler: Sampler) -> dict[str, Figure]:
 
 
 def sample(
-    sampler: Sampler, budget: Budget, after: Callable[[int, bool], None] = lambda _, __: None, took: float = 0.0
+    sampler: Sampler,
+    budget: Budget,
+    holds: Callable[[bool], bool] = lambda _: True,
+    after: Callable[[int], object] = lambda _: None,
+    took: float = 0.0,
 ) -> Slope:
-    """Take spans until the noise target or the cap is reached, in blocks of one length.
+    """Take spans until the noise target or the cap is reached, in blocks of one length of which the last is held.
 
-    `after` is called with the runs of each block, and whether it was the last; `took`: the seconds of a run, where they are known.
+    `holds` tells before a block whether it will be, or must; then `after` is called with its runs. `took`: the seconds of a run, if known.
 
     Raises:
         ClockWrongError: the host's clock went wrong meanwhile, or spans do not add up to the time that passed, or lack something each.
@@ -246,12 +250,14 @@ def sample(
     lengths = sampler.lengths(took or median(sampler.block(1)))
     sampler.start_clock()
     sampler.blocks.clear()
-    slope, done = Slope(), False
-    while not done:
-        slope.spans += sampler.spans(lengths)
+    slope, done, held = Slope(), False, False
+    while not (done and held):
+        held = holds(done)
+        slope.spans += sampler.spans(lengths, held)
         slope.lengths += lengths
         done = enough(slope.seconds, budget, sampler.spent())
-        after(sum(lengths), done)
+        if held:
+            after(sum(lengths))
     meanwhile.require()
     gap = _GAPS * max(slope.empty, 0.0)
     share = max((inside + gap * count + _WAIT_S) / whole for whole, inside, count in sampler.blocks)

@@ -91,7 +91,7 @@ class TimedCollective(Work):
         digits = 1 - math.log2(torch.finfo(self._dtype).eps) - math.log2(_PERIOD // 2 * self._world**2)
         return max(1, 2 + math.floor(digits / math.log2(odd))) if odd > 1 else Work.most_runs
 
-    def begin(self, runs: int) -> None:
+    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - sums would grow on
         """Write what this rank sends, and what nobody sends where it receives."""
         self._turn = 0
         if self._call == "all-reduce":

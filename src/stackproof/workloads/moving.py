@@ -71,7 +71,7 @@ class Copy(Work):
         contents[target] = contents[source] if self._ring else source
         return target, source
 
-    def begin(self, runs: int) -> None:  # noqa: ARG002 - the same start for any number
+    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - the same start for any number
         """Remember what stands where."""
         self._start = self._turn, list(self._contents)
 
@@ -153,7 +153,7 @@ class Loading(Work):
             self._pictures, row.batch, sampler=self._order, num_workers=row.workers, pin_memory=row.pinned, **options
         )
 
-    def begin(self, runs: int) -> None:  # noqa: ARG002 - a block is one epoch
+    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - a block is one epoch
         """Draw an order."""
         self._order[:] = torch.randperm(len(self._order)).tolist()
         self._kept = []

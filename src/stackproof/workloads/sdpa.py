@@ -94,9 +94,11 @@ class Attention(Work):
         self._switches = ExitStack()
         self._switches.enter_context(_restricted(self._kernel))
 
-    def begin(self, runs: int) -> None:
+    def begin(self, runs: int, held: bool = True) -> None:
         """Multiply each run's values and cotangent by other numbers, and let go of the results."""
         self._left, self._turn = [{} for _ in range(self.most_runs)], 0
+        if not held:
+            return
         with torch.no_grad():
             for number, (_, _, value, cotangent) in enumerate(self.inputs[:runs]):
                 chosen = self._dice.choice((-1, 1)) * 2 ** self._dice.uniform(-1, 1), 2 ** self._dice.uniform(-1, 1)

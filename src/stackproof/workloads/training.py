@@ -219,9 +219,11 @@ class ReplayedSteps(Work):
     def _replays(self) -> dict[int, tuple[list[Ends], dict[str, float]]]:
         return {}
 
-    def begin(self, runs: int) -> None:  # noqa: ARG002 - the same start for any number
-        """Go back to what the first step left."""
+    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - any number starts there
+        """Go back to what the first step left, or train on."""
         start = self._start
+        if not held:
+            return
         with torch.no_grad():
             for group, kept in zip(self._changing(), start, strict=True):
                 if group:

@@ -62,8 +62,8 @@ class Work(ABC):
         """Queue the work once; nothing waits for the device."""
 
     @abstractmethod
-    def begin(self, runs: int) -> None:
-        """Go to the start of a block of so many runs; outside the timed span."""
+    def begin(self, runs: int, held: bool = True) -> None:
+        """Go to the start of a block of so many runs, outside the timed span; one that is not `held` may go on from where it is."""
 
     @abstractmethod
     def verify(self, runs: int) -> None:
