@@ -42,10 +42,8 @@ class KnownWorkload:
 
 
 def _modules() -> list[ModuleType]:
-    return [
-        importlib.import_module(f"{workloads.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(workloads.__path__)
-    ]
+    ours = pkgutil.iter_modules(workloads.__path__)
+    return [importlib.import_module(f"{workloads.__name__}.{module.name}") for module in ours]
 
 
 @cache
@@ -116,13 +114,7 @@ def _offered(module: ModuleType, file: str, source: bytes) -> Iterator[KnownWork
 @cache
 def kinds() -> dict[str, Maker]:
     """Return the kinds of repeatable work by name."""
-    found: dict[str, Maker] = {}
-    for module in _modules():
-        for name, maker in getattr(module, "KINDS", {}).items():
-            if name in found:
-                raise Refusal(f"{module.__file__}: the kind of work '{name}' exists already; give it another name")
-            found[name] = maker
-    return found
+    return {name: maker for module in _modules() for name, maker in getattr(module, "KINDS", {}).items()}
 
 
 def names() -> tuple[str, ...]:
@@ -157,15 +149,14 @@ def get(name: str) -> Workload:
 
 def main() -> int:
     """Hold every workload that is not ours to the contract, and print what each is as JSON; a refusal is one line on stderr."""
+    seen = {}
     try:
-        found = {
-            name: {"file": entry.file, "digest": entry.digest, "seen": contract.check(entry.workload)}
-            for name, entry in theirs().items()
-        }
+        for name, entry in theirs().items():
+            seen[name] = {"file": entry.file, "digest": entry.digest, "seen": contract.check(entry.workload)}
     except Refusal as refusal:
         print(refusal, file=sys.stderr)  # noqa: T201
         return refusal.exit_code
-    print(json.dumps(found))  # noqa: T201
+    print(json.dumps(seen))  # noqa: T201
     return 0
 
 

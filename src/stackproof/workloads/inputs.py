@@ -5,6 +5,7 @@ Everything is whole-number arithmetic on raw draws.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -31,10 +32,7 @@ class Draws:
 
     def array(self, shape: tuple[int, ...], below: int) -> npt.NDArray[np.int64]:
         """Return an int64 array of numbers in [0, below)."""
-        count = 1
-        for size in shape:
-            count *= size
-        raw = np.asarray(self._bits.random_raw(count), dtype=np.uint64)
+        raw = np.asarray(self._bits.random_raw(math.prod(shape)), dtype=np.uint64)
         return (raw % np.uint64(below)).astype(np.int64).reshape(shape)
 
     def choose(self, items: Sequence[T], count: int) -> list[T]:

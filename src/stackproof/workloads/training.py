@@ -13,6 +13,7 @@ import math
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +27,7 @@ from stackproof.record.checks import CheckInconclusive, require
 from stackproof.workloads.base import Job, Preset, Workload
 from stackproof.workloads.catalogue import get
 from stackproof.workloads.gradients import AGAIN, Gradients, against_float64, against_itself, apart
-from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
+from stackproof.workloads.work import Setting, Work, name_of
 
 
 def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
@@ -370,9 +371,14 @@ class TrainingSteps(ReplayedSteps):
         return found
 
 
+@dataclass(frozen=True)
+class _Parameters:
+    workload: str
+
+
 def _workload(setting: Setting) -> Workload:
     """Return the workload that the row names, or end with the rule that says why it cannot run here."""
-    workload = get(setting.parameters.row(OfWorkload).workload)
+    workload = get(setting.parameters.row(_Parameters).workload)
     workload.require()
     return workload
 

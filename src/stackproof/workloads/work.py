@@ -24,27 +24,21 @@ class Setting:
     parameters: Table
 
 
-@dataclass(frozen=True)
-class OfWorkload:
-    """The parameters of work that is a part of a workload."""
-
-    workload: str
-
-
 class Work(ABC):
-    """Work on a device that is repeated in blocks: `begin(n)`, n times `run`, `verify(n)`. Each run costs the same."""
+    """Work on a device that is repeated in blocks: `begin(n)`, n times `run`, `verify(n)`. Each run costs the same.
+
+    `arithmetic`: the row of `data/peaks.toml` that its rate is held against, empty where none is; `most_runs`: the longest block of which
+    every run leaves its trace, because in a longer one later runs write over what earlier ones left; `facts`: what explains the figures;
+    `worth`: how much of each thing one run is, samples, tokens, TFLOP (1e12), GB (1e9 bytes); `proof`: what a block of one run shows, in
+    one sentence, where nothing else is compared.
+    """
 
     dtype: str = ""
     arithmetic: str = ""
-    """The row of `data/peaks.toml` that its rate is held against; empty where none is."""
     most_runs: int = 256
-    """The longest block of which every run leaves its trace; in a longer one later runs write over what earlier ones left."""
     facts: Mapping[str, Figure] = {}
-    """What explains the figures."""
     worth: Mapping[str, float]
-    """How much of each thing one run is: samples, tokens, TFLOP (1e12), GB (1e9 bytes)."""
     proof: str = ""
-    """What a block of one run shows, in one sentence, where nothing else is compared."""
 
     def prove(self) -> str:
         """Run once and compare the result with a reference; return in one sentence what was compared. It can be called again.
