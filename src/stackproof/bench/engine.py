@@ -102,7 +102,6 @@ def require_possible(subject: Subject) -> None:
 
 
 def _in_process(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
-    """Build, prove, time, and let go of everything."""
     if subject.kind not in kinds():
         known = *sorted(kinds()), *sorted(_ELSEWHERE)
         raise Refusal(f"there is no kind of work '{subject.kind}'{suggestion(subject.kind, known)}")
@@ -184,7 +183,6 @@ class RunTraces:
         return self._agreed(last or self.held < 2 or chance)
 
     def after(self, runs: int) -> None:
-        """Hold a block of so many runs."""
         began = time.perf_counter()
         self.work.verify(runs)
         self._took, self._dear = began - self._began, time.perf_counter() - began
@@ -304,7 +302,6 @@ def _start_up(subject: Subject, device: Device, preset: str, budget: Budget) -> 
 
 
 def _starting(subject: Subject, device: Device, phase: str) -> float:
-    """Start an interpreter and return the seconds of one phase in it."""
     words = [device.kind, str(device.index), *subject.stack.imports]
     done = processes.run([sys.executable, "-c", _CHILD, *words], seconds=_DEADLINE_S)
     if done.timed_out:
@@ -317,7 +314,6 @@ def _starting(subject: Subject, device: Device, phase: str) -> float:
 
 
 def _forming(subject: Subject, device: Device, ranks: int) -> float:
-    """Launch ranks and return the slowest one's seconds to form a group."""
     return max(float(rank["formed_s"]) for rank in _launched(subject, device, ranks, "communicator", {}, _DEADLINE_S))
 
 

@@ -36,7 +36,6 @@ class Together(Sampler):
     _passed = 0.0
 
     def start_clock(self) -> None:
-        """Count seconds from now."""
         super().start_clock()
         self._passed = 0.0
 
@@ -69,12 +68,10 @@ def communicator(rank: Rank) -> dict[str, Any]:
 
 
 def collective(rank: Rank) -> dict[str, Any]:
-    """Verify a collective on known data, then time it."""
     return _timed(rank, TimedCollective(setting_of(rank)))
 
 
 def data_parallel(rank: Rank) -> dict[str, Any]:
-    """Train a job under DDP, each rank with a preset's whole batch; verify one step's gradient first."""
     rank.phase("building the workload")
     return _timed(rank, Parallel(setting_of(rank), rank))
 
@@ -114,7 +111,6 @@ class Parallel(TrainingSteps):
         self.worth = {name: amount * rank.world_size for name, amount in self.worth.items()}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
-        """Build this rank's shard of a batch that grows with the ranks."""
         place, world = (self.rank.rank, self.rank.world_size), self.rank.world_size
         job = self.workload.build(self.device.torch, preset, SEED, dtype, autocast, shard=place, scale=world)
         job.wrap(DistributedDataParallel)

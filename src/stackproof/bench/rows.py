@@ -44,7 +44,6 @@ class Sampled:
 
     @property
     def verified(self) -> bool:
-        """Whether it computed right, and so was timed."""
         return bool(self.samples)
 
     @property
@@ -54,7 +53,6 @@ class Sampled:
 
     @property
     def median(self) -> float:
-        """Seconds per unit."""
         return self.interval.median
 
     @property
@@ -73,7 +71,6 @@ class Sampled:
 
     @property
     def per_run(self) -> float:
-        """The median seconds of one run."""
         return self.median * self._amount(self.unit) if self.samples else math.nan
 
 
@@ -110,7 +107,6 @@ class Peak:
 
 @cache
 def peaks() -> tuple[Peak, ...]:
-    """Return all devices of the file."""
     with Table.load(FILE) as table:
         return table.rows("device", Peak)
 
@@ -185,7 +181,6 @@ class OwnBounds:
         self._copy = 0.0, ""
 
     def note(self, sampled: Sampled, kind: str) -> None:
-        """Remember a row that bounds others."""
         fastest = min(sampled.samples, default=0.0) / sampled.median * sampled.per_run
         if not fastest > 0:
             return

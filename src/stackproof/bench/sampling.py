@@ -106,7 +106,6 @@ class Sampler:
     _began: float = field(default_factory=time.perf_counter)
 
     def start_clock(self) -> None:
-        """Count seconds from now."""
         self._began = time.perf_counter()
 
     def pause(self, seconds: float) -> None:
@@ -203,7 +202,6 @@ class Slope:
 
     @property
     def empty(self) -> float:
-        """The seconds of a span of no runs."""
         return median(span for runs, span in zip(self.lengths, self.spans, strict=True) if not runs)
 
     @property

@@ -71,7 +71,6 @@ class Subject:
     spared: tuple[str, ...] = ()
 
     def table(self, preset: str) -> Table:
-        """Return the parameters of a preset, to be consumed strictly."""
         return Table(FILE, dict(self.parameters[preset]), f"{self.name}.{preset}.")
 
     @property
@@ -109,7 +108,6 @@ class _Row:
 
     @property
     def open(self) -> bool:
-        """Whether workloads that others offer take part."""
         return any(isinstance(values, str) for values in self.each.values())
 
     def chosen(self, of_part: Callable[[str], tuple[str, ...]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -120,7 +118,6 @@ class _Row:
             yield "-".join([self.name, *map(_word, chosen.items())]), chosen
 
     def subjects(self, of_part: Callable[[str], tuple[str, ...]], stack: Stack) -> Iterator[Subject]:
-        """Yield one subject for each combination, bound to a stack."""
         for name, chosen in self.chosen(of_part):
             offer = _offer(chosen.get(_WORKLOAD))
             title = self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, "")))
@@ -170,7 +167,6 @@ class _File(_Theirs):
 
 
 def profiles() -> tuple[Profile, ...]:
-    """Return all profiles, in the order of the file."""
     return _read()[0]
 
 

@@ -51,7 +51,6 @@ def _both(rank: Rank, name: str) -> dict[str, Any]:
 
 
 def job_of(rank: Rank, name: str) -> Job:
-    """Return a rank's share of a workload."""
     return shard(name, rank.device.torch, torch.float32, rank.arguments["seed"], rank.rank, rank.world_size)
 
 
@@ -125,13 +124,11 @@ class CoursePlan:
     trial: Annotated[SeedTrial, Key("equivalence")]
 
     def course(self, workload: str) -> Course:
-        """Return the course of a workload that the table has."""
         return next(course for course in self.courses if course.workload == workload)
 
 
 @cache
 def plan(path: Path = TABLE) -> CoursePlan:
-    """Load the table once; each row says why it is as it is."""
     return Table.load(path).row(CoursePlan)
 
 
@@ -151,7 +148,6 @@ def others() -> tuple[Course, ...]:
 
 
 def steps_of(workload: str) -> int:
-    """Return how many steps ranks train a workload."""
     return next(course.steps for course in (*plan().courses, *others()) if course.workload == workload)
 
 
@@ -165,7 +161,6 @@ def scale_of(world: int) -> int:
 
 
 def shard(workload: str, device: torch.device, dtype: torch.dtype, seed: int, rank: int, world: int) -> Job:
-    """Build the job of one rank."""
     return get(workload).build(device, PRESET, seed, dtype, shard=(rank, world), scale=scale_of(world))
 
 
@@ -371,12 +366,10 @@ def _dealt(rank: int, world: int, seed: int, epochs: int) -> Iterator[list[int]]
 
 @cache
 def pictures(world: int) -> int:
-    """Return how many pictures the pool has."""
     return len(_pool(HOST.torch, 0, world).batches[0]["labels"])
 
 
 def _pool(device: torch.device, seed: int, world: int) -> Job:
-    """Build the whole pool as one batch."""
     trial = plan().trial
     return get(trial.workload).build(device, PRESET, seed, torch.float32, scale=trial.scale * scale_of(world))
 

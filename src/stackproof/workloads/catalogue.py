@@ -113,12 +113,10 @@ def _offered(module: ModuleType, file: str, source: bytes) -> Iterator[KnownWork
 
 @cache
 def kinds() -> dict[str, Maker]:
-    """Return the kinds of repeatable work by name."""
     return {name: maker for module in _modules() for name, maker in getattr(module, "KINDS", {}).items()}
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all workloads, sorted."""
     return tuple(sorted(_known()))
 
 

@@ -22,13 +22,11 @@ _WIDTH: dict[Preset, int] = {"tiny": 16, "full": 64}
 
 class _Job(Job):
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
-        """Return the logits (N, classes) and the mean cross-entropy."""
         logits = model(batch["images"])
         return logits, functional.cross_entropy(logits, batch["labels"])
 
     @property
     def units(self) -> Units:
-        """Pictures and the FLOPs of convolutions and linear layers."""
         images = self.batches[0]["images"]
         return Units(len(images), 0, counted(self.model, images))
 
@@ -64,7 +62,6 @@ def _network(width: int) -> nn.Module:
 
 
 def _batch(recipe: Recipe) -> Batch:
-    """Draw the global batch and keep this rank's part."""
     samples = _SAMPLES[recipe.preset]
     images, labels = inputs.classification(recipe.seed, samples * recipe.scale, _SIZE)
     mine = recipe.part(samples)

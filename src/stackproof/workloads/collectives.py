@@ -107,7 +107,6 @@ class TimedCollective(Work):
             buffer.copy_(self._sent) if sends else buffer.fill_(_NOBODYS)
 
     def run(self) -> object:
-        """Call it once."""
         turn, self._turn = self._turn, self._turn + 1
         return _CALLS[self._call](
             self, self.buffers[turn % len(self.buffers)], self.buffers[(turn + 1) % len(self.buffers)]

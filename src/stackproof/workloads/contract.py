@@ -76,7 +76,6 @@ class _Look:
         self.workload, self.where = workload, f"{workload.origin}: '{workload.name}'"
 
     def take(self) -> str:
-        """Look."""
         if reason := self.workload.missing():
             return f"not built here: {reason}"
         job = self._job(torch.float32)
@@ -137,7 +136,6 @@ class _Look:
             self._need(bool(tensor.numel()), f"{name} is empty, of shape {tuple(tensor.shape)}")
 
     def _same(self, job: Job, other: Job, off: float, how: str) -> None:
-        """Two jobs have the same weights and data."""
         before = _everything(job)
         for name, tensor in _everything(other).items():
             same = name in before and relative_error(before[name], tensor) <= off
@@ -187,7 +185,6 @@ class _Look:
         return output, loss
 
     def _parts(self, job: Job) -> None:
-        """What it says that it takes part in is there."""
         parts, compiled = self.workload.offer.parts, self.workload.offer.compiled
         for part, method in {"recompute": "recompute", "closed-form": "closed_form"}.items():
             own = part not in parts or getattr(type(job), method) is not getattr(Job, method)

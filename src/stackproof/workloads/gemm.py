@@ -57,7 +57,6 @@ class Gemm(Work):
         self._turn = 0
 
     def run(self) -> torch.Tensor:
-        """Multiply B by A, into the other buffer."""
         self._turn ^= 1
         return torch.mm(self.left, self.buffers[self._turn ^ 1], out=self.buffers[self._turn])
 
@@ -73,7 +72,6 @@ class Gemm(Work):
         scale.judge(array, unit(self._start.dtype, self._size, short=self._short), f"{runs} products", math.inf)
 
     def close(self) -> None:
-        """Put the switches of float32 back."""
         self._switches.close()
 
     def prove(self) -> str:

@@ -31,7 +31,6 @@ class Draws:
         return low + int(self._bits.random_raw()) % (high - low + 1)
 
     def array(self, shape: tuple[int, ...], below: int) -> npt.NDArray[np.int64]:
-        """Return an int64 array of numbers in [0, below)."""
         raw = np.asarray(self._bits.random_raw(math.prod(shape)), dtype=np.uint64)
         return (raw % np.uint64(below)).astype(np.int64).reshape(shape)
 
@@ -177,7 +176,6 @@ def _places(draws: Draws, layout: Layout) -> list[tuple[tuple[int, int], int]]:
 
 
 def _paint(image: npt.NDArray[np.uint8], draws: Draws, kind: str, corner: tuple[int, int], side: int) -> None:
-    """Draw one shape in a bright colour, in place."""
     left, top = corner
     window = image[:, top : top + side, left : left + side]
     for channel in window:

@@ -129,11 +129,9 @@ class Lora(Workload):
         return setting.dtype, setting.autocast
 
     def setting(self, preset: Preset) -> ModelSize:
-        """Return what the model's file says about a preset."""
         return self._file.tiny if preset == "tiny" else self._file.full
 
     def assemble(self, recipe: Recipe) -> Job:
-        """Build the skeleton, give it weights on the device, and take the rank's sequences."""
         setting = self.setting(recipe.preset)
         model = self.skeleton(recipe.preset)
         _restore_buffers(model, recipe)

@@ -72,11 +72,9 @@ class Copy(Work):
         return target, source
 
     def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - the same start for any number
-        """Remember what stands where."""
         self._start = self._turn, list(self._contents)
 
     def run(self) -> torch.Tensor:
-        """Queue the next copy."""
         target, source = self._next(self._turn, self._contents)
         self._turn += 1
         return self.targets[target].copy_(self.sources[source], non_blocking=True)
@@ -154,12 +152,10 @@ class Loading(Work):
         )
 
     def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - a block is one epoch
-        """Draw an order."""
         self._order[:] = torch.randperm(len(self._order)).tolist()
         self._kept = []
 
     def run(self) -> None:
-        """Wait for each batch of an epoch and queue its copy; all are kept."""
         self._kept = [batch.to(self.device.torch, non_blocking=True) for batch in self._loader]
 
     def verify(self, runs: int) -> None:
@@ -171,7 +167,6 @@ class Loading(Work):
         require(not wrong, f"{wrong} pictures of an epoch are not what the data set holds at their place in its order")
 
     def close(self) -> None:
-        """Let the workers end."""
         shutdown = getattr(self._loader._iterator, "_shutdown_workers", None)
         if shutdown is not None:
             shutdown()

@@ -166,12 +166,10 @@ class Attention(Work):
         return seen
 
     def close(self) -> None:
-        """Leave the choice of kernels to torch again."""
         self._switches.close()
 
 
 def _restricted(name: str) -> AbstractContextManager[Any]:
-    """Restrict torch to the kernel of that name, if one is named."""
     if not name:
         return nullcontext()
     backend = attention.kernels()[name].backend

@@ -206,7 +206,6 @@ class ReplayedSteps(Work):
         return [one for group in self.job.optimiser.param_groups for one in group["params"]]
 
     def _changing(self) -> list[list[torch.Tensor]]:
-        """Return all that a step changes: parameters, buffers, and what the optimiser keeps."""
         states = [self.job.optimiser.state.get(one, {}) for one in self._parameters]
         kept = [value for state in states for value in state.values() if torch.is_tensor(value)]
         return [self._parameters, list(self.job.model.buffers()), kept]
@@ -288,12 +287,10 @@ class ReplayedSteps(Work):
 
 
 def _vector(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return tensors as one vector in float32."""
     return torch.cat([one.detach().flatten().float() for one in tensors]) if tensors else torch.zeros(1)
 
 
 def _apart(seen: torch.Tensor, known: torch.Tensor) -> float:
-    """Return the distance of a vector from a known one, over that one's length."""
     return apart({"": seen}, {"": known})
 
 
@@ -315,7 +312,6 @@ class TrainingSteps(ReplayedSteps):
         self._known: Mapping[str, Gradients] = {}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
-        """Build the job, in the preset's own precision unless another is asked for."""
         return self.workload.build(self.device.torch, preset, SEED, dtype, autocast)
 
     def _state(self) -> dict[str, torch.Tensor]:
@@ -338,14 +334,12 @@ class TrainingSteps(ReplayedSteps):
         return self._said
 
     def against_reference(self) -> str:
-        """Return what was seen."""
         if self.preset == "tiny":
             return against_float64(self.workload, self.job)
         sibling = against_float64(self.workload, self.build("tiny", torch.float32, self.job.recipe.autocast))
         return f"tiny: {sibling}; full: {against_itself(self.workload, self.job, self.device)}"
 
     def run(self) -> torch.Tensor:
-        """Train one step."""
         self._loss = self.job.step()
         return self._loss
 
@@ -407,11 +401,9 @@ class OptimiserStep(ReplayedSteps):
         self.facts = {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
     def run(self) -> None:
-        """Take one step."""
         self.optimiser.step()
 
     def to_first_step(self) -> None:
-        """Take a step, so that the optimiser keeps what it keeps."""
         self.run()
 
     def prove(self) -> str:

@@ -86,5 +86,4 @@ FloatingDtype = Annotated[
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """Return a dtype's name without torch's prefix."""
     return str(dtype).removeprefix("torch.")

@@ -81,7 +81,6 @@ class _Job(Job):
         return model(batch["img"])[0]  # type: ignore[no-any-return]
 
     def parts(self, prediction: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        """Return boxes (in pixels) and probabilities."""
         return {"boxes": prediction[:, :4], "probabilities": prediction[:, 4:]}
 
     def probe(self) -> tuple[torch.Tensor, float]:
@@ -93,7 +92,6 @@ class _Job(Job):
 
     @property
     def units(self) -> Units:
-        """Pictures and the FLOPs of convolutions."""
         images = self.batches[0]["img"]
         return Units(len(images), 0, counted(self.model, images[:1]) * len(images))
 
@@ -109,7 +107,6 @@ class Yolo(Workload):
         self.name = name
 
     def assemble(self, recipe: Recipe) -> Job:
-        """Build model, loss, optimiser and the rank's pictures."""
         setting = _SETTINGS[recipe.preset]
         model, criterion = _model(self.name, recipe, setting)
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -121,7 +118,6 @@ class Yolo(Workload):
 
 
 def _model(name: str, recipe: Recipe, setting: _Setting) -> tuple[nn.Module, Any]:
-    """Return the model in training mode and its loss, on the device."""
     detector, loss, read = _ultralytics()
     definition = read(f"{name}.yaml")
     scale = definition["scales"][definition["scale"]]  # depth, width, most channels
