@@ -79,7 +79,8 @@ class KnownFault:
     operators: tuple[str, ...]
     link: str
     reason: str
-    expires: datetime.date
+    expires: datetime.date | None = None
+    """Where it is before that of the file."""
     says: tuple[str, ...] = ("*",)
     dtypes: tuple[str, ...] = ("*",)
     text: str = ""
@@ -106,6 +107,7 @@ class _Rows:
     """The file; `group` is read by `points`."""
 
     group: Any
+    expires: datetime.date
     known: tuple[KnownFault, ...]
 
 
@@ -114,8 +116,9 @@ def known() -> tuple[KnownFault, ...]:
     """Return the rows of what is known not to hold in this torch, and whose day has not passed."""
     version = Version(Version(torch.__version__).base_version)
     day = datetime.datetime.now(datetime.timezone.utc).date()
-    rows = Table.load(DATA / "relations.toml").row(_Rows).known
-    return tuple(row for row in rows if day <= row.expires and (not row.torch or version in SpecifierSet(row.torch)))
+    file = Table.load(DATA / "relations.toml").row(_Rows)
+    rows = [row for row in file.known if day <= (row.expires or file.expires)]
+    return tuple(row for row in rows if not row.torch or version in SpecifierSet(row.torch))
 
 
 def cases() -> list[tuple[str, str]]:
