@@ -26,17 +26,14 @@ def test_parts_give_what_one_process_gives() -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"device": "cpu", "dtype": "float32", "samples": 1, "imports": ["torch"]}
+def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deadly = tmp_path / "deadly.py"
     deadly.write_text(
         "import os, signal, sys\nprint('operator exp', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n"
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(tmp_path))
-        patch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-        with pytest.raises(CheckCrashed, match="ended with signal SIGSEGV; it printed last: operator exp"):
-            parts._run([{**asked, "imports": ["deadly"], "names": ["exp"], "part": [0, 1]}], tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    with pytest.raises(CheckCrashed, match="ended with signal SIGSEGV; it printed last: .*operator exp"):
+        parts.swept(CPU, torch.float32, 1, ["deadly"], 2, NAMES)
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2), (16, 8), (128, 8)])

@@ -1,4 +1,4 @@
-"""The sweep in several processes at once, `python -m stackproof.operators.parts ASKED ANSWER` in each.
+"""The sweep in several processes at once.
 
 On a card a sweep waits for its host: for float64 references, and for kernels that are compiled as they are called first. Operators are
 dealt out one by one, so that neighbours of a kind, such as the special functions that take seconds to compile, go to different processes.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from stackproof.base import files, processes
+from stackproof.base import processes
+from stackproof.base.files import parse_json
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.operators.compare import word
@@ -25,8 +25,8 @@ from stackproof.operators.database import load, preserved
 from stackproof.operators.examine import Outcome, examine
 from stackproof.record.checks import CheckCrashed
 
-_MOST, _CORES = 8, 2
-"""Processes at most, and the cores that each should have."""
+_MOST, _CORES, _PATIENCE_S = 8, 2, 600.0
+"""Processes at most, the cores that each should have, and how long one is waited for."""
 
 
 @dataclass(frozen=True)
@@ -58,65 +58,49 @@ def swept(
     Raises:
         CheckCrashed: a process died; the operator that it was in is named.
     """
+    names = names or list(load())
     if parts < 2:
-        return list(_ends(device, dtype, samples, names or list(load())))
-    asked = {"device": str(device), "dtype": word(dtype), "samples": samples, "imports": [*imports], "names": names}
-    with tempfile.TemporaryDirectory() as folder:
-        rows = _run([{**asked, "part": (part, parts)} for part in range(parts)], Path(folder))
-    rows.sort(key=lambda row: int(row.pop("at")))
-    return [OperatorEnd(outcome=Outcome(row.pop("outcome")), **row) for row in rows]
+        return _ends(device, dtype, samples, names)
+    shared = {"device": str(device), "dtype": word(dtype), "samples": samples, "imports": [*imports]}
+    with ThreadPoolExecutor(parts) as pool:
+        rows = [*pool.map(_answered, [{**shared, "names": names[part::parts]} for part in range(parts)])]
+    found = {row["operator"]: OperatorEnd(outcome=Outcome(row.pop("outcome")), **row) for part in rows for row in part}
+    return [found[name] for name in names]
 
 
 def _ends(
     device: torch.device, dtype: torch.dtype, samples: int | None, names: Sequence[str], tell: bool = False
-) -> Iterator[OperatorEnd]:
-    database = load()
+) -> list[OperatorEnd]:
+    database, found = load(), []
     with preserved(device):
         for name in names:
             if tell:
                 print(f"operator {name}", flush=True)  # noqa: T201 - for whoever has to explain a crash
             seen = examine(name, database[name], device, dtype, samples)
-            yield OperatorEnd(name, seen.outcome, seen.reason, seen.forward, seen.backward)
+            found.append(OperatorEnd(name, seen.outcome, seen.reason, seen.forward, seen.backward))
+    return found
 
 
-def _run(asked: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Start a process for each part, and return what all of them answer; none outlives this."""
-    mark, running = processes.new_mark(), []
-    try:
-        for part, one in enumerate(asked):
-            (folder / f"{part}.asked").write_text(json.dumps(one), encoding="utf-8")
-            with (folder / f"{part}.log").open("wb") as log:
-                files = [str(folder / f"{part}.{what}") for what in ("asked", "answer")]
-                running.append(processes.start([sys.executable, "-m", __name__, *files], log, {}, mark))
-        return [row for part, process in enumerate(running) for row in _answer(folder, part, process)]
-    finally:
-        for process in running:
-            processes.end_tree(mark, process)
-
-
-def _answer(folder: Path, part: int, process: processes.Process) -> list[dict[str, Any]]:
-    if (status := process.wait()) != 0:
-        said = " / ".join(processes.last_lines(folder / f"{part}.log", 3))
+def _answered(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a process of its own answers, as JSON on the last line that it prints."""
+    command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
+    ended = processes.run(command, seconds=_PATIENCE_S, stdin=json.dumps(asked).encode())
+    lines = ended.output.splitlines()
+    if not ended.ok or ended.timed_out:
+        last = " / ".join([*ended.errors.splitlines()[-3:], *lines[-1:]])
         raise CheckCrashed(
-            f"a process of the sweep ended with {processes.describe_exit(status)}; it printed last: {said}"
+            f"a process of the sweep ended with {processes.describe_exit(ended.code)}; it printed last: {last}"
         )
-    rows: list[dict[str, Any]] = files.read_json(folder / f"{part}.answer")
+    rows: list[dict[str, Any]] = parse_json(lines[-1], "a part of the sweep")
     return rows
 
 
-def main(asked: Path, answer: Path) -> int:
-    """Sweep what is asked for, and name each operator before it is examined, for whoever has to explain a crash."""
+def answer() -> None:
+    """Be the process: sweep what is asked for on the standard input, and name each operator before it is examined."""
     processes.die_with_parent()
-    wanted = files.read_json(asked)
-    part, parts = wanted["part"]
-    for name in wanted["imports"]:
+    asked = parse_json(sys.stdin.read(), "what is asked of a part of the sweep")
+    for name in asked["imports"]:
         importlib.import_module(name)
-    names = list(wanted["names"] or load())[part::parts]
-    found = _ends(torch.device(wanted["device"]), getattr(torch, wanted["dtype"]), wanted["samples"], names, tell=True)
-    rows = [{**asdict(one), "outcome": one.outcome.value, "at": part + parts * turn} for turn, one in enumerate(found)]
-    answer.write_text(json.dumps(rows), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    device, dtype = torch.device(asked["device"]), getattr(torch, asked["dtype"])
+    found = _ends(device, dtype, asked["samples"], asked["names"], tell=True)
+    print(json.dumps([{**asdict(one), "outcome": one.outcome.value} for one in found]))  # noqa: T201
