@@ -1,6 +1,7 @@
 """A step is a step: the loop, list and fused forms of an optimiser, groups, pieces of a parameter, a resume and a scaler lead to one place.
 
-torch writes the loop and the list form of each optimiser apart, so that either is the other's reference; three have their papers' form too.
+torch writes the loop and the list form of each optimiser apart, so that either is the other's reference; what models are trained
+with is held by its paper's form in `workloads.updates`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ import ast
 import copy
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
 from stackproof.device.devices import Operators
-from stackproof.operators import forms
 from stackproof.operators.database import REFERENCE, isolated
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import Relation, UnusableError
@@ -79,8 +78,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         yield _relation("two groups", options, few, two(), two(apart=True))
         for kind, given in (("loop", few), *((kind, many) for kind in ("foreach", *fused))):
             yield _relation(kind, options, given, way(kind), way("loop", host=True), widened=True)
-        if make.__name__ in forms.STEPS:
-            yield _relation("as its paper has it", options, few, way("loop"), _paper(make, options), widened=True)
         for kind in ("loop", "foreach") if make.__name__ not in _WHOLE else ():
             yield _relation(f"{kind}, whole as in pieces", options, few[4::5], way(kind), way(kind, pieces=True))
         for kind in ("foreach", *fused):
@@ -176,7 +173,7 @@ class _Way:
         if scaler:
             scaler.scale(torch.zeros((), device=tensors[0].device))  # lets it make its own tensors on the device
         for tensor, gradient in zip(tensors, gradients, strict=True):
-            times = _factor(step) * (scaler.get_scale() if scaler else 1)
+            times = (1 + step % 3) * (-1) ** (step // 3) * (scaler.get_scale() if scaler else 1)
             tensor.grad = torch.empty_like(tensor).copy_(gradient * times)
 
     def _stumble(self, scaler: Any, optimiser: torch.optim.Optimizer, tensors: Tensors) -> None:
@@ -190,10 +187,6 @@ class _Way:
         scaler.update()
         if scaler.get_scale() != before / 2:
             raise RuntimeError(f"an infinite gradient left the scale at {scaler.get_scale()}")
-
-
-def _factor(step: int) -> int:
-    return int((1 + step % 3) * (-1) ** (step // 3))
 
 
 def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tensor]:
@@ -210,26 +203,6 @@ def _joined(pieces: list[torch.Tensor], count: int) -> list[torch.Tensor]:
     each = len(pieces) // count
     kinds = [pieces[place::each] for place in range(each)]
     return [torch.cat(one) if one[0].dim() else one[0] for one in kinds]
-
-
-def _paper(make: Any, options: Mapping[str, Any]) -> Callable[..., list[torch.Tensor]]:
-    """Return the steps as the optimiser's paper writes them, in NumPy."""
-    step, said = forms.STEPS[make.__name__], {**_defaults(make), **options}
-
-    def way(*given: torch.Tensor) -> list[torch.Tensor]:
-        half, found = len(given) // 2, []
-        for tensor, gradient in zip(given[:half], given[half:], strict=True):
-            state: dict[str, Any] = {"parameter": tensor.cpu().numpy()}
-            for turn in range(_STEPS):
-                if turn == _STEPS - 1 and "step" in state:
-                    state["step"] = np.asarray(float(_FAR))
-                slope = gradient.cpu().numpy() * _factor(turn)
-                state, _ = step(state, -slope if said["maximize"] else slope, said)
-            found.append(state.pop("parameter"))
-            found += [np.asarray(state[name], np.float32 if name == "step" else None) for name in sorted(state)]
-        return [torch.from_numpy(np.asarray(one)) for one in found]
-
-    return way
 
 
 def _documented(make: Any) -> Relation:
