@@ -283,7 +283,7 @@ def _varies(why: str, elsewhere: bool = False) -> bool:
 
 def remedy(path: Path, stack: Stack) -> str:
     """Say what writes a manifest anew: a project's where it is, ours in a checkout alone."""
-    line = f"stackproof expect --stack {stack.name}{' --rehearsed' if stack.rehearsed else ''}"
+    line = f"--stack {stack.name}{' --rehearsed' if stack.rehearsed else ''} --locked"
     if not path.is_relative_to(places.ROOT):
-        return f"write it anew with `{line} --locked`"
-    return f"write it anew with {advice.in_checkout(f'python -m {line} --locked RECORD')}, where RECORD is the record of this run"
+        return f"write it anew with `stackproof expect {line}`"
+    return f"write it anew with {advice.in_checkout(f'nox -s expect -- {line} RECORD')}, where RECORD is the record of this run"
