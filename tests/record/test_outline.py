@@ -1,4 +1,4 @@
-"""One outline in its four forms, and what came from outside is text in each."""
+"""One outline in its three forms, and what came from outside is text in each."""
 
 from __future__ import annotations
 
@@ -41,15 +41,6 @@ def test_markdown_has_lists_tables_and_folds() -> None:
     )
 
 
-def test_html_nests_its_lists() -> None:
-    page = outline.html(PARTS)
-    assert page.startswith(
-        "<h2>the verdict</h2>\n<ul>\n<li>a host:\n<ul>\n<li><strong>slow</strong>: <code>nox -s smoke</code>\n</ul></ul>"
-    )
-    assert '<tr><th scope="col">name<th scope="col">s' in page and "<tr><td>conv2d<td>1.5" in page
-    assert '<p><a href="https://example.org/a b">thread</a>' in page
-
-
 def test_a_terminal_shows_rows_one_under_another_where_a_table_would_break_names() -> None:
     assert "\nconv2d " in shown(PARTS) and "all of it" not in shown(PARTS)
     assert "  conv2d  s 1.5\n" in shown([TABLE], 8)
@@ -72,10 +63,10 @@ def test_what_came_from_outside_is_text(code: bool) -> None:
         TextTable(("", "b"), [(cell, "")], cell.text),
         Fold(cell.text, [TextLine(cell)]),
     ]
-    for made in (outline.text(parts), outline.markdown(parts), outline.html(parts), shown(parts, 300)):
+    for made in (outline.text(parts), outline.markdown(parts), shown(parts, 300)):
         assert "\x1b" not in made
     assert "\n# title" not in outline.text(parts) + outline.markdown(parts)
     page = outline.markdown(parts[:3])
-    assert "javascript" not in page + outline.html(parts)
+    assert "javascript" not in page
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in page.splitlines()} == {0, 3}
-    assert "<img" not in outline.html(parts) and (code or "<img" not in page)
+    assert code or "<img" not in page

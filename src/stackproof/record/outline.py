@@ -1,4 +1,4 @@
-"""What people read: headings, lines and tables, which become plain text, a terminal's colours, Markdown or HTML; all of it is escaped."""
+"""What people read: headings, lines and tables, which become plain text, a terminal's colours or Markdown; all of it is escaped."""
 
 from __future__ import annotations
 
@@ -103,17 +103,6 @@ def markdown(parts: Iterable[Part]) -> str:
     return "\n".join([*lines, ""])
 
 
-def html(parts: Iterable[Part], below: int = 0) -> str:
-    """Return the body of a page of HTML, whose headings lie below one of that level."""
-    out, depth = list[str](), 0
-    for part in parts:
-        wanted = part.depth if isinstance(part, TextLine) else 0
-        out.append("<ul>" * (wanted - depth) + "</ul>" * (depth - wanted))
-        depth = wanted
-        out += _html(part, below)
-    return "\n".join(filter(None, [*out, "</ul>" * depth, ""]))
-
-
 def _spans(cell: Cell) -> Iterator[Span]:
     for piece in cell if isinstance(cell, tuple) else (cell,):
         yield piece if isinstance(piece, Span) else Span(piece)
@@ -212,29 +201,3 @@ def _typed(words: str) -> str:
 
 def _safe(address: str) -> bool:
     return address.startswith(("https://", "http://"))
-
-
-def _html(part: Part, below: int) -> list[str]:
-    if isinstance(part, Heading):
-        return [f"<h{part.level + below}>{_in_html(part.text)}</h{part.level + below}>"]
-    if isinstance(part, TextLine):
-        return [f"<{'li' if part.depth else 'p'}>{_in_html(part.text)}"]
-    if isinstance(part, Fold):
-        return [f"<details><summary>{in_html(part.title)}</summary>", html(part.parts, below), "</details>"]
-    rows = ["".join(f"<td>{_in_html(cell)}" for cell in row) for row in part.shown]
-    head = "".join(f'<th scope="col">{in_html(word)}' for word in part.heads)
-    return [
-        f"<table><caption>{in_html(part.title)}</caption>",
-        f"<tr>{head}",
-        *(f"<tr>{row}" for row in rows),
-        "</table>",
-    ]
-
-
-def _in_html(cell: Cell) -> str:
-    pieces = list[str]()
-    for span in _spans(cell):
-        sentence = f"<code>{in_html(span.text)}</code>" if span.code else in_html(span.text)
-        sentence = f"<strong>{sentence}</strong>" if span.strong else sentence
-        pieces.append(f'<a href="{in_html(span.address)}">{sentence}</a>' if _safe(span.address) else sentence)
-    return "".join(pieces)

@@ -18,12 +18,12 @@ def test_table_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     look(hosts, "gpu1")
     run(hosts)
     assert cli.main(["fleet", "nodes", str(hosts)]) == 0
-    assert "1 node, 0 not well" in capsys.readouterr().out
+    assert "1 node, all well" in capsys.readouterr().out
     run(hosts, node="gpu2", verdict=Verdict.CRASHED)
     (hosts / "cut.json").write_text("{", encoding="utf-8")
     assert cli.main(["fleet", "nodes", str(hosts)]) == 1
     said = capsys.readouterr()
-    assert "2 nodes, 1 not well" in said.out and "passed over: " in said.err and "cut.json" in said.err
+    assert "NOT WELL: 1 of 2 nodes" in said.out and "passed over: " in said.err and "cut.json" in said.err
 
 
 def test_what_the_doctor_writes_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,7 +70,7 @@ def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
     look(tmp_path, "gpu2", "problem", "warning")
     look(tmp_path, "gpu3", name="third")
     lines = nodes.terminal(nodes.gather([tmp_path])).splitlines()
-    assert lines[0] == "3 nodes, 1 not well"
+    assert lines[0] == "NOT WELL: 1 of 3 nodes"
     assert "gpu2: smoke of cpu failed: smoke/bringup::devices: loss is NaN" in lines[2]
     assert lines[4].startswith("gpu2  1 problem, 1 warning  cpu    smoke  failed   2 of 3  ")
     assert lines[6].startswith("gpu3  no problem            -      ")
@@ -84,7 +84,7 @@ def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
         (tmp_path / f"{day}.json").write_text(as_json(said), encoding="utf-8")
     found = nodes.gather([tmp_path])
     lines = nodes.terminal(found).splitlines()
-    assert lines[0] == "2 nodes, 1 not well" and not found.hosts["gpu2"].wrong and not found.damaged
+    assert lines[0] == "NOT WELL: 1 of 2 nodes" and not found.hosts["gpu2"].wrong and not found.damaged
     assert lines[1].strip() == "gpu1: slow among the hosts of monday, judged 2026-03-06T00:00:00+00:00"
 
 

@@ -159,7 +159,8 @@ def terminal(nodes: Nodes) -> str:
 def _parts(found: Nodes) -> Iterator[outline.Part]:
     nodes = sorted(found.hosts.values(), key=lambda node: (not node.wrong, node.name))
     ill = [node for node in nodes if node.wrong]
-    yield outline.TextLine(f"{text.counted(len(nodes), 'node')}, {len(ill)} not well")
+    every = text.counted(len(nodes), "node")
+    yield outline.TextLine(f"NOT WELL: {len(ill)} of {every}" if ill else f"{every}, all well")
     yield from (outline.TextLine(f"{node.name[:_WIDEST]}: {why}", 1) for node in ill for why in node.wrong)
     yield outline.TextTable(_HEAD, [row for node in nodes for row in _rows(node)])
 
