@@ -207,3 +207,12 @@ def test_others_are_counted_by_launch() -> None:
 
 def test_a_quiet_run_has_nothing_to_say() -> None:
     assert _sentences({}, {}) == ""
+
+
+def test_a_short_time_is_spent_on_what_can_be_judged_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stackproof.gate.interleave.time.monotonic", lambda: 40.0)
+    took = {"process": 2.0, "gemm": 1.0, "yolo": 9.0, "lora": 4.0}
+    terms = LaunchTerms("tiny", plan.load(), until=61.0, took=took)
+    assert terms.affordable(["yolo", "lora", "gemm"], 3) == ["lora", "gemm"]
+    assert terms.affordable(["yolo", "lora"], 1) == ["yolo", "lora"]
+    assert terms.affordable(["yolo"], 3) == ["yolo"]

@@ -32,7 +32,7 @@ def _a_side_has_torch() -> None:
 
 
 def _gate(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *flags: str, launches: int = 1, subjects: tuple[str, ...] = (GEMM,)
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *flags: str, launches: int = 3, subjects: tuple[str, ...] = (GEMM,)
 ) -> tuple[int, Record]:
     """Run the verb as a user does, over few launches and with a promise to match; return its exit code and its record."""
     declared = plan.load()
@@ -56,7 +56,7 @@ def test_a_spin_is_found_and_called_slower(tmp_path: Path, monkeypatch: pytest.M
 
     Twenty times the step, because this is no test of the host: how little is found on a quiet one is for the calibration to say.
     """
-    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "spin=20", launches=3)
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "spin=20")
     assert code == 1
     assert _reason(record, f"{GEMM}::time").startswith("SLOWER")
     assert "DRILL" in str(record.provenance["method"])
@@ -64,7 +64,7 @@ def test_a_spin_is_found_and_called_slower(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.live
 def test_more_memory_is_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "memory=0.10", launches=3)
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "memory=0.10")
     assert code == 1
     assert _reason(record, f"{GEMM}::peak-memory").startswith("SLOWER +1")
 

@@ -36,15 +36,15 @@ _ALLOCATION = "[memory]"
 """What the profiler calls the event of an allocator."""
 
 
-def fingerprint(work: Work) -> Message:
-    """Return all that is compared of freshly proved work: `settings`, what a run is `worth`, and sketches by group and name.
+def fingerprint(work: Work, own: Mapping[str, dict[str, Message]]) -> Message:
+    """Return all that is compared of work: `settings`, what a run is `worth`, and sketches by group and name.
 
-    Groups of a training job are those of its tiny twin in float64 on the CPU; `timed` are of the work itself, in its own precision.
+    Groups of a training job are those of its tiny twin in float64 on the CPU; `own` is what `timed` gave of the work itself.
     """
     job, workload = getattr(work, "job", None), getattr(work, "workload", None)
     groups = in_float64(workload.build(HOST.torch, "tiny", _SEED, torch.float64)) if workload is not None else {}
     fields = settings(job) if job is not None else {}
-    return {"settings": fields, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **timed(work)}}
+    return {"settings": fields, "worth": dict(work.worth), "dtype": work.dtype, "groups": {**groups, **own}}
 
 
 def settings(job: Job) -> dict[str, Any]:
@@ -91,7 +91,10 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
 
 
 def timed(work: Work) -> dict[str, dict[str, Message]]:
-    """Run the work itself and sketch what it gives back and what it changes as a whole; in its own precision, on its device."""
+    """Run freshly built work and sketch what it gives back and what it changes as a whole; in its own precision, on its device."""
+    if begin := getattr(work, "begin", None):  # a frozen commit's work may have none
+        with _seeded():
+            begin(_RUNS)
     owner = getattr(work, "job", None)
     parameters = [one for one in owner.model.parameters() if one.requires_grad] if owner is not None else []
     found: dict[str, Message] = {}

@@ -109,6 +109,9 @@ class GateRun:
 
         def launch_again(number: int) -> bool:
             nonlocal left
+            before, left = left, terms.affordable(left, next(look for look in design.looks if look > number) - number)
+            if dropped := [name for name in before if name not in left]:
+                progress.say(f"no time until the next look for: {', '.join(dropped)}")
             if number and not any(terms.fits([PROCESS, *words]) for words in ([[name] for name in left] or [[]])):
                 results.ended = f"the minutes were over in launch {number + 1}, which would not fit"
                 return False

@@ -218,9 +218,18 @@ class LaunchTerms:
     took: dict[str, float] = field(default_factory=dict)
     """By subject, the seconds that its last launch took on both sides."""
 
-    def fits(self, subjects: Iterable[str]) -> bool:
-        """Whether there is time for these, as far as their last launch tells."""
-        return time.monotonic() + sum(self.took.get(subject, 0.0) for subject in subjects) <= self.until
+    def fits(self, subjects: Iterable[str], launches: int = 1) -> bool:
+        """Whether there is time for so many launches of these, as far as their last launch tells."""
+        return time.monotonic() + launches * sum(self.took.get(subject, 0.0) for subject in subjects) <= self.until
+
+    def affordable(self, subjects: Sequence[str], launches: int) -> list[str]:
+        """Return the subjects that so many launches have time for, counted from the cheapest; all where there is time for none.
+
+        Few times that are judged say more than many that were begun.
+        """
+        cheapest = sorted(subjects, key=lambda subject: self.took.get(subject, 0.0))
+        most = sum(self.fits([PROCESS, *cheapest[: number + 1]], launches) for number in range(len(cheapest)))
+        return [subject for subject in subjects if subject in cheapest[:most]] or list(subjects)
 
 
 @dataclass

@@ -55,11 +55,15 @@ class InProcess:
         threads.choose(preset)
         self._device, self._drill = device, drill
         self._work = self._built(subject, preset)
-        self._proved_here = earlier is None or not self._computes(earlier)
-        if earlier is not None and self._proved_here:
+        self._timed = computed.timed(self._work)
+        known = earlier is not None and changed.timed_alike(earlier["timed"], self._timed["timed"], earlier["dtype"])
+        self._proved_here = not known
+        if earlier is not None and known:  # it computes what it did in the launch that proved it
+            self.proved = str(earlier["proved"])
+        else:  # from where it was built, and not from where the runs above have led
             self._work.close()
             self._work = self._built(subject, preset)
-        self.proved = self._work.prove() if earlier is None or self._proved_here else str(earlier["proved"])
+            self.proved = self._work.prove()
         self.worth = {"iteration": 1.0, **self._work.worth}
         self._run = self._work.run
         self._begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
@@ -71,13 +75,9 @@ class InProcess:
         planted.plant_before_proof(work, self._drill)
         return work
 
-    def _computes(self, earlier: Answer) -> bool:
-        """Whether this process computes from equal seeds what it did in the launch that proved it: then it is proved."""
-        return changed.timed_alike(earlier["timed"], computed.timed(self._work)["timed"], earlier["dtype"])
-
     def compute(self) -> Answer:
         """Return what it computes from equal seeds."""
-        return computed.fingerprint(self._work)
+        return computed.fingerprint(self._work, self._timed)
 
     def run(self) -> object:
         """Run once."""
