@@ -115,7 +115,7 @@ def parse(raw: str) -> Line:
     rank: int | None = None
     pid: int | None = None
     for _ in range(_MOST_PREFIXES):
-        match = _bar(text) or next(
+        match = (_BAR.match(text) if "<" in text and not text.rstrip().endswith("]") else None) or next(
             (match for prefix in _BEGINNING.get(text[:1], ()) if (match := prefix.match(text))), None
         )
         if match is None or not match.end():
@@ -131,10 +131,6 @@ def parse(raw: str) -> Line:
     if rank is None and (match := _WATCHDOG.search(text[:_HEAD])):
         rank = int(match["rank"])
     return Line(_from_traceback(text), rank, pid, head)
-
-
-def _bar(text: str) -> re.Match[str] | None:
-    return _BAR.match(text) if "<" in text and not text.rstrip().endswith("]") else None
 
 
 def _plain(raw: str) -> str:

@@ -211,15 +211,11 @@ class Shapes:
 
     def _learn(self, new: dict[int, bytes], window: Window) -> None:
         self._seen.update(new)
-        fresh: dict[int, bytes] = {}
         folded = _ADDRESS.sub(b"0", b"\n".join(new.values())).split(b"\n")
-        for (key, shape), form in zip(new.items(), map(hash, folded), strict=True):
-            first = self._first.setdefault(form, key)
-            if first == key:
-                fresh[key] = shape
-            else:
-                self._same[key] = first
-        text = b"\n".join(fresh.values())
+        firsts = [self._first.setdefault(hash(form), key) for key, form in zip(new, folded, strict=True)]
+        fresh = [shape for (key, shape), first in zip(new.items(), firsts, strict=True) if first == key]
+        self._same.update((key, first) for key, first in zip(new, firsts, strict=True) if first != key)
+        text = b"\n".join(fresh)
         vain = len(text) > _NEW * (window.end - window.start) and len(fresh) > _FEW
         self._patience = self._vain = min(_PATIENCE, 2 * self._vain + 1) if vain else 0
         if len(text) >= _SAMPLE and not self._fitted:
