@@ -12,7 +12,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
 from stackproof.base.text import plain
 from stackproof.commands import arguments
-from stackproof.history import leaf
+from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import stacks
 
 
@@ -24,7 +24,7 @@ def add(verbs: arguments.Verbs) -> None:
     help_ = "by state of the stack (driver, wheels) instead of by commit"
     verb.add_argument("--states", action="store_true", help=help_)
     help_ = "which benchmarks: fast, regular or full"
-    verb.add_argument("--profile", default=leaf.DEFAULT_PROFILE, metavar="NAME", help=help_)
+    verb.add_argument("--profile", default=DEFAULT_PROFILE, metavar="NAME", help=help_)
     verb.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="asv's own command and arguments")
     help_ = "what was measured, as rates: now, before, and which change made a difference"
     verb = arguments.add(verbs, "history", help_, _history)

@@ -29,6 +29,7 @@ from stackproof.history.timeline import Pooled, SeriesKey
 from stackproof.record import records, store
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.record.store import Place, State, slug, state
+from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import environment_proof, hosts, provenance, stacks
 
 RETIRED = "retired"
@@ -111,7 +112,6 @@ DEVICE = "STACKPROOF_DEVICE"
 PROFILE = "STACKPROOF_PROFILE"
 FACTS = "STACKPROOF_FACTS"
 PIECES = "STACKPROOF_PIECES"
-DEFAULT_PROFILE = "fast"
 _START_S = {"tiny": 240.0, "full": 900.0}
 """What importing, building, verifying and warming up may take beside the samples, before asv ends the process."""
 
