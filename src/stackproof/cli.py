@@ -102,9 +102,9 @@ def _project(words: Sequence[str]) -> str | None:
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong with the words without what a terminal would obey."""
 
-    def parse_known_args(self, *given: Any, **options: Any) -> tuple[Any, list[str]]:
+    def parse_known_args(self, *words: Any, **options: Any) -> tuple[Any, list[str]]:
         """Let the verb itself refuse what it does not know, with what may have been meant; argparse lets the program do it."""
-        value, left = super().parse_known_args(*given, **options)
+        value, left = super().parse_known_args(*words, **options)
         if left:
             self.error(f"unrecognized arguments: {' '.join(left)}{self._meant(left[0])}")
         return value, left

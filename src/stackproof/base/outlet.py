@@ -41,11 +41,11 @@ class Outlet:
         """Flush, or note why it cannot be."""
         self._try(self._stream.flush)
 
-    def _try(self, call: Any, *given: str) -> None:
+    def _try(self, call: Any, *words: str) -> None:
         if self.error:
             return
         try:
-            call(*given)
+            call(*words)
         except OSError as error:
             self.error = error
             # What is buffered must not fail once more as Python ends.

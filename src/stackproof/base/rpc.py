@@ -76,9 +76,9 @@ class Channel:
                 raise ClosedError("the other end closed")
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
-        if not isinstance(found := files.try_parse_json(line), dict):
+        if not isinstance(answer := files.try_parse_json(line), dict):
             raise GarbledError("no JSON object")
-        return found
+        return answer
 
 
 def write(stream: IO[str], message: Message, default: Callable[[Any], Any] | None = None) -> None:

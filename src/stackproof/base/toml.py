@@ -205,8 +205,8 @@ class Table:
             for n, row in enumerate(rows)
         ]
 
-    def row(self, kind: type[T], **given: Any) -> T:
-        """Return the whole table as a dataclass; the fields in `given` are not looked for.
+    def row(self, kind: type[T], **fields: Any) -> T:
+        """Return the whole table as a dataclass; the fields in `fields` are not looked for.
 
         What an annotation means in a file:
 
@@ -226,7 +226,7 @@ class Table:
             Refusal: a key is unknown, missing, of the wrong type or not allowed; or `__post_init__` said `Wrong`.
         """
         with self:
-            return self._row(kind, given)
+            return self._row(kind, fields)
 
     def rows(self, key: str, kind: type[T]) -> tuple[T, ...]:
         """Return an array of tables as dataclasses; none when the key is absent."""

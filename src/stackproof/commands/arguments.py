@@ -115,11 +115,11 @@ class Once(argparse.Action):
     `names`: what it names, or nothing where the verb refuses an empty one itself; `kind`: a word, or a path.
     """
 
-    def __init__(self, *given: Any, names: str = "", kind: type[str | Path] = str, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, *words: Any, names: str = "", kind: type[str | Path] = str, **options: Any) -> None:
+        super().__init__(*words, **options)
         self._names, self._kind = names, kind
 
-    def __call__(self, _: object, found: argparse.Namespace, value: Any, flag: str | None = None) -> None:  # noqa: ARG002 - argparse gives it
+    def __call__(self, _: object, options: argparse.Namespace, value: Any, flag: str | None = None) -> None:  # noqa: ARG002 - argparse gives it
         """Keep what is given.
 
         Raises:
@@ -127,9 +127,9 @@ class Once(argparse.Action):
         """
         if value == "" and self._names:
             raise argparse.ArgumentError(self, f"is empty: name {self._names}, or leave it out")
-        if getattr(found, self.dest) != self.default:
+        if getattr(options, self.dest) != self.default:
             raise argparse.ArgumentError(self, "is given twice, and only one can be meant; give it once")
-        setattr(found, self.dest, self._kind(value))
+        setattr(options, self.dest, self._kind(value))
 
 
 def _number(what: str, low: float, high: float, whole: bool = False) -> Callable[[str], Any]:

@@ -152,11 +152,11 @@ def _check(stack: stacks.Stack) -> int:
     from stackproof.runner import expect
     from stackproof.stack import manifest
 
-    found = manifest.load(stack)
-    if found is None:
+    counted = manifest.load(stack)
+    if counted is None:
         raise Refusal(f"{manifest.path_of(stack)}: does not exist; {manifest.remedy(manifest.path_of(stack), stack)}")
     run = manifest.Selection(expect.collected(stack), (), stacks.suites())
-    wrong = [text for _, text in manifest.complaints(found, run, stack, counted=False)]
+    wrong = [text for _, text in manifest.complaints(counted, run, stack, counted=False)]
     for sentence in wrong:
         print(sentence)  # noqa: T201
     return 1 if wrong else 0

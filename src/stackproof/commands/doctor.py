@@ -60,20 +60,20 @@ def _doctor(options: argparse.Namespace) -> int:
     from stackproof.doctor import checkup, machine, report
 
     here = machine.Machine()
-    found = checkup.examine(options.stack, here)
+    seen = checkup.examine(options.stack, here)
     if options.json not in (None, _STDOUT):
-        _write(options.json, report.as_json(found))
+        _write(options.json, report.as_json(seen))
     if options.json == _STDOUT:
-        print(report.as_json(found))  # noqa: T201
+        print(report.as_json(seen))  # noqa: T201
     elif options.report:
-        print(report.for_an_issue(found, here))  # noqa: T201
+        print(report.for_an_issue(seen, here))  # noqa: T201
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        for line in report.terminal(found, shutil.get_terminal_size((150, 24)).columns, colour, options.all):
+        for line in report.terminal(seen, shutil.get_terminal_size((150, 24)).columns, colour, options.all):
             print(line)  # noqa: T201
-    if found.broken:
-        raise found.broken
-    return found.exit_code
+    if seen.broken:
+        raise seen.broken
+    return seen.exit_code
 
 
 def _write(path: Path, text: str) -> None:

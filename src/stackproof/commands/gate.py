@@ -145,9 +145,9 @@ def _command_request(options: argparse.Namespace) -> CommandGateRequest:
     from stackproof.jobs import metrics
     from stackproof.stack import stacks
 
-    if given := next((name for name in _OF_STACKS if getattr(options, name)), ""):
+    if foreign := next((name for name in _OF_STACKS if getattr(options, name)), ""):
         raise Refusal(
-            f"--{given.replace('_', '-')} is for stacks and says nothing of a command; of a command compare folders (--base-dir, "
+            f"--{foreign.replace('_', '-')} is for stacks and says nothing of a command; of a command compare folders (--base-dir, "
             "--head-dir), commits of its repository (--base REF) or variables (--head-env NAME=VALUE)"
         )
     wanted = _metrics(options)

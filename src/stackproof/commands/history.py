@@ -61,8 +61,8 @@ def _history(options: argparse.Namespace) -> int:
     for folder in options.results or ():
         _require_folder(folder)
     loaded = store.dated(store.read(store.files(options.results)) if options.results else store.load(store.folders()))
-    found = [history for history in histories(entries(loaded.records)) if options.stack in (None, history.place.stack)]
-    terminal.show(found, loaded.problems)
+    chosen = [history for history in histories(entries(loaded.records)) if options.stack in (None, history.place.stack)]
+    terminal.show(chosen, loaded.problems)
     return 0
 
 

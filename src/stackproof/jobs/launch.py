@@ -35,9 +35,9 @@ def split_command(command: str) -> list[str]:
     Raises:
         Refusal: it is empty, a quote is open, or it needs a shell.
     """
-    if found := _needs_shell(command):
+    if shell_only := _needs_shell(command):
         raise Refusal(
-            f"--command has {found}, which only a shell acts on, and none is used; write --command \"sh -c '...'\", or quote it"
+            f"--command has {shell_only}, which only a shell acts on, and none is used; write --command \"sh -c '...'\", or quote it"
         )
     try:
         words = shlex.split(command)

@@ -70,10 +70,10 @@ class Project:
 
     def digest(self) -> str:
         """Return what changes with any of its files that a run reads: the first 12 digits of their SHA-256."""
-        found = hashlib.sha256()
+        whole = hashlib.sha256()
         for path in sorted(set(self._read())):
-            found.update(f"{self.display_path(path)}\0".encode() + path.read_bytes() + b"\0")
-        return found.hexdigest()[:12]
+            whole.update(f"{self.display_path(path)}\0".encode() + path.read_bytes() + b"\0")
+        return whole.hexdigest()[:12]
 
     def _read(self) -> Iterator[Path]:
         yield self.file

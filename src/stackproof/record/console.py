@@ -75,9 +75,9 @@ class Terminal:
         if self._progress:
             self._progress.update(self._task, description=escape(plain(identifier, lines=False)))
 
-    def progress(self, identifier: str, said: str) -> None:
+    def progress(self, identifier: str, sentence: str) -> None:
         """Say how far a check is that takes long."""
-        line = plain(f"{identifier}: {said}", lines=False)
+        line = plain(f"{identifier}: {sentence}", lines=False)
         if self._progress:
             self._progress.update(self._task, description=escape(line))
         elif time.monotonic() - self._said > _SILENCE_S:
@@ -147,8 +147,8 @@ def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
 
 def _references(rows: list[Measurement]) -> str:
     """Return what others measured of the same work, each with its device; nobody verified it."""
-    references = (told for row in rows for told in reference.find(row.workload, row.preset, row.unit))
-    return "\n".join(dict.fromkeys(f"{shown(told.seconds, told.unit)} ({told.device})" for told in references))
+    references = (figure for row in rows for figure in reference.find(row.workload, row.preset, row.unit))
+    return "\n".join(dict.fromkeys(f"{shown(figure.seconds, figure.unit)} ({figure.device})" for figure in references))
 
 
 def _number(row: Measurement, name: str) -> float | None:

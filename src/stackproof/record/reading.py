@@ -72,8 +72,8 @@ def read_verified(path: Path) -> Record:
         Refusal: it is no record or no evidence, or one of its logs was edited.
     """
     record = read(path)
-    if said := next(broken_logs(record, path.parent), None):
-        raise Refusal(f"{path}: {said}; it is no evidence, so run again")
+    if why := next(broken_logs(record, path.parent), None):
+        raise Refusal(f"{path}: {why}; it is no evidence, so run again")
     return record
 
 
@@ -259,11 +259,11 @@ def _figures(row: Measurement) -> Iterator[str]:
         return
     interval = median_interval(row.samples)
     for name, value in (("low", interval.low), ("high", interval.high), ("noise", interval.relative)):
-        said = _number(row.figures.get(name))
-        if said is None or (math.isnan(said) and math.isnan(value)):  # of no samples
+        stated = _number(row.figures.get(name))
+        if stated is None or (math.isnan(stated) and math.isnan(value)):  # of no samples
             continue
-        if not math.isclose(said, value, rel_tol=_SLACK, abs_tol=1e-15):
-            yield f"says '{name}' {said:g}, and its samples make it {value:g}"
+        if not math.isclose(stated, value, rel_tol=_SLACK, abs_tol=1e-15):
+            yield f"says '{name}' {stated:g}, and its samples make it {value:g}"
 
 
 def _number(value: Figure | None) -> float | None:

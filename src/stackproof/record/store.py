@@ -342,12 +342,12 @@ def read(paths: Iterable[Path], aside: bool = False) -> Loaded:
     return loaded
 
 
-def distinct(found: Mapping[Path, Record]) -> dict[Path, Record]:
+def distinct(stored: Mapping[Path, Record]) -> dict[Path, Record]:
     """Return one file of each record: one that was published still lies where it was written."""
     firsts: dict[object, Path] = {}
-    for path, record in found.items():
+    for path, record in stored.items():
         firsts.setdefault(record.digests.get("record", path), path)
-    return {path: found[path] for path in firsts.values()}
+    return {path: stored[path] for path in firsts.values()}
 
 
 def _set_aside(path: Path) -> list[str]:

@@ -130,10 +130,10 @@ def _rows(folder: Path) -> dict[str, SuiteEntry]:
         return {row.name: row for row in table.rows("suite", SuiteEntry)}
 
 
-def _merged(found: list[Stage]) -> tuple[Stage, ...]:
+def _merged(listed: list[Stage]) -> tuple[Stage, ...]:
     """Join neighbours that both share their checks, and those that do not: starting a process costs seconds of imports."""
     merged: list[Stage] = []
-    for stage in found:
+    for stage in listed:
         if merged and (merged[-1].workers > 1) == (stage.workers > 1):
             last = merged[-1]
             workers = max(last.workers, stage.workers)

@@ -46,7 +46,7 @@ class Observer(Protocol):
     def started(self, identifier: str) -> None:
         """A check began."""
 
-    def progress(self, identifier: str, said: str) -> None:
+    def progress(self, identifier: str, sentence: str) -> None:
         """A check that takes long has come so far."""
 
     def finished(self, check: Check) -> None:
@@ -381,7 +381,7 @@ def _interrupted(state: RunState, living: list[CheckProcess]) -> None:
     state.record.verdict = Verdict.INTERRUPTED
 
 
-def _guards(request: Request, found: Manifest | None, state: RunState) -> Iterator[Check]:
+def _guards(request: Request, expected: Manifest | None, state: RunState) -> Iterator[Check]:
     """Yield a failed check for all that a run should have had and has not, and the word on a project's own manifest."""
     ended, chosen = state.ended, request.suites
     for identifier in [identifier for identifier in state.collected if identifier not in ended]:
@@ -394,16 +394,16 @@ def _guards(request: Request, found: Manifest | None, state: RunState) -> Iterat
     )  # else there are more subjects than counted
     exact, more = bool(state.record.provenance.get("pinned")), () if whole else chosen
     theirs = [check for check in state.record.checks if check.id in state.theirs]
-    if found is not None:
+    if expected is not None:
         ours = [check for check in state.record.checks if check.id not in state.theirs]
         known = [name for name in state.known if name not in state.theirs]
         run = manifest.Selection(known, ours, counted(chosen), exact, more)
-        for file, sentence in manifest.complaints(found, run, request.stack):
+        for file, sentence in manifest.complaints(expected, run, request.stack):
             yield Check(f"guard: {file}", Verdict.FAILED, sentence, 0.0)
     if (project := projects.current()) and state.theirs:
         run = manifest.Selection(state.theirs, theirs, chosen, exact, more)
         yield from _guard_project(project, run, request.stack)
-    rows = {file.partition("/")[0] for file in found.files} if found else set()
+    rows = {file.partition("/")[0] for file in expected.files} if expected else set()
     for suite in [suite for suite in chosen if suite not in rows]:
         yield from _guard_count(suite, state.record.checks, request.stack)
 

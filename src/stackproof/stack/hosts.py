@@ -76,10 +76,10 @@ def proof(stack: Stack, here: bool | None = None) -> str:
 
 def preferred(root: str = "") -> Availability:
     """Return the stack with the highest priority that this host has; the CPU's needs nothing."""
-    found = next((found for stack in load_all() if (found := inspect(stack, root)).present), None)
-    if found is None:
+    availability = next((availability for stack in load_all() if (availability := inspect(stack, root)).present), None)
+    if availability is None:
         raise Refusal("this host has none of the stacks, and stacks/cpu, which needs nothing, is not there; restore it")
-    return found
+    return availability
 
 
 def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") -> dict[str, str]:

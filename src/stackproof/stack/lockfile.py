@@ -139,14 +139,14 @@ def read(path: Path) -> Lock:
 
 def read_of(path: Path, stack: Stack) -> Lock:
     """Return a lock; one of another stack, or a rehearsal's where the stack itself is meant, is refused."""
-    found, own = read(path), read(stack.lock)
+    lock, own = read(path), read(stack.lock)
     for key, what in (("stack", "of the stack"), ("kind", "of the kind")):
-        if found.header[key] != own.header[key]:
+        if lock.header[key] != own.header[key]:
             raise Refusal(
-                f"{path}: is a lock {what} '{found.header[key]}', and '{own.header[key]}' is asked for; name a lock that "
+                f"{path}: is a lock {what} '{lock.header[key]}', and '{own.header[key]}' is asked for; name a lock that "
                 f"{advice.relock(stack.name, stack.folder)} has made"
             )
-    return found
+    return lock
 
 
 def adopt(path: Path, stack: Stack) -> Path:
@@ -176,8 +176,8 @@ def adopt(path: Path, stack: Stack) -> Path:
                 f"{path}: {why}; take it out, and name a checkout of the package with --good-source or --base-source"
             )
         hashes = "".join(f" \\\n    --hash={digest}" for digest in re.findall(r"--hash=(sha256:[0-9a-f]{64})", row))
-        text = f"{found[1]}=={found[2]}{f' ; {found[3]}' if found[3] else ''}{hashes}\n"
-        pin = _pin(path, 0, found, (), text)
+        text = f"{match[1]}=={match[2]}{f' ; {match[3]}' if match[3] else ''}{hashes}\n"
+        pin = _pin(path, 0, match, (), text)
         pins[text] = known.get((pin.name, pin.version), pin).text
     if not pins:
         raise Refusal(f"{path}: pins no package; {_REMEDY}")

@@ -216,9 +216,9 @@ class Stack:
         where = f" (rehearsed on {self.device}, not verified on {self.hardware})" if self.rehearsed else ""
         return f"{self.name}{where}"
 
-    def path(self, given: str) -> str:
+    def path(self, inherited: str) -> str:
         """Return a search path for Python with the stack's own packages behind what is given."""
-        return os.pathsep.join([*filter(None, [given]), *self.packages])
+        return os.pathsep.join([*filter(None, [inherited]), *self.packages])
 
     def process_environment(self) -> dict[str, str]:
         """Return what its processes are started with: its defaults where the user has set nothing, its packages on the path."""

@@ -176,8 +176,10 @@ class Grammar:
         template = self.form.pattern or (_NUMBER if self.form.numeric else "<word>")
         for place, words in (("<word>", self.form.choices), ("<key>", self.form.keys)):
             template = template.replace(place, f"(?:{'|'.join(map(re.escape, words))})")
-        found: re.Pattern[str] = expression(re.DOTALL | (0 if self.form.sensitive else re.IGNORECASE)).parse(template)
-        return found
+        compiled: re.Pattern[str] = expression(re.DOTALL | (0 if self.form.sensitive else re.IGNORECASE)).parse(
+            template
+        )
+        return compiled
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -271,11 +273,11 @@ class Grammar:
 
     def _by_truth(self, text: str, name: str) -> Iterator[str]:
         """A truth value as this variable spells it."""
-        said = truth(text, name)
-        if said is None or (not self._switches and text.lower() not in _TRUE + _FALSE):
+        state = truth(text, name)
+        if state is None or (not self._switches and text.lower() not in _TRUE + _FALSE):
             return
         spelt = [word for word in self.words if self._switches or not word.isdecimal()] or ["1", "0"]
-        alike = (word for word in spelt if truth(word, exact=True) == said)
+        alike = (word for word in spelt if truth(word, exact=True) == state)
         yield from sorted(alike, key=lambda word: not _near(text.lower(), word.lower()))
 
     def _respelt(self, text: str) -> str:
@@ -303,11 +305,11 @@ def _options(value: str) -> list[str]:
 
 def _by_numbers(text: str, unit: int) -> Iterator[str]:
     """A number with a unit, without its unit, or with a fraction of nothing."""
-    if found := _AMOUNT.fullmatch(text):
-        yield f"{found[1]}{found[2]}"
-        if not found[3].lower().startswith(("s", "ms", "min")):
-            yield str(int(found[1]) << _UNITS[found[2].lower()] >> unit)
-        yield found[1]
+    if amount := _AMOUNT.fullmatch(text):
+        yield f"{amount[1]}{amount[2]}"
+        if not amount[3].lower().startswith(("s", "ms", "min")):
+            yield str(int(amount[1]) << _UNITS[amount[2].lower()] >> unit)
+        yield amount[1]
     if re.fullmatch(r"\d+\.0*", text):
         yield text.partition(".")[0]
 
@@ -472,13 +474,13 @@ class Variable:
 
     def of(self, link: str, options: Mapping[str, Grammar]) -> Variable:
         """Return the variable of a library, with the grammar of its values."""
-        found, grammar = replace(self, link=self.link or link), None if self.form.empty else Grammar(self.form)
+        variable, grammar = replace(self, link=self.link or link), None if self.form.empty else Grammar(self.form)
         if self.shared:
             shared = _grammars()[self.shared].form
             form = replace(shared, host=self.form.host or shared.host)
             grammar = Grammar(form, {name: options[name] for name in self.options}, self.elsewhere)
-        object.__setattr__(found, "grammar", grammar)
-        return found
+        object.__setattr__(variable, "grammar", grammar)
+        return variable
 
 
 @dataclass(frozen=True, kw_only=True)
