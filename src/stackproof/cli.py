@@ -17,7 +17,7 @@ from stackproof.base import advice, files, processes
 from stackproof.base.errors import Refusal, distance, suggestion
 from stackproof.base.outlet import ended, outlets, reminded
 from stackproof.base.text import indented, plain
-from stackproof.commands import arguments, development, doctor, gate, history, init, locks, plugins, suites
+from stackproof.commands import arguments, development, doctor, gate, history, init, plugins, suites
 from stackproof.commands.arguments import EPILOG
 from stackproof.project import projects
 from stackproof.stack import stacks
@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     arguments.add_project(parser)
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (suites, doctor, locks, history, init, gate, development, plugins):
+    for module in (suites, doctor, history, init, gate, development, plugins):
         module.add(added)
     added._choices_actions.sort(key=lambda verb: str(verb.help).startswith("(dev)"))
     return parser

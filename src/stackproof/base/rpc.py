@@ -41,11 +41,7 @@ class Channel:
         self._reading, self._writing, self._most, self._buffer = reading, writing, most, b""
 
     def send(self, ask: str, **arguments: Any) -> None:
-        """Ask without waiting, so that several can work at once.
-
-        Raises:
-            ClosedError: nobody reads.
-        """
+        """Ask without waiting, so that several can work at once (ClosedError: nobody reads)."""
         left = memoryview((json.dumps({"ask": ask, **arguments}) + "\n").encode())
         try:
             while left:

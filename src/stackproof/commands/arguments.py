@@ -120,11 +120,7 @@ class Once(argparse.Action):
         self._names, self._kind = names, kind
 
     def __call__(self, _: object, options: argparse.Namespace, value: Any, flag: str | None = None) -> None:  # noqa: ARG002 - argparse gives it
-        """Keep what is given.
-
-        Raises:
-            ArgumentError: it is empty, or not the first.
-        """
+        """Keep what is given (ArgumentError: it is empty, or not the first)."""
         if value == "" and self._names:
             raise argparse.ArgumentError(self, f"is empty: name {self._names}, or leave it out")
         if getattr(options, self.dest) != self.default:

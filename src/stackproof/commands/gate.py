@@ -56,7 +56,13 @@ def _add_gate(verbs: arguments.Verbs) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    _require_command(options)
+    if options.command is None:
+        text = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
+        if text or not options.counters:
+            flag = f"--{(text or 'no-counters').replace('_', '-')}"
+            raise Refusal(
+                f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
+            )
     if options.command is not None:  # its commits are of its own repository
         asked = _command_request(options)
         need_statistics("gate")
@@ -127,16 +133,6 @@ def _add_command(verb: argparse.ArgumentParser) -> None:
 
 def _percent(text: str) -> float:
     return float(arguments.positive(text.removesuffix("%").strip()))
-
-
-def _require_command(options: argparse.Namespace) -> None:
-    if options.command is None:
-        text = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
-        if text or not options.counters:
-            flag = f"--{(text or 'no-counters').replace('_', '-')}"
-            raise Refusal(
-                f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
-            )
 
 
 def _command_request(options: argparse.Namespace) -> CommandGateRequest:

@@ -1,9 +1,10 @@
-"""The verb `init`: writes a project that works, with one workload and its test; or a stack that works, to be changed."""
+"""The verbs that make projects and pins: `init` writes a project, or a stack, that works; `lock` pins stacks, `constraints` shows pins."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
@@ -21,13 +22,19 @@ _HELP = "make a project of your own: a folder whose models are verified, timed a
 
 
 def add(verbs: arguments.Verbs) -> None:
-    """Add it to the parser of the command line."""
+    """Add them to the parser of the command line."""
     verb = arguments.add(verbs, "init", _HELP, _run)
     help_ = "write a stack of this name in the project DIR, or in this checkout: the CPU's, to be changed"
     verb.add_argument("--stack", metavar="NAME", help=help_)
     verb.add_argument(
         "folder", nargs="?", type=arguments.folder, default=Path(), metavar="DIR", help="where (default: here)"
     )
+    verb = arguments.add(verbs, "lock", "(dev) re-pin stacks from their requirements.in with uv", _lock)
+    arguments.add_named_stacks(verb, several=True)
+    help_ = "move existing pins to the newest versions that the ranges allow"
+    verb.add_argument("--upgrade", action="store_true", help=help_)
+    help_ = "print a stack's pins for `pip install -c`; builds of a vendor that are installed here are held as they are"
+    arguments.add_named_stacks(arguments.add(verbs, "constraints", help_, _constraints))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -98,3 +105,29 @@ def _definition(name: str, text: str) -> str:
     text = re.sub(r"(?m)^title = .*$", f'title = "{name}: say in one line what it is"', text)
     text = re.sub(r"(?ms)^\[expected\]\n.*?(?=^\[)", "[expected]\n\n", text)
     return f"# What each key means: docs/adding-a-stack.md. [[host]] rows say how a host that has the stack is known.\n{text}"
+
+
+def _lock(options: argparse.Namespace) -> int:
+    from stackproof.stack import environments, lockfile
+
+    chosen = [stacks.load(name) for name in options.names]
+    if any(stack.folder.is_relative_to(STACKS) for stack in chosen):  # a project's own are its own to write
+        require_checkout("lock of a stack of ours")
+    uv = environments.find_uv()
+    for stack in chosen:
+        for path in lockfile.lock(stack, uv, upgrade=options.upgrade):
+            print(f"locked {path}")  # noqa: T201
+    return 0
+
+
+def _constraints(options: argparse.Namespace) -> int:
+    from stackproof.stack import environment_proof, lockfile
+
+    stack = stacks.load(options.names)
+    lock, there = lockfile.read(stack.lock), environment_proof.installed()
+    for note in environment_proof.weaknesses(lock, there):
+        print(f"stackproof: {note}", file=sys.stderr)  # noqa: T201
+    print(f"# {stack.name}: `pip install -c` of this leaves the vendor's builds alone; all else is as in the lock.")  # noqa: T201
+    for line in environment_proof.constraints(lock, there):
+        print(line)  # noqa: T201
+    return 0

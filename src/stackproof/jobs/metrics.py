@@ -67,11 +67,7 @@ class Metric:
     """Of JSON, the way to it."""
 
     def values(self, output: Output) -> list[float]:
-        """Return all that a run says of it, in order.
-
-        Raises:
-            MetricMissing: it says nothing, or no number.
-        """
+        """Return all that a run says of it, in order (MetricMissing: it says nothing, or no number)."""
         numbers = list(_READERS[self.kind](self, output))
         if not numbers:
             raise MetricMissing(f"the output has no {self.what}")
@@ -172,11 +168,7 @@ def _is_higher(name: str, text: str, better: str) -> bool:
 
 
 def number(word: str) -> float:
-    """Read a number as programs print it: 1,234.5, 1e-3, 12 %, nan.
-
-    Raises:
-        MetricMissing: it is none.
-    """
+    """Read a number as programs print it: 1,234.5, 1e-3, 12 %, nan (MetricMissing: it is none)."""
     try:
         return float(word.strip().rstrip("%").replace(",", "").replace("_", ""))
     except ValueError:

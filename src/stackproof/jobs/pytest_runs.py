@@ -292,11 +292,7 @@ class _Worker:
         os.close(writing)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield what it tells, until it ends well.
-
-        Raises:
-            WorkerDied: a test is not ready by its deadline, or the process died.
-        """
+        """Yield what it tells, until it ends well (WorkerDied: a test is not ready by its deadline, or the process died)."""
         running = False
         until = time.monotonic() + _START_S
         while told := self._next(until, running):

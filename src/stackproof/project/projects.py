@@ -160,11 +160,7 @@ def _file_in(folder: Path) -> Path | None:
 
 
 def load(file: Path) -> Project:
-    """Read the file of a project.
-
-    Raises:
-        Refusal: a key is unknown or wrong, or something that it names is not there.
-    """
+    """Read the file of a project (Refusal: a key is unknown or wrong, or something that it names is not there)."""
     table = Table.load(file) if file.name == NAME else _inside(file)
     read = table.row(_File)
     folder = file.parent

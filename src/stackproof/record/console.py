@@ -132,6 +132,7 @@ def _subject(row: Measurement) -> tuple[str, str, int]:
 def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
     first = rows[0]
     noise, peak, memory = (_number(first, name) for name in ("noise", "of_peak", "peak_memory_bytes"))
+    references = (figure for row in rows for figure in reference.find(row.workload, row.preset, row.unit))
     return (
         first.workload if first.metric in first.workload else f"{first.workload} {first.metric}",
         f"{counted(first.world_size, 'rank')}, {first.preset}, {first.dtype}",
@@ -140,15 +141,9 @@ def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
         sparkline(first.samples, bars),
         "" if peak is None else f"{peak:.0%}" if peak >= 0.01 else f"{peak:.2g}",
         "" if not memory else f"{memory / 1e9:.2f} GB",
-        _references(rows),
+        "\n".join(dict.fromkeys(f"{shown(figure.seconds, figure.unit)} ({figure.device})" for figure in references)),
         first.note,
     )
-
-
-def _references(rows: list[Measurement]) -> str:
-    """Return what others measured of the same work, each with its device; nobody verified it."""
-    references = (figure for row in rows for figure in reference.find(row.workload, row.preset, row.unit))
-    return "\n".join(dict.fromkeys(f"{shown(figure.seconds, figure.unit)} ({figure.device})" for figure in references))
 
 
 def _number(row: Measurement, name: str) -> float | None:

@@ -28,11 +28,7 @@ def earlier(results: Path, verb: str, stack: str, name: str = RECORD, but: Path 
 
 
 def newest(results: Path, verb: str, stack: str, name: str = RECORD, but: Path | None = None) -> Path:
-    """Return this file of the newest run of a verb.
-
-    Raises:
-        Refusal: there is none.
-    """
+    """Return this file of the newest run of a verb (Refusal: there is none)."""
     if not (paths := earlier(results, verb, stack, name, but)):
         raise Refusal(f"there is no earlier {verb} of {stack} under {results}; {_ANEW}")
     return paths[-1]

@@ -249,11 +249,7 @@ class Tail:
         self.close = self._stream.close
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield what is new.
-
-        Raises:
-            OSError: the file was deleted.
-        """
+        """Yield what is new (OSError: the file was deleted)."""
         place = self._stream.tell()
         while (line := self._stream.readline()).endswith(b"\n"):
             place = self._stream.tell()
