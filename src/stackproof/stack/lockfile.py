@@ -170,7 +170,7 @@ def adopt(path: Path, stack: Stack) -> Path:
             raise Refusal(
                 f"{path}: '{plain(row, 60, lines=False)}' names another file, whose pins are not here; write them into this one"
             )
-        if (found := _FROZEN.match(row)) is None:
+        if (match := _FROZEN.match(row)) is None:
             why = f"'{plain(row, 60, lines=False)}' pins no release"
             raise Refusal(
                 f"{path}: {why}; take it out, and name a checkout of the package with --good-source or --base-source"
