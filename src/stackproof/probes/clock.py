@@ -133,7 +133,7 @@ def measure(device: Device, work: KnownWork) -> Spans:
         for _ in range(REPETITIONS):
             spans.single.append(_turn(device, work, units))
             spans.double.append(_turn(device, work, 2 * units))
-        if SETTLED[0] <= _factor(spans, complete) <= SETTLED[1]:
+        if SETTLED[0] <= _factor(spans, complete) <= SETTLED[1] and _share(spans) >= AGREE[0]:
             break
     return replace(spans, others=load.share())
 
@@ -153,6 +153,11 @@ def complete(turn: Turn) -> float:
 
 def _factor(spans: Spans, span: Callable[[Turn], float]) -> float:
     return min(map(span, spans.double)) / max(min(map(span, spans.single)), 1e-12)
+
+
+def _share(spans: Spans) -> float:
+    """Return the device's largest share of a turn: load between two readings shortens most shares, and not all."""
+    return max(turn.device / complete(turn) for turn in (*spans.single, *spans.double))
 
 
 def _finished(work: KnownWork, units: int) -> float:
@@ -191,17 +196,12 @@ def scales(spans: Spans, span: Callable[[Turn], float], whose: str) -> float:
     factor, (low, high) = _factor(spans, span), DOUBLE
     told = f"{spans.units} units took {single * 1e3:.2f} ms and {2 * spans.units} took {double * 1e3:.2f} ms"
     said = f"{whose}: {told}, {factor:.2f} times as long; {low} to {high} were expected"
-    _require_unless_busy(low <= factor <= high, spans, said, excused=factor > high)
-    return factor
-
-
-def _require_unless_busy(holds: bool, spans: Spans, said: str, *, excused: bool) -> None:
-    """Fail with these words; where load can be why (`excused`) and others used the host, it cannot be said."""
-    if not holds and excused and spans.others > CROWDED:
+    if factor > high and spans.others > CROWDED:
         raise CheckInconclusive(
             f"{said}, but others used {spans.others:.0%} of the host's cores: run it again when it is quiet"
         )
-    require(holds, said)
+    require(low <= factor <= high, said)
+    return factor
 
 
 def waits(spans: Spans) -> float:
@@ -225,9 +225,9 @@ def agrees(spans: Spans) -> float:
     require(
         not rough, f"the device's time is whole milliseconds in all of {len(turns)} turns; events are finer than that"
     )
-    share, (low, high) = max(turn.device / complete(turn) for turn in turns), AGREE
+    share, (low, high) = _share(spans), AGREE
     said = f"the device's time is {share:.3f} of the wall clock's for the same work; {low} to {high} were expected"
-    _require_unless_busy(low <= share <= high, spans, said, excused=share < low)
+    require(low <= share <= high, said)
     return share
 
 
