@@ -228,16 +228,22 @@ def test_damage_in_place_does_not_turn_green_by_rebuilding(
     sandbox: Sandbox, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
-    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", {**fakes.TORCH, "torch/table.json": "[1]"})))
+    stack = sandbox(
+        fakes.pin(
+            fakes.wheel(
+                wheels, "torch", "9.1.0", {**fakes.TORCH, "torch/settings.json": "{}", "torch/table.bin": "[1]"}
+            )
+        )
+    )
     site = environments.site_packages(environments.prepare(stack, silent).parent.parent)
-    for name, cached in (("torch/version.py", False), ("torch/table.json", True)):
+    for name, cached in (("torch/version.py", False), ("torch/settings.json", False), ("torch/table.bin", True)):
         with (site / name).open("a", encoding="utf-8") as stream:
             stream.write(" ")
         (said,) = installed_files.compare(site, environments.stamp(environments.location(stack)), deep=True)[1]
         assert name in said and "`uv cache clean torch`" in said
         shutil.rmtree(environments.location(stack))
         if cached:
-            with pytest.raises(EnvironmentMismatchError, match=r"torch/table\.json.*`uv cache clean torch`"):
+            with pytest.raises(EnvironmentMismatchError, match=r"torch/table\.bin.*`uv cache clean torch`"):
                 environments.prepare(stack, silent)
             fakes.run([str(environments.find_uv()), "cache", "clean", "torch"])
         environments.prepare(stack, silent)

@@ -181,10 +181,14 @@ def _sync(
         _run(install, f"vendor wheels {missing} could not be had; {_where_from(stack)}")
 
 
+_EDITED = {".py", ".pem", ".json", ".toml", ".yaml", ".cfg", ".ini", ".pth", ".txt"}
+"""What people and tools edit in place: a site's own certificate was once appended to certifi's in all environments and uv's cache."""
+
+
 def _own_sources(environment: Path) -> None:
     """Copy sources: an edit of a hard link would reach uv's cache (all links 2.4 s and 14 MiB, this 16 s and 412, copies 49 s)."""
-    for path in environment.rglob("lib/**/*.py"):
-        if path.lstat().st_nlink > 1:
+    for path in environment.rglob("lib/**/*"):
+        if path.suffix in _EDITED and path.is_file() and path.lstat().st_nlink > 1:
             copied = path.with_name(f"{path.name}.own")
             shutil.copy2(path, copied)
             copied.replace(path)
