@@ -17,6 +17,7 @@ WITH_STATISTICS = (
     "test_run.py",
     "test_run_sides.py",
     "test_search.py",
+    "test_search_workshop.py",
 )
 
 
