@@ -102,6 +102,9 @@ EVERYTHING = {
                 stream.write('{"event": "finished", "check": 5}\\n')
             time.sleep(60)
 
+        def test_interrupts():
+            raise KeyboardInterrupt
+
         def test_ends_well():
             os._exit(0)
 
@@ -148,6 +151,7 @@ def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
         ("own/spoils::odd_measurement", Verdict.FAILED, "not JSON serializable"),
         ("own/spoils::no_json", Verdict.CRASHED, "a line of its events is none"),
         ("own/spoils::no_event", Verdict.CRASHED, "a line of its events is none"),
+        ("own/spoils::interrupts", Verdict.FAILED, "raised KeyboardInterrupt, which would end the checks after it"),
         ("own/spoils::ends_well", Verdict.CRASHED, "exit code 0"),
         ("own/spoils::folder_vanishes", Verdict.CRASHED, "cannot be read any more"),
         ("own/spoils::after_all_that", Verdict.PASSED, "as expected"),
@@ -172,7 +176,7 @@ def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
     record, observer = watched
     assert record.checks == observer.ended
     assert "own/hangs::hangs_here" in observer.begun
-    assert observer.total == 20  # the file that cannot be collected has no checks
+    assert observer.total == 21  # the file that cannot be collected has no checks
 
 
 def test_measurements_reach_the_record(watched: tuple[Record, Silent]) -> None:

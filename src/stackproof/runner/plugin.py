@@ -163,6 +163,8 @@ class Reporter:
         except (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception) as error:
             pyfuncitem.stash.setdefault(_ENDED, _judge(error))
             raise
+        except (KeyboardInterrupt, pytest.exit.Exception) as error:  # its own: no signal of a terminal comes here
+            raise CheckFailed(f"raised {type(error).__name__}, which would end the checks after it, too") from error
         return True
 
     @pytest.hookimpl(wrapper=True)
