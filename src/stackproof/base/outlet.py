@@ -81,7 +81,7 @@ def reminded() -> Iterator[None]:
             newest = max((each for each in (out, err) if isinstance(each, Outlet)), key=lambda each: each.wrote)
             if time.monotonic() - newest.wrote >= _SILENCE_S:
                 last = newest.last.splitlines()[-1].removeprefix(_GOES_ON) if newest.last else "the start"
-                err.write(f"{_GOES_ON}{_NOT_SAID.sub('', last)[-100:]} ({time.monotonic() - began:.0f} s)\n")
+                err.write(f"{_GOES_ON}{_NOT_SAID.sub('', last)[:100]} ({time.monotonic() - began:.0f} s)\n")
                 err.flush()
 
     threading.Thread(target=remind, daemon=True).start()

@@ -146,7 +146,7 @@ class CommandRun:
                 for side, more in zip(pair, graphs, strict=True):
                     side |= {name: count for name, count in (more or {}).items() if name.startswith("graph")}
         used = {name for pair in counted for side in pair for name, count in side.items() if count}
-        kept = [[{name: side[name] for name in side if name in used} for side in pair] for pair in counted]
+        kept = [[{name: side.get(name, 0) for name in sorted(used)} for side in pair] for pair in counted]
         self.results.counted[SUBJECT] = [(base, head) for base, head in kept]
 
     def _inside(self, side: Variant, python: PythonCall, number: int, *flags: str) -> Counters | None:

@@ -62,6 +62,8 @@ class InProcess:
             self.proved = str(earlier["proved"])
         else:  # from where it was built, and not from where the runs above have led
             self._work.close()
+            del self._work  # a card may have no room for two
+            device.empty_cache()
             self._work = self._built(subject, preset)
             self.proved = self._work.prove()
         self.worth = {"iteration": 1.0, **self._work.worth}
