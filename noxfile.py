@@ -15,7 +15,7 @@ import nox
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from stackproof.base import files  # noqa: E402
+from stackproof.base import files, processes  # noqa: E402
 from stackproof.base.errors import Refusal  # noqa: E402
 from stackproof.commands import plugins  # noqa: E402
 from stackproof.stack import environments, hosts, stacks  # noqa: E402
@@ -33,7 +33,6 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 _PATIENCE: dict[str, Any] = {"interrupt_timeout": 0.5, "terminate_timeout": 15.0}
 _PATH = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
 Row = dict[str, Any]
-_ANSWERS = "STACKPROOF_ANSWERS"
 _LISTED = set(sys.argv[1:]) if {"-l", "--list", "--list-sessions"} & set(sys.argv) else {"all"}
 
 
@@ -60,7 +59,7 @@ def _session(name: str, *tags: str, **options: Any) -> Callable[[Callable[[nox.S
 def _call(session: nox.Session, python: str, *words: str, answers: Sequence[int] = (), **env: str) -> None:
     """Run a module, and let it end in its own time; `answers` are exit codes that say what was found, and fail no session."""
     options = {**_PATIENCE, "success_codes": [0, *answers]}
-    env = {"PYTHONPATH": _PATH, _ANSWERS: " ".join(map(str, answers)), **env}
+    env = {"PYTHONPATH": _PATH, processes.ANSWERS: " ".join(map(str, answers)), **env}
     session.run(python, "-m", *words, external=True, env=env, **options)
 
 
@@ -86,12 +85,10 @@ def _in_judges(session: nox.Session, row: Row, stack: stacks.Stack, words: Seque
 
 def _in_judges_by_steps(session: nox.Session, row: Row, stack: stacks.Stack, words: Sequence[str]) -> None:
     """Call a step of a verb where the statistics are, on a host without cards too; some go on in the stack's environment."""
-    python, locked = (
-        environments.prepare_judges(session.log),
-        ["--locked"] if words and words[0] in row["locked"] else [],
-    )
+    python = environments.prepare_judges(session.log)
+    locked = ["--locked"] if words and words[0] in row["locked"] else []  # a scheduler's step: it wants the exit code
     step = [*words[:1], "--stack", stack.name, *locked, *words[1:]] if words else []
-    _call(session, str(python), "stackproof", row["name"], *step, answers=row.get("answers", ()))
+    _call(session, str(python), "stackproof", row["name"], *step, answers=() if locked else row.get("answers", ()))
 
 
 def _in_asv(session: nox.Session, row: Row, stack: stacks.Stack | None, words: Sequence[str]) -> None:

@@ -27,9 +27,7 @@ _INTERRUPTED = 130
 _NEEDED = ("fastjsonschema", "packaging", "pytest", "rich", "tomli")
 _DEAF_S = 10.0
 _LOUD = ("asv", "pytest", "ranks", "watch")
-"""Verbs whose programs write to the terminal themselves."""
-ANSWERS = "STACKPROOF_ANSWERS"
-"""Exit codes with which a session of nox ends well."""
+"""Verbs whose programs write to the terminal themselves; `--project DIR` may stand before one."""
 _SLIPS = 2
 """Letters by which a flag may be misspelt and still be recognised."""
 
@@ -41,12 +39,12 @@ def main(words: Sequence[str] | None = None) -> int:
     names = sys.argv[1:] if words is None else words
     with outlets() as out:
         try:
-            with reminded() if names and names[0] not in _LOUD else nullcontext():
+            with nullcontext() if set(_LOUD) & set(names[:3]) else reminded():
                 code = ended(_call(names), out)
         except SystemExit as left:  # argparse, after help or a bad word
             left.code = ended(int(left.code or 0), out)
             raise
-    if str(code) in os.environ.get(ANSWERS, "").split():
+    if str(code) in os.environ.get(processes.ANSWERS, "").split():
         print(f"stackproof: exit code {code} is an answer, and fails no session", file=sys.stderr)  # noqa: T201
     if code == _INTERRUPTED:
         for number in processes.ENDINGS:  # a late one must not kill Python as it shuts down

@@ -82,6 +82,7 @@ EVERYTHING = {
         import json, os, shutil, time
         from pathlib import Path
         import numpy
+        import pytest
         from stackproof.record.records import Measurement
 
         HOME = Path(json.loads(Path(os.environ["STACKPROOF_REQUEST"]).read_text())["folder"])
@@ -104,6 +105,13 @@ EVERYTHING = {
 
         def test_interrupts():
             raise KeyboardInterrupt
+
+        @pytest.fixture
+        def interrupting():
+            raise KeyboardInterrupt
+
+        def test_after_an_interrupt(interrupting):
+            pass
 
         def test_ends_well():
             os._exit(0)
@@ -152,6 +160,7 @@ def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
         ("own/spoils::no_json", Verdict.CRASHED, "a line of its events is none"),
         ("own/spoils::no_event", Verdict.CRASHED, "a line of its events is none"),
         ("own/spoils::interrupts", Verdict.FAILED, "raised KeyboardInterrupt, which would end the checks after it"),
+        ("own/spoils::after_an_interrupt", Verdict.FAILED, "raised KeyboardInterrupt, which would end the checks"),
         ("own/spoils::ends_well", Verdict.CRASHED, "exit code 0"),
         ("own/spoils::folder_vanishes", Verdict.CRASHED, "cannot be read any more"),
         ("own/spoils::after_all_that", Verdict.PASSED, "as expected"),
@@ -176,7 +185,7 @@ def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
     record, observer = watched
     assert record.checks == observer.ended
     assert "own/hangs::hangs_here" in observer.begun
-    assert observer.total == 21  # the file that cannot be collected has no checks
+    assert observer.total == 22  # the file that cannot be collected has no checks
 
 
 def test_measurements_reach_the_record(watched: tuple[Record, Silent]) -> None:

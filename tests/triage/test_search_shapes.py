@@ -24,12 +24,16 @@ def held(shapes: Shapes, data: bytes, share: int | None = None) -> list[tuple[by
     return None if found is None else [(data[begin:end], texts) for begin, end, texts in found]
 
 
-TEXTS = (b"exit 9", b"step 1", b"exit")
+TEXTS = (b"exit 9", b"step 1", b"exit", b"exceeded")
+ADDRESSES = [b"quota 12345678", b"quota exceeded", b"quota 0x7f00ab12cd34", b"quota succeeded"]
 
 
 @settings(max_examples=100, deadline=None, database=None)
 @given(
-    st.lists(st.sampled_from([b"step 12", b"exit 9", b"exit 19", b"a\rexit 9", b"", b"\xff\x00", b"exit"]), max_size=60)
+    st.lists(
+        st.sampled_from([*ADDRESSES, b"step 12", b"exit 9", b"exit 19", b"a\rexit 9", b"", b"\xff\x00", b"exit"]),
+        max_size=60,
+    )
 )
 def test_every_line_with_a_text_is_found_with_all_its_texts(lines: list[bytes]) -> None:
     data = b"\n".join(lines)

@@ -23,6 +23,8 @@ from typing import IO
 Process = subprocess.Popen[bytes]
 """A program that `start` has started."""
 MARK = "STACKPROOF_RUN"
+ANSWERS = "STACKPROOF_ANSWERS"
+"""Exit codes with which a session of nox ends well; of the verb that it calls, and of nothing that this starts."""
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What asks a run to end: Ctrl-C, a scheduler, a terminal that was closed."""
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -66,7 +68,7 @@ def start(
 
 def _marked(environment: Mapping[str, str], mark: str, unset: Collection[str]) -> dict[str, str]:
     """Return our own environment with these variables laid over it and the mark; a run inside a run is also found by the outer mark."""
-    inherited = {name: value for name, value in os.environ.items() if name not in unset}
+    inherited = {name: value for name, value in os.environ.items() if name not in unset and name != ANSWERS}
     return {**inherited, **environment, MARK: f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")}
 
 

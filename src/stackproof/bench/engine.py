@@ -111,17 +111,15 @@ def _in_process(subject: Subject, device: Device, preset: str, budget: Budget) -
         Telemetry(device, subject.stack),
     )
     try:
-        load = HostLoad()
         fields = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
-        share, clocks = load.share(), telemetry.facts()
+        clocks = telemetry.facts()
         slowed = [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
         drawn, allowed = (
             values.get(name) for values, name in ((fields["facts"], "watts"), (clocks, "watts_allowed at the start"))
         )
         if isinstance(drawn, float) and isinstance(allowed, float) and drawn > _COUNTER * allowed:
             fields["notes"].append(f"energy: the card's counter tells {drawn:.0f} W, and {allowed:.0f} W are its limit")
-        fields["notes"] += [*load.note(share), *slowed]
-        fields["facts"]["others' share of the host's cores"] = share
+        fields["notes"] += slowed
         return result(subject, preset, clocks=clocks, **fields)
     finally:
         work.close()
@@ -148,19 +146,22 @@ def timed(
     sampler.device.reset_peak()
     warmth = warm_up(sampler, _WARM * budget.seconds)
     around()
-    traces = RunTraces(work, sampler, agreed)
+    load, traces = HostLoad(), RunTraces(work, sampler, agreed)
     sampler.energy = energy_counter(sampler.device)
     slope = sample(sampler, budget, traces.holds, traces.after, warmth.took)
+    share = load.share()
     around()
     peak = sampler.device.memory().peak
     facts: dict[str, Figure] = {
-        "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds, "runs per sample": sampler.number,
+        "others' share of the host's cores": share, "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds,
+        "runs per sample": sampler.number,
         **work.conclude(), "proof before, s": proof + traces.first, "blocks": traces.blocks, "blocks compared": traces.held,
         "traces, share of the time budget": traces.spent / budget.seconds, **slope.require_believable(), **energy(sampler),
     }  # fmt: skip
     return {
         "reason": reason, "seconds": slope.seconds, "worth": dict(work.worth), "dtype": work.dtype, "arithmetic": work.arithmetic,
-        "peak_memory_bytes": peak, "settled": warmth.settled, "facts": facts, "notes": remarks(warmth, slope.seconds, budget),
+        "peak_memory_bytes": peak, "settled": warmth.settled, "facts": facts,
+        "notes": [*remarks(warmth, slope.seconds, budget), *load.note(share)],
     }  # fmt: skip
 
 

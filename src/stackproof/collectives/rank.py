@@ -244,7 +244,8 @@ def check(rank: Rank) -> dict[str, Any]:
             rank.phase(name)
             with deadline(rank, name, rank.arguments["row_s"]):
                 rpc.write(stream, {"row": name, **examine(rank, Row.of(name), groups)})
-                Board(name).gather(rank, "done", 2 * rank.arguments["row_s"])
+                if not Board(name).gather(rank, "done", 2 * rank.arguments["row_s"]):
+                    raise dist.DistStoreError(f"not all ranks came to the end of {name}")
     return {"rank": rank.rank}
 
 

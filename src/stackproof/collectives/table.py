@@ -312,8 +312,8 @@ def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
     that has bugs of its own (https://github.com/NVIDIA/nccl/issues/1950).
     """
     library = libraries.serving(backend)
-    shared = cards[0].shareable or not library.own_cards
-    alike = stack.device not in library.devices or (len(cards) == 1 and shared)
+    alone = len(cards) == 1 and (cards[0].shareable or not library.own_cards)
+    alike = alone or stack.device not in library.devices
     sizes = SIZES if alike else sorted({min(size, len(cards), MOST_RANKS) for size in (*SIZES, len(cards))})
     arrangements = [arrange_over(stack, backend, cards, size) for size in sizes]
     device = HOST.kind if arrangements[0].on_host else stack.device

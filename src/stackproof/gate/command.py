@@ -322,7 +322,7 @@ def conclude(run: CommandRun, record: Record) -> None:
     unverified, cells = _unverified(dict(_figures(run))), run.results.cells
     checks = [*_exact(run), *_metrics(run), compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified)]
     due = {metric.name: cells.get(Cell(SUBJECT, metric.name, 0.0).name) for metric in run.request.metrics}
-    if run.request.exact and all(check.verdict is Verdict.NOT_APPLICABLE for check in checks):
+    if run.request.exact and not any(check.outcome is CellWord.SAME or check.verdict.exit_code for check in checks):
         why = "there was nothing exact to compare: name figures with --figure"
         checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
     give_verdict(record, run.results, checks, None if run.request.exact else due, what="metric")

@@ -271,12 +271,11 @@ def give_verdict(
         judged = {name for name, cell in due.items() if cell and cell.decided}
         text = times_judged(list(due.values()), results.alike(), what) + (f"; {results.ended}" if results.ended else "")
         record.provenance["times"] = text
-        if any(check.verdict.exit_code for check in record.checks):
-            pass
-        elif not any(due.values()) and not results.ended:
+        well = not any(check.verdict.exit_code for check in record.checks)
+        if well and not any(due.values()) and not results.ended:
             none = "no time was measured, so nothing was compared"
             record.checks.append(compared("run", "judged", Verdict.FAILED, none))
-        elif 2 * len(judged) < len(due) or not judged or due.keys() & set(named) - judged:
+        elif well and (2 * len(judged) < len(due) or not judged or due.keys() & set(named) - judged):
             record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, text))
     record.verdict = overall(check.verdict for check in record.checks)
     loads = enumerate(results.conditions.loads)

@@ -104,9 +104,8 @@ class LiveSide:
         }  # fmt: skip
         command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(arguments)]
         rest = spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
-        path = os.pathsep.join(
-            filter(None, (str(spec.source), rest))
-        )  # its own first; what the user has besides is the same for both
+        # Its own first; what the user has besides is the same for both.
+        path = os.pathsep.join(filter(None, (str(spec.source), rest)))
         with log.open("ab") as output:
             self._process = processes.start(
                 command, output, {**spec.environment, "PYTHONPATH": path}, f"{run}/{self._mark}".lstrip("/"),

@@ -169,9 +169,8 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
     except Refusal as refusal:
         instead = "to compare commits and variables in an environment that is there, add --unpinned PYTHON"
         raise type(refusal)(f"{refusal}; {instead}") from refusal
-    ended = _run(
-        python, "environment_proof", tree, stack
-    )  # before a source goes over it; the interpreter that is proved does it
+    # Before a source goes over it; the interpreter that is proved does it.
+    ended = _run(python, "environment_proof", tree, stack)
     if not ended.ok:
         raise EnvironmentMismatchError(f"{variant.name}: {tail(ended.errors)}")
     proof = ended.output.strip()

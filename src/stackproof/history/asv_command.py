@@ -75,14 +75,8 @@ def call(wish: Wish) -> int:
     code = _asv(_completed(wish))
     if code or wish.command != "publish" or not show_states():
         return code
-    command = [
-        sys.executable,
-        "-m",
-        "asv",
-        "--config",
-        str(STATES / CONFIGURATION),
-        "publish",
-    ]  # below the code's pages
+    # Below the code's pages.
+    command = [sys.executable, "-m", "asv", "--config", str(STATES / CONFIGURATION), "publish"]
     return 0 if processes.run(command, seconds=math.inf, captured=False).ok else 1
 
 

@@ -136,9 +136,8 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "facts.json", json.dumps(self._facts, indent=1))
         link, target = folder / "runner" / "asv_runner", Path(asv_runner.__file__).resolve().parent
-        link.parent.mkdir(
-            exist_ok=True
-        )  # importable in the stack's environment without installing what its lock does not name
+        # Importable in the stack's environment without installing what its lock does not name.
+        link.parent.mkdir(exist_ok=True)
         if not (link.is_symlink() and link.resolve() == target):
             link.unlink(missing_ok=True)
             link.symlink_to(target)

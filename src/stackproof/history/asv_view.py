@@ -141,10 +141,8 @@ def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[timeline
         results.mkdir(parents=True)
         groups = []
         for name, chain in chains.items():
-            for commit, stay in zip(
-                commits[name], chain, strict=True
-            ):  # the state is the commit: only the place tells series apart
-                place = stay.place
+            for commit, stay in zip(commits[name], chain, strict=True):
+                place = stay.place  # the state is the commit: only the place tells series apart
                 axes = {"stack": place.stack, "devices": place.devices, "place": place.slug}
                 groups.append(Group(commit, stay.seconds * 1000, place.slug, "", axes, stay.entries))
         _write_all(results, groups)

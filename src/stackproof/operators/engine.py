@@ -45,21 +45,10 @@ from stackproof.record.checks import CheckFailed, NotApplicable
 from stackproof.record.records import Figure
 
 _EACH = (
-    again,
-    company,
-    derivatives,
-    elementwise,
-    exact,
-    layers,
-    lists,
-    optimisers,
-    parts,
-    draws,
-    references,
-    regimes,
-    residuals,
-)
-JUDGES: Mapping[str, ModuleType] = {one.__name__.rpartition(".")[2]: one for one in (*_EACH, sizes, spellings, states)}
+    again, company, derivatives, elementwise, exact, layers, lists, optimisers, parts, draws, references, regimes, residuals, sizes,
+    spellings, states,
+)  # fmt: skip
+JUDGES: Mapping[str, ModuleType] = {judge.__name__.rpartition(".")[2]: judge for judge in _EACH}
 OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     "layers": layers.modules,
     "lists": lists.lists,

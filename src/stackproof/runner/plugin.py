@@ -163,8 +163,6 @@ class Reporter:
         except (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception) as error:
             pyfuncitem.stash.setdefault(_ENDED, _judge(error))
             raise
-        except (KeyboardInterrupt, pytest.exit.Exception) as error:  # its own: no signal of a terminal comes here
-            raise CheckFailed(f"raised {type(error).__name__}, which would end the checks after it, too") from error
         return True
 
     @pytest.hookimpl(wrapper=True)
@@ -303,6 +301,19 @@ def _file(module: ModuleType | None) -> Path | None:
     return Path(file) if file else None
 
 
+class _Contained:
+    """Turns what would end all checks after one, in its body or in a fixture, into its failure: no signal of a terminal comes here."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        try:
+            return (yield)
+        except (KeyboardInterrupt, pytest.exit.Exception) as error:
+            raise CheckFailed(f"raised {type(error).__name__}, which would end the checks after it, too") from error
+
+    pytest_runtest_setup = pytest_runtest_teardown = pytest_runtest_call
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tie this process to its supervisor and bring the stack's packages up in their order."""
     die_with_parent()
@@ -312,6 +323,7 @@ def pytest_configure(config: pytest.Config) -> None:
     reporter = Reporter(Request.load(), config)
     config.stash[_REPORTER] = reporter
     config.pluginmanager.register(reporter, "stackproof-reporter")
+    config.pluginmanager.register(_Contained(), "stackproof-contained")
     if reporter.request.collect:
         return
     reporter.import_packages()

@@ -148,7 +148,8 @@ _NEW = 0.7  # of a window's bytes: a look at shapes costs a quarter of a search
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
 SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
-_ADDRESS = re.compile(rb"[0a-f]x?[0a-f]{6,}")  # and long numbers
+_ADDRESS = re.compile(rb"(?<![A-Za-z0])(?=[a-fx]*0)[0a-f]x?[0a-f]{6,}(?![A-Za-z])")
+"""In a shape: an address or a long number, and no word such as "exceeded"."""
 
 Row = tuple[int, int, tuple[bytes, ...]]
 """A line that holds texts: its begin, its end, which."""

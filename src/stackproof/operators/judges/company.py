@@ -97,9 +97,8 @@ first = operator(*({join}([row[k] for row in rows]) if torch.is_tensor(x){only} 
 second = [operator(*row, **options) for row in rows]"""
     given, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
     sizes = [float(one.abs().nan_to_num(0, 0, 0).max()) for one in given if numeric(one) and one.numel()]
-    floor = (
-        64 * torch.finfo(point.dtype).eps * min(max(sizes, default=0.0), 1e3)
-    )  # what cancels in a gradient is of its terms' size
+    # What cancels in a gradient is of its terms' size.
+    floor = 64 * torch.finfo(point.dtype).eps * min(max(sizes, default=0.0), 1e3)
     how: dict[str, Any] = {"ulps": 2048.0, "floor": floor, "refusable": True}
     return Relation(f"in a batch of {count}", given, named, company, alone, code, **how)
 
