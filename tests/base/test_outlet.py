@@ -36,10 +36,13 @@ def test_a_reader_who_goes_away_gets_no_traceback(tmp_path: Path, command: str, 
     assert "Exception ignored" not in ended.stderr
 
 
-def test_who_waits_is_told_that_it_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(outlet, "_SILENCE_S", 0.5)
+def test_who_waits_is_reminded_ever_less_often(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(outlet, "_SILENCE_S", 0.8)
     with outlet.outlets(), outlet.reminded():
         sys.stdout.write("\x1b[1mbuilding: today\x1b[0m\n")
-        time.sleep(2.5)
+        time.sleep(4.5)  # it looks once a second: at 1 and at 3, not at 2 and 4
     first, *more = capsys.readouterr().err.splitlines()
-    assert first == "still at: building: today (1 s)" and more[:1] == ["still at: building: today (2 s)"]
+    assert first == "still running, last line: building: today (1 s)"
+    assert more in ([f"still running, last line: building: today ({second} s)"] for second in (3, 4))

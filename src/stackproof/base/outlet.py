@@ -16,10 +16,10 @@ PIPE_CLOSED = 141
 """What shells give a program that wrote to a pipe nobody reads any more (128 and SIGPIPE)."""
 
 
-_SILENCE_S = 15.0
-"""So long nobody is left without a line."""
-_GOES_ON = "still at: "
-_NOT_SAID = re.compile(r" \(\d+ s\)$|\x1b\[[0-9;]*m")
+_SILENCE_S, _LONGEST_SILENCE_S = 15.0, 120.0
+"""So long nobody is left without a line; each reminder in a row doubles the wait for the next, up to the second."""
+_GOES_ON = "still running, last line: "
+_DECORATION = re.compile(r" \(\d+ s\)$|\x1b\[[0-9;]*m")
 """How long it took until then, and colours."""
 
 
@@ -72,16 +72,19 @@ def outlets() -> Iterator[Outlet]:
 
 @contextmanager
 def reminded() -> Iterator[None]:
-    """Say on stderr what was said last, whenever nothing was said for `_SILENCE_S`: who waits must know that it goes on."""
+    """Repeat the last line on stderr whenever nothing was written for a while: who waits must know that it goes on."""
     over, began = threading.Event(), time.monotonic()
     out, err = sys.stdout, sys.stderr
 
     def remind() -> None:
+        silence = _SILENCE_S
         while not over.wait(1.0):
             newest = max((each for each in (out, err) if isinstance(each, Outlet)), key=lambda each: each.wrote)
-            if time.monotonic() - newest.wrote >= _SILENCE_S:
+            silence = silence if newest.last.startswith(_GOES_ON) else _SILENCE_S
+            if time.monotonic() - newest.wrote >= silence:
+                silence = min(2 * silence, _LONGEST_SILENCE_S)
                 last = newest.last.splitlines()[-1].removeprefix(_GOES_ON) if newest.last else "the start"
-                err.write(f"{_GOES_ON}{_NOT_SAID.sub('', last)[:100]} ({time.monotonic() - began:.0f} s)\n")
+                err.write(f"{_GOES_ON}{_DECORATION.sub('', last)[:100]} ({time.monotonic() - began:.0f} s)\n")
                 err.flush()
 
     threading.Thread(target=remind, daemon=True).start()
