@@ -116,14 +116,13 @@ class _Parser(argparse.ArgumentParser):
         return f" (did you mean '--stack {word}'?)" if named else ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a verb or a step that is none, with what may have been meant, which may be a step of a verb."""
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            steps = [f"{verb} {value}" for verb, parser in action.choices.items() if value in _steps(parser)]
-            near = f" (did you mean '{steps[0]}'?)" if steps else suggestion(value, action.choices)
-            raise argparse.ArgumentError(
-                action, f"invalid choice: '{value}'{near}; there are: {', '.join(action.choices)}"
-            )
-        super()._check_value(action, value)
+        """Refuse a word that is none of those there are, with what may have been meant, which may be a step of a verb."""
+        if action.choices is None or value in action.choices:
+            return
+        verbs = action.choices if isinstance(action, argparse._SubParsersAction) else {}
+        steps = [f"{verb} {value}" for verb, parser in verbs.items() if value in _steps(parser)]
+        near = f" (did you mean '{steps[0]}'?)" if steps else suggestion(value, action.choices)
+        raise argparse.ArgumentError(action, f"invalid choice: '{value}'{near}; there are: {', '.join(action.choices)}")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {plain(message)}; `{self.prog} --help` says what there is\n")

@@ -100,7 +100,8 @@ def test_a_slip_in_a_row_is_refused(tmp_path: Path, text: str, said: str) -> Non
 
 
 def test_rows_are_chosen_by_name_or_pattern(faults: table.Faults) -> None:
-    assert [row.id for row in faults.choose(("extra-package",), fast=False)] == ["extra-package"]
+    for name in ("extra-package", "environment/extra-package"):
+        assert [row.id for row in faults.choose((name,), fast=False)] == ["extra-package"]
     assert {row.id for row in faults.choose(("known-issue-*",), fast=False)} == {
         "known-issue-expired",
         "known-issue-passes",

@@ -52,7 +52,7 @@ class Sides:
     def _rows(self, names: tuple[str, ...]) -> dict[str, Any]:
         return {name: {**ROW, **self.rest.get("asks", {}).get(name, {})} for name in names}
 
-    def launch(self, specs: Any, subjects: tuple[str, ...], *_: Any) -> tuple[Launch, list[Lost]]:
+    def launch(self, specs: Any, subjects: tuple[str, ...], terms: Any, *_: Any) -> tuple[Launch, list[Lost]]:
         """Return what a launch of these sides sees."""
         number = len(self.asked)
         self.asked.append(tuple(subjects))
@@ -64,7 +64,12 @@ class Sides:
             if subject in self.rest.get("lost", {}):
                 lost.append(Lost(subject, *self.rest["lost"][subject]))
             else:
-                found.seen[subject] = {name: self._seen(name == "head") for name in names}
+                found.seen[subject] = sides = {name: self._seen(name == "head") for name in names}
+                if not terms.plan.design.rounds:
+                    for one in sides.values():
+                        one.blocks.clear()
+                if sides["base"].counters == sides["head"].counters:
+                    terms.equal_counts.add(subject)
         return found, lost
 
     def _noisy(self) -> float:
@@ -100,7 +105,8 @@ def specs(*names: str) -> tuple[SideSpec, ...]:
 def comparison(**asked: Any) -> Comparison:
     """Return what is asked of a gate of five minutes, with some of it changed."""
     request = GateRequest(**{"minutes": 5.0, **asked})
-    return Comparison(request, specs("base", "head"), "tiny", "cpu", plan.load())
+    declared = plan.load().untimed() if request.exact else plan.load()
+    return Comparison(request, specs("base", "head"), "tiny", "cpu", declared)
 
 
 def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Record:

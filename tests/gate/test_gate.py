@@ -55,6 +55,22 @@ def test_what_is_wrong_with_a_change_is_named_and_decides(
     assert all(found[f"gate/{cell}"].startswith(reason) for cell, reason in reasons.items())
 
 
+@pytest.mark.parametrize(("operators", "launches", "code"), [(10, 1, 0), (11, 2, 1)])
+def test_exact_times_nothing(
+    operators: int, launches: int, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sides = Sides(slower=0.5, memory=2.0, operators=operators)
+    record = judged(sides, monkeypatch, tmp_path, exact=True)
+    assert (len(sides.asked), record.verdict.exit_code) == (launches, code)
+    assert {check.aspect for check in record.checks if check.outcome} == {
+        "allocations",
+        "computes",
+        "operators",
+        "units",
+    }
+    assert judged(Sides(exact=False), monkeypatch, tmp_path, exact=True).verdict is Verdict.INCONCLUSIVE
+
+
 def test_a_subject_that_is_decided_is_not_launched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sides = Sides()
     noisy = sides._seen

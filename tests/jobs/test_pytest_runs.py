@@ -108,6 +108,7 @@ def test_nothing(request):
         (("--stack", "cpu", "--pdb"), 2, "leave one of them out"),
         (("--stack", "cpu", "--stack-deadline=-3"), 2, "--stack-deadline: -3.0 must be a number of seconds above 0"),
         (("--stack", "cpu", "--stack-deadline=nan"), 2, "--stack-deadline: nan must be"),
+        (("--stack", "cpu", "no-such.py"), 2, "no-such.py; name files or folders that hold tests"),
         (("--stack-device", "cuda:9"), 2, "--stack-device says how tests run on a stack; name one with --stack"),
     ],
 )
@@ -167,4 +168,10 @@ def test_the_verb_becomes_pytest(given: list[str], python: str, monkeypatch: pyt
     monkeypatch.setattr(os, "execv", lambda path, words: became.append([path, *words[1:]]))
     monkeypatch.setattr(environments, "prepare", lambda stack, say: "built/python")
     cli.main(["pytest", "--stack", "cpu", *given, "--", "tests", "-k", "words"])
-    assert became[0][:3] == [python, "-m", "pytest"] and became[0][-5:] == ["--stack", "cpu", "tests", "-k", "words"]
+    assert became[0][:3] == [python, "-m", "stackproof.jobs.pytest_entry"] and became[0][-5:] == [
+        "--stack",
+        "cpu",
+        "tests",
+        "-k",
+        "words",
+    ]

@@ -90,6 +90,10 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
         changed('title = "Tiny: a stack for tests"\n', "").replace("priority = 1\n", "", 1),
         ["'title' is missing; it must be a string; so are 'priority' (a whole number)"],
     ),
+    "nothing at all": (
+        "",
+        ["'title' is missing", "'flavour' (a table)", "'expected' (a table)", "'rehearsal.flavour' (a table)"],
+    ),
     "a device that torch does not know": (
         changed('device = "cpu"', 'device = "tpu"'),
         ["'device' is 'tpu'", "'imports'"],

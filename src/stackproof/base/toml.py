@@ -132,11 +132,14 @@ def _lacking(
             yield from _lacking(field.hint.__origin__, values, prefix)
             continue
         hint, value = _without_none(_bare(field.hint)), values.get(field.key)
-        if field.key not in values and not field.default and not dataclasses.is_dataclass(hint):
-            yield f"{prefix}{field.key}", _WORDS.get(_raw(hint), "there")
-        elif dataclasses.is_dataclass(hint) and (isinstance(value, dict) or (value is None and not field.default)):
-            yield from _lacking(hint, value or {}, f"{prefix}{field.key}.")
-        elif _is_array_of_tables(hint) and isinstance(value, list):
+        absent = field.key not in values and not field.default
+        within = list[tuple[str, str]]()
+        if dataclasses.is_dataclass(hint) and (absent or isinstance(value, dict)):
+            within = list(_lacking(hint, value or {}, f"{prefix}{field.key}."))
+        if absent and not within:  # a table of which every key may be left out is still to be there
+            within = [(f"{prefix}{field.key}", _WORDS.get(_raw(hint), "there"))]
+        yield from within
+        if _is_array_of_tables(hint) and isinstance(value, list):
             for number, row in enumerate(value):
                 if isinstance(row, dict):
                     yield from _lacking(get_args(hint)[0], row, f"{prefix}{field.key}[{number}].")

@@ -118,7 +118,7 @@ def _pytest(options: argparse.Namespace) -> NoReturn:
     plugin = [] if any(entry_point.value == _ENTRY for entry_point in known) else ["-p", _ENTRY]
     arguments.become(
         arguments.prepared([stack]) if options.locked else sys.executable,
-        "pytest",
+        _ENTRY,
         *plugin,
         "--stack",
         stack.name,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _GRID = "OMP_NUM_THREADS=1,2"
 _OF_COMMANDS = (
-    "metric", "metric_higher", "metric_lower", "figure", "base_dir", "head_dir", "effect", "figure_within", "exact",
+    "metric", "metric_higher", "metric_lower", "figure", "base_dir", "head_dir", "effect", "figure_within",
 )  # fmt: skip
 _OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile", "only", "head_drill", "unpinned",
               "rehearsed", "device")  # fmt: skip
@@ -51,6 +51,8 @@ def _add_gate(verbs: arguments.Verbs) -> None:
     verb.add_argument("--accept-changed", action="store_true", help=help_)
     help_ = "do not end at once where something exact is worse, such as a loss; ask how fast both are too"
     verb.add_argument("--go-on", action="store_true", help=help_)
+    help_ = "judge only what has no noise, such as counters and losses, and time nothing: for shared runners"
+    verb.add_argument("--exact", action="store_true", help=help_)
     verb.add_argument("--allow-inconclusive", action="store_true", help="an inconclusive gate passes")
     _add_command(verb)
 
@@ -92,7 +94,8 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
     planted.read(options.head_drill)
     return variants.GateRequest(
         **both, base=base, head=replace(head, drill=options.head_drill), unlike=options.unlike,
-        same=options.same, accept_changed=options.accept_changed, go_on=options.go_on, allow_inconclusive=options.allow_inconclusive,
+        same=options.same, accept_changed=options.accept_changed, go_on=options.go_on, exact=options.exact,
+        allow_inconclusive=options.allow_inconclusive,
     )  # fmt: skip
 
 
@@ -125,8 +128,6 @@ def _add_command(verb: argparse.ArgumentParser) -> None:
         "a first launch that takes longer hangs; later ones hang after ten times what the first took (default: 3600)"
     )
     group.add_argument("--deadline", type=arguments.seconds, default=3600.0, metavar="S", help=help_)
-    help_ = "judge only what has no noise, counters and figures, and time nothing: for shared runners"
-    group.add_argument("--exact", action="store_true", help=help_)
     help_ = "do not run Python commands once more to count operators"
     group.add_argument("--no-counters", dest="counters", action="store_false", help=help_)
 
@@ -237,12 +238,17 @@ def _add_sweep(verbs: arguments.Verbs) -> None:
 
 def _sweep(options: argparse.Namespace) -> int:
     from stackproof.gate.variants import CompareRequest, assignments, require_known
+    from stackproof.stack import stacks
 
     both = common(options)
     named = assignments(options.env, "--env", _GRID, _GRID)
     if empty := next((name for name, values in named.items() if not values), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     require_known(named, "--env")
+    stack = stacks.load(options.stack or stacks.DEVELOPMENT)
+    known = (stack.rehearse() if options.rehearsed else stack).backends
+    if options.stack and (other := {*filter(None, ",".join(options.backend).split(","))}.difference(known)):
+        raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
     need_statistics("sweep")
     from stackproof.gate.sweep import grid, run_sweep
 

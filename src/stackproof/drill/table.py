@@ -76,6 +76,10 @@ class Fault:
         """How its check is called."""
         return f"{self.area}/{self.id}"
 
+    def called(self, pattern: str) -> bool:
+        """Whether a pattern names it, by its id or, as tables and records show it, by its area too."""
+        return matches(self.id, [pattern]) or matches(self.name, [pattern])
+
 
 @dataclass(frozen=True)
 class Excuse:
@@ -117,16 +121,16 @@ class Faults:
         return tuple(dict.fromkeys(row.call.stack or STACK for row in self.rows))
 
     def choose(self, only: tuple[str, ...], fast: bool) -> tuple[Fault, ...]:
-        """Return the rows that were asked for: by id or pattern, or the fast ones.
+        """Return the rows that were asked for: by id, with or without the area, or by pattern; or the fast ones.
 
         Raises:
             Refusal: a name matches nothing.
         """
         for pattern in only:
-            if not any(matches(row.id, [pattern]) for row in self.rows):
+            if not any(row.called(pattern) for row in self.rows):
                 near = suggestion(pattern, [row.id for row in self.rows])
                 raise Refusal(f"--only '{pattern}' is no fault of {FAULTS.name}{near}; patterns may hold *")
-        chosen = [row for row in self.rows if not only or matches(row.id, only)]
+        chosen = [row for row in self.rows if not only or any(map(row.called, only))]
         return tuple(row for row in chosen if row.fast or not fast)
 
 

@@ -21,6 +21,7 @@ from stackproof.gate import changed, plan
 from stackproof.gate.cells import BASE, HEAD, Cell, Results
 from stackproof.gate.changed import ComparedFigure
 from stackproof.gate.gate import (
+    EXACT,
     at_once,
     check_of,
     compared,
@@ -270,7 +271,7 @@ def run_command_gate(request: CommandGateRequest) -> int:
     record.seconds = time.monotonic() - began
     timed = f"whole launches in turn, {run.results.plan.design.promise}"
     record.provenance |= {BASE: request.base.label, HEAD: request.head.label, "command": line, "pinned": False}
-    record.provenance["method"] = "what is exact, nothing was timed" if request.exact else timed
+    record.provenance["method"] = EXACT if request.exact else timed
     return finish(record, folder, request, progress.console)
 
 
@@ -322,9 +323,6 @@ def conclude(run: CommandRun, record: Record) -> None:
     unverified, cells = _unverified(dict(_figures(run))), run.results.cells
     checks = [*_exact(run), *_metrics(run), compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified)]
     due = {metric.name: cells.get(Cell(SUBJECT, metric.name, 0.0).name) for metric in run.request.metrics}
-    if run.request.exact and not any(check.outcome is CellWord.SAME or check.verdict.exit_code for check in checks):
-        why = "there was nothing exact to compare: name figures with --figure"
-        checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
     give_verdict(record, run.results, checks, None if run.request.exact else due, what="metric")
     if run.pairs:
         record.measurements += [_row(run, side, metric) for metric in run.request.metrics for side in (BASE, HEAD)]

@@ -39,6 +39,8 @@ from stackproof.stack import hosts, provenance, stacks
 METRIC = "gate"
 """What marks the rows that a gate stores of a side; a benchmark's are named after the kind of work."""
 CONDITIONS = "gate/run::conditions"
+EXACT = "what is exact, nothing was timed"
+"""How a gate goes about it that is asked for no more."""
 _VERDICTS = {
     CellWord.FASTER: Verdict.PASSED,
     CellWord.SAME: Verdict.PASSED,
@@ -106,6 +108,7 @@ class GateRun:
         """Launch until all is decided, something exact is worse, the last look is spent, or the minutes are."""
         request, results, design = self.comparison.request, self.results, self.comparison.plan.design
         looked, left = 0, [name for name in self.subjects if name not in results.lost]
+        most = self.comparison.plan.count.launches if request.exact else design.looks[-1]
 
         def launch_again(number: int) -> bool:
             nonlocal left
@@ -118,11 +121,13 @@ class GateRun:
             load = HostLoad()
             seen, lost = launch(
                 self.comparison.specs, left, terms, number, folder / f"launch-{number}",
-                lambda subject: progress.say(f"launch {number + 1} of at most {design.looks[-1]}: {subject}"),
+                lambda subject: progress.say(f"launch {number + 1} of at most {most}: {subject}"),
             )  # fmt: skip
             results.conditions.add(seen.conditions, load.share())
             results.add(seen, map(_not_skipped, lost))
             left = [subject for subject in left if subject not in results.lost]
+            if request.exact:  # a second launch tells what varies by itself
+                left = [subject for subject in left if number + 1 < most and subject not in terms.equal_counts]
             checks = exact_checks(results, request.accept_changed)
             worse = dict.fromkeys(check.subject for check in checks if check.verdict.exit_code % 6)
             if worse and not request.go_on:
@@ -244,7 +249,7 @@ def conclude(outcome: GateRun, record: Record) -> None:
     checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
     times = {cell.subject: cell for cell in judged if cell.what == TIME}
     due = {name: times.get(name) for name in outcome.subjects if name not in results.lost}
-    give_verdict(record, results, checks, due, request.only)
+    give_verdict(record, results, checks, None if request.exact else due, request.only)
     record.measurements += _measurements(outcome)
     base, head = outcome.facts[BASE], outcome.facts[HEAD]
     record.provenance |= head  # under their own names, as in every record
@@ -262,7 +267,7 @@ def give_verdict(
     """Put the checks into the record, how many times were judged, and what disturbed them; and give it its verdict.
 
     A gate that judged fewer than half of the times that are `due`, or not one that was `named`, cannot say. A time is None where it was
-    not measured; `due` is None where nothing was to be timed; `what`: what a time is called.
+    not measured; `due` is None where nothing was to be timed, and something exact must be the same; `what`: what a time is called.
     """
     record.checks += checks
     if results.interrupted:
@@ -277,6 +282,9 @@ def give_verdict(
             record.checks.append(compared("run", "judged", Verdict.FAILED, none))
         elif well and (2 * len(judged) < len(due) or not judged or due.keys() & set(named) - judged):
             record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, text))
+    elif not any(check.outcome is CellWord.SAME or check.verdict.exit_code for check in record.checks):
+        why = "there was nothing exact to compare; of a command, name figures with --figure"
+        record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
     record.verdict = overall(check.verdict for check in record.checks)
     loads = enumerate(results.conditions.loads)
     figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
@@ -367,7 +375,7 @@ def _counted(
         reason = f"SLOWER {before} -> {after} ({share}); the sides have different torch, so this does not gate"
     elif after > before and len(pairs) < results.plan.count.launches:
         verdict, word = Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE
-        more = "another launch would show whether it varies by itself: allow more --minutes"
+        more = "another launch would show whether it varies by itself: --go-on, or more --minutes"
         reason = f"INCONCLUSIVE {before} -> {after} ({share}); {more}"
     elif after > before:
         verdict, word, reason = Verdict.FAILED, CellWord.SLOWER, f"SLOWER {before} -> {after} ({share})"
@@ -433,7 +441,7 @@ def run_gate(request: GateRequest) -> int:
         record.verdict = ended.verdict if isinstance(ended, SideEndedError) else Verdict.INTERRUPTED
         record.checks.append(compared(PROCESS, "start-up", record.verdict, why))
     record.seconds = time.monotonic() - began
-    method = f"interleaved A B B A, {comparison.plan.design.promise}"
+    method = EXACT if request.exact else f"interleaved A B B A, {comparison.plan.design.promise}"
     method += "; a DRILL with a planted fault" if head.drill else ""
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": method}
     record.provenance |= {f"{spec.name}.environment": spec.proof for spec in comparison.specs}
@@ -482,7 +490,7 @@ def make_comparison(
     request: CompareRequest, stack: stacks.Stack, base: Variant, head: Variant, progress: GateProgress
 ) -> Comparison:
     """Choose the profile, build both environments, and return what is compared."""
-    declared = plan.load()
+    declared = plan.load().untimed() if request.exact else plan.load()
     name = request.profile or declared.profile(stack.device)
     variables = {*base.environment, *head.environment}
     specs = [

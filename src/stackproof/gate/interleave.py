@@ -429,7 +429,7 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
         few = max(1, round(plan.design.block_seconds / took))  # the device alone; no samples, some follow a pause
         took = max(float(side.ask("block", deadline, runs=few, core=number)["seconds"]) for side in order)
         runs = max(1, round(plan.design.block_seconds / took))
-        rounds = max(_FEWEST_ROUNDS, min(plan.design.rounds, int(plan.design.subject_seconds / (4 * runs * took))))
+        rounds = min(plan.design.rounds, max(_FEWEST_ROUNDS, int(plan.design.subject_seconds / (4 * runs * took))))
         blocks = _blocks(order, rounds, runs, deadline, number)
         done = {side: side.ask("done", deadline) for side in sides}
         found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))

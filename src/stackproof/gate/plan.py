@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -141,6 +141,10 @@ class GatePlan:
     def counters(self) -> tuple[str, ...]:
         """What is counted exactly."""
         return self.count.names
+
+    def untimed(self) -> GatePlan:
+        """Return the plan without all that is judged with noise."""
+        return replace(self, design=replace(self.design, rounds=0), quantity=())
 
     def effect(self, subject: str, kind: str) -> float:
         """Return the minimum effect of a subject's time on a type of device, as a fraction."""

@@ -89,6 +89,8 @@ class CompareRequest:
     accept_changed: bool = False
     go_on: bool = False
     """Whether times are asked on where something exact is worse already."""
+    exact: bool = False
+    """Whether nothing is timed, and what has no noise alone is judged."""
     outputs: Outputs = field(default_factory=Outputs)
 
 
@@ -115,7 +117,6 @@ class CommandGateRequest(GateRequest):
     """Relative difference of a metric that counts; none for the one that suits the device."""
     deadline: float = 3600.0
     """Seconds that the first launch of a side may take."""
-    exact: bool = False
     counters: bool = True
 
 

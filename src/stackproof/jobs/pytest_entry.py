@@ -33,3 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest_runs.register(config)
     except Refusal as refusal:
         pytest_runs.refuse(refusal)
+
+
+if __name__ == "__main__":  # of the verb: flags that pytest does not know are bad words too, and have their code
+    ended = pytest.main()
+    raise SystemExit(2 if ended == pytest.ExitCode.USAGE_ERROR else ended)

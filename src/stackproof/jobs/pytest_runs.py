@@ -179,6 +179,15 @@ class Parent:
         self._checks: dict[str, Check] = {}
         self._broken = ""
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """Refuse words that name no tests; pytest's own code for them says something else of a stack."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            words = " ".join("; ".join(map(str, error.args)).split())
+            refuse(Refusal(f"{words}; name files or folders that hold tests"))
+
     def pytest_report_header(self) -> str:
         return f"stackproof: {self._stack.label}, {self._config.getoption('--stack-deadline'):g} s for a test"
 

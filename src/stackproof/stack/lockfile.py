@@ -165,6 +165,7 @@ def adopt(path: Path, stack: Stack) -> Path:
             return path
         rows = [line.strip() for line in text.replace("\\\n", " ").splitlines() if not _NO_ROW.fullmatch(line.strip())]
     known, pins = {(pin.name, pin.version): pin for pin in own.pins}, dict[str, str]()
+    versions = dict[tuple[str, str | None], str]()
     for row in rows:
         if row.startswith(("-r", "--requirement")):
             raise Refusal(
@@ -178,6 +179,8 @@ def adopt(path: Path, stack: Stack) -> Path:
         hashes = "".join(f" \\\n    --hash={digest}" for digest in re.findall(r"--hash=(sha256:[0-9a-f]{64})", row))
         text = f"{match[1]}=={match[2]}{f' ; {match[3]}' if match[3] else ''}{hashes}\n"
         pin = _pin(path, 0, match, (), text)
+        if (other := versions.setdefault((pin.name, match[3]), pin.version)) != pin.version:
+            raise Refusal(f"{path}: pins {pin.name} twice, {other} and {pin.version}; keep one of them")
         pins[text] = known.get((pin.name, pin.version), pin).text
     if not pins:
         raise Refusal(f"{path}: pins no package; {_REMEDY}")

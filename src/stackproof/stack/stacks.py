@@ -257,7 +257,7 @@ def load(name: str, folder: Path = STACKS) -> Stack:
     """Return the stack of that name, or refuse with the nearest name."""
     known = _files(folder)
     if name not in known:
-        raise Refusal(f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(sorted(known))}")
+        raise Refusal(f"there is no stack {name!r}{suggestion(name, known)}; known stacks: {', '.join(sorted(known))}")
     return _definition(known[name])
 
 
