@@ -132,12 +132,11 @@ def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
 
     known_issues.load(stack)
     manifest.load(stack)
-    project = projects.current()
-    theirs = suites.defined(project.suites) if project and project.suites else ()
-    chosen = _chosen(options)
-    known = [name for name in suites.defined() if name.partition("/")[0] in chosen]
-    for only in options.only:
-        if not options.profile or "::" in only:
+    if named := [only for only in options.only if not options.profile or "::" in only]:
+        project, chosen = projects.current(), _chosen(options)
+        theirs = suites.defined(project.suites) if project and project.suites else ()
+        known = [name for name in suites.defined() if name.partition("/")[0] in chosen]
+        for only in named:
             _require_check(only, (*known, *theirs), chosen)
 
 

@@ -33,14 +33,16 @@ def suites() -> tuple[str, ...]:
 
 def own_suites() -> tuple[str, ...]:
     project = projects.current()
-    words = _suites_in(project.suites) if project and project.suites else set()
+    words = _suites_in(project.suites) if project and project.suites else frozenset[str]()
     if both := sorted(words & _suites_in(SUITES)):
         raise Refusal(f"{project.suites}: the suite '{both[0]}' is one of stackproof's too; give it another name")  # type: ignore[union-attr]
     return tuple(sorted(words))
 
 
-def _suites_in(folder: Path) -> set[str]:
-    return {path.parent.name for path in folder.glob("*/test_*.py")}
+@functools.cache
+def _suites_in(folder: Path) -> frozenset[str]:
+    """Return the suites of a folder: a manifest and a definition ask for each of their rows."""
+    return frozenset(path.parent.name for path in folder.glob("*/test_*.py"))
 
 
 def _like(pattern: str, why: str) -> Parsed:
