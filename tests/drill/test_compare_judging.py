@@ -16,7 +16,7 @@ OTHER = "rng/rng::independent"
 
 
 def test_a_fault_that_was_caught_passes_with_the_words_of_the_check() -> None:
-    check = compare.judge(fault(), ended())
+    check = compare.compare_fault(fault(), ended())
     assert (check.id, check.verdict) == ("compute/some-fault", Verdict.PASSED)
     assert check.reason == f"{CAUGHT} failed: bits differ"
     assert (check.figures["red"], check.figures["green"], check.figures["exit code"]) == (CAUGHT, 1, 1)
@@ -39,7 +39,7 @@ def test_a_fault_that_was_caught_passes_with_the_words_of_the_check() -> None:
     ],
 )
 def test_whatever_is_not_as_the_row_says_fails(run: DrilledRun, words: str) -> None:
-    check = compare.judge(fault(), run)
+    check = compare.compare_fault(fault(), run)
     assert check.verdict is Verdict.FAILED
     assert words in check.reason
 
@@ -47,28 +47,28 @@ def test_whatever_is_not_as_the_row_says_fails(run: DrilledRun, words: str) -> N
 def test_a_run_without_a_fault_has_run_and_has_nothing_red() -> None:
     wanted = (CAUGHT, OTHER)
     clean = {CAUGHT: GREEN, OTHER: GREEN}
-    assert compare.judge_clean("clean/x", wanted, ended(clean, 0)).verdict is Verdict.PASSED
+    assert compare.compare_clean("clean/x", wanted, ended(clean, 0)).verdict is Verdict.PASSED
     for checks, code, words in (
         ({CAUGHT: GREEN, OTHER: red("bits differ")}, 1, f"a false alarm: {OTHER} failed: bits differ"),
         ({CAUGHT: GREEN}, 0, f"{OTHER} did not pass"),
         ({CAUGHT: GREEN, OTHER: Seen("skipped", "no", False)}, 0, f"{OTHER} did not pass"),
         (clean, 6, "exit code 6; without a fault it must be exit code 0"),
     ):
-        check = compare.judge_clean("clean/x", wanted, ended(checks, code))
+        check = compare.compare_clean("clean/x", wanted, ended(checks, code))
         assert (check.verdict, words in check.reason) == (Verdict.FAILED, True), check.reason
 
 
 def test_folders_of_one_run_are_not_in_its_command() -> None:
     run = ended()
     run.command += ["--suite", "rng", "--json", "/tmp/x/record.json", "--results", "/tmp/x/results"]
-    assert compare.judge(making.fault(), run).figures["command"] == "verify --suite rng"
+    assert compare.compare_fault(making.fault(), run).figures["command"] == "verify --suite rng"
 
 
 def test_what_makes_a_figure_doubtful_has_to_be_noted() -> None:
     row = fault(expected=Symptoms({}, 0, (OTHER,), {"gemm-float32": "drifted"}))
     run = ended({OTHER: GREEN}, 0)
-    assert "NOT NOTED: 'drifted'" in compare.judge(row, run).reason
+    assert "NOT NOTED: 'drifted'" in compare.compare_fault(row, run).reason
     run.notes = {"gemm-float32": "drifted: by 40 %"}
-    check = compare.judge(row, run)
+    check = compare.compare_fault(row, run)
     assert (check.verdict, check.reason) == (Verdict.PASSED, "the figure of gemm-float32 is noted: drifted: by 40 %")
     assert check.figures["red"] == "note of gemm-float32"

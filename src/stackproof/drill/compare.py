@@ -41,7 +41,7 @@ def _stale(table: Faults, known: tuple[str, ...], covered: set[str]) -> Iterator
 _MOST_SAID = 300
 
 
-def judge(fault: Fault, ended: DrilledRun) -> Check:
+def compare_fault(fault: Fault, ended: DrilledRun) -> Check:
     """Return the check of one fault: passed if it was caught as its row says, else failed with everything that is not so."""
     wrong = list(_complaints(fault, ended))
     verdict = Verdict.FAILED if wrong else Verdict.PASSED
@@ -52,7 +52,7 @@ def judge(fault: Fault, ended: DrilledRun) -> Check:
     )
 
 
-def judge_clean(name: str, wanted: tuple[str, ...], ended: DrilledRun) -> Check:
+def compare_clean(name: str, wanted: tuple[str, ...], ended: DrilledRun) -> Check:
     """Return the check of a run without a fault: it ran what was wanted, and nothing is red."""
     alarms = [f"{word} {seen.verdict}: {seen.reason[:_MOST_SAID]}" for word, seen in ended.checks.items() if seen.red]
     absent = [word for word in wanted if not any(_green(name, seen, word) for name, seen in ended.checks.items())]
@@ -89,10 +89,10 @@ def _complaints(fault: Fault, ended: DrilledRun) -> Iterator[str]:
 
 
 def _not_caught(pattern: str, words: str, ended: DrilledRun) -> Iterator[str]:
-    found = {name: seen for name, seen in ended.checks.items() if matches(name, [pattern])}
-    if not found:
+    matching = {name: seen for name, seen in ended.checks.items() if matches(name, [pattern])}
+    if not matching:
         yield f"{pattern} did not run"
-    for name, seen in found.items():
+    for name, seen in matching.items():
         if not seen.red:
             yield f"NOT CAUGHT: {name} {seen.verdict}: {seen.reason[:_MOST_SAID]}"
         elif words not in seen.reason:

@@ -97,7 +97,7 @@ def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
         ended[left.id] = left
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    names = [*(fault.name for fault in chosen), *(one.name for one in cleans(chosen)), "drill"]
+    names = [*(fault.name for fault in chosen), *(clean.name for clean in cleans(chosen)), "drill"]
     record.checks = [ended[name] for name in names if name in ended]
     record.checks.append(compare.compare_coverage(table, suites.defined()))
     finished(record.checks[-1])
@@ -108,7 +108,7 @@ def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
 
 def _core_seconds() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def passed_earlier(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
@@ -139,14 +139,14 @@ def _clean(rows: list[Fault]) -> Clean:
 def _fault_job(fault: Fault, scale: float) -> Task:
     call = replace(fault.call, stack=fault.call.stack or STACK, scale=fault.call.scale * scale)
     names = (*fault.expected.red, *fault.expected.green)
-    judge = partial(compare.judge, fault)
+    judge = partial(compare.compare_fault, fault)
     do = partial(_drill, call, fault.injection.inject, names, fault.deadline_s * scale, judge)
     return Task(fault.name, alone=False, waits=fault.waits, do=do)
 
 
 def _clean_job(clean: Clean, scale: float) -> Task:
     call = replace(clean.like.call, stack=clean.like.call.stack or STACK, scale=scale)
-    judge = partial(compare.judge_clean, clean.name, clean.checks)
+    judge = partial(compare.compare_clean, clean.name, clean.checks)
     do = partial(_drill, call, clean.like.injection.spare, clean.checks, _CLEAN_DEADLINE_S * scale, judge)
     return Task(clean.name, clean.like.clean_alone, waits=False, do=do)
 
@@ -245,7 +245,6 @@ class LiveTable:
 
 
 def close(console: Console, record: Record, where: Path) -> None:
-    """Say what the drill came to."""
     counts = Counter(check.verdict for check in record.checks)
     text = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     faults = f"{record.provenance['faults']} of {record.provenance['of']} faults"

@@ -48,7 +48,6 @@ class Edit:
 
     @property
     def description(self) -> str:
-        """Return what is injected, in a few words."""
         done = {
             "is made": self.create,
             "gets lines at its end": self.append,
@@ -56,7 +55,7 @@ class Edit:
             f"is renamed to {self.rename}": self.rename,
             f"is cut after {self.keep_bytes} bytes": self.keep_bytes,
         }
-        return f"{self.file} {next(words for words, given in done.items() if given)}"
+        return f"{self.file} {next(words for words, value in done.items() if value)}"
 
     def apply(self, root: Path) -> Path:
         """Do it to the copy at `root` and return the file that was touched."""
@@ -107,10 +106,10 @@ def link_tree(source: Path, target: Path) -> None:
 
 
 def _only(root: Path, pattern: str) -> Path:
-    found = sorted(root.glob(pattern))
-    if len(found) != 1:
-        raise Refusal(f"'{pattern}' names {len(found)} files of {root}; a row of edits must name one")
-    return found[0]
+    paths = sorted(root.glob(pattern))
+    if len(paths) != 1:
+        raise Refusal(f"'{pattern}' names {len(paths)} files of {root}; a row of edits must name one")
+    return paths[0]
 
 
 @dataclass
@@ -146,7 +145,6 @@ class Injection:
         return ""
 
     def inject(self, site: Site) -> None:
-        """Put the fault into a site."""
         raise NotImplementedError
 
     def spare(self, site: Site) -> None:
@@ -166,11 +164,9 @@ class Planted(Injection):
 
     @property
     def description(self) -> str:
-        """Where it is planted."""
         return f"code planted in {self.where if self.where != 'everywhere' else 'every process'}"
 
     def inject(self, site: Site) -> None:
-        """Plant it."""
         guarded = textwrap.indent(textwrap.dedent(self.code), "    ")
         site.code = f"if {_PLACES[self.where]}:\n{guarded}"
 
@@ -184,7 +180,6 @@ class Variables(Injection):
 
     @property
     def description(self) -> str:
-        """The assignments."""
         return " ".join(f"{name}={value}" for name, value in self.variables.items())
 
     def inject(self, site: Site) -> None:
@@ -202,11 +197,9 @@ class Switched(Injection):
 
     @property
     def description(self) -> str:
-        """The switch."""
         return f"switched on in the simulated accelerator: {self.faults}"
 
     def inject(self, site: Site) -> None:
-        """Switch them on."""
         site.variables |= {"SIM_FAULTS": self.faults, "SIM_FAULTS_FIRED": str(site.signs)}
 
 
@@ -220,23 +213,19 @@ class Edited(Injection):
 
     @property
     def description(self) -> str:
-        """Where, and the edits."""
         done = "; ".join(edit.description for edit in self.edits)
         return f"{self.where.format(**vars(self))}, {done}"
 
     @property
     def ground(self) -> str:
-        """What is copied; all its copies are alike."""
         return self.kind
 
     def inject(self, site: Site) -> None:
-        """Edit the copy."""
         root = self.copy(site)
         for edit in self.edits:
             edit.apply(root)
 
     def spare(self, site: Site) -> None:
-        """Copy, and leave it as it is."""
         self.copy(site)
 
     def copy(self, site: Site) -> Path:
@@ -251,7 +240,6 @@ class Checkout(Edited):
     kind: str = "checkout"
 
     def copy(self, site: Site) -> Path:
-        """Copy what runs."""
         site.root = copy_checkout(site.folder / "checkout")
         site.code = f"watch({str(site.root / 'src')!r})\n"
         return site.root
@@ -289,11 +277,9 @@ class File(Edited):
 
     @property
     def ground(self) -> str:
-        """The file as it is."""
         return f"{self.kind} {Path(self.source).name}"
 
     def copy(self, site: Site) -> Path:
-        """Hand it over; what lies in its folder can be edited."""
         site.root = copy_checkout(site.folder / "checkout")
         handed = site.folder / "handed" / Path(self.source).name
         handed.parent.mkdir()
@@ -317,21 +303,17 @@ class HostFiles(Injection):
 
     @property
     def description(self) -> str:
-        """The files that are wrong."""
-        told = [f"{name} says {' '.join(text.split())[:80]!r}" for name, text in self.wrong.items()]
-        return f"on a host made of files, {'; '.join(told)}"
+        files = [f"{name} says {' '.join(text.split())[:80]!r}" for name, text in self.wrong.items()]
+        return f"on a host made of files, {'; '.join(files)}"
 
     @property
     def ground(self) -> str:
-        """The sound host."""
         return f"{self.kind} {zlib.crc32(repr(sorted(self.sound.items())).encode()):08x}"
 
     def inject(self, site: Site) -> None:
-        """Write the wrong files over the sound ones."""
         replace(self, sound={**self.sound, **self.wrong}).spare(site)
 
     def spare(self, site: Site) -> None:
-        """Write the sound ones."""
         root = site.folder / "host"
         for name, text in self.sound.items():
             path = root / name.lstrip("/")
@@ -354,7 +336,6 @@ KINDS: dict[str, type] = {
 
 
 def copy_checkout(target: Path) -> Path:
-    """Copy what runs from this checkout and return the copy."""
     ignored = shutil.ignore_patterns("__pycache__", "wheels")
     for name in _COPIED:
         shutil.copytree(ROOT / name, target / name, ignore=ignored)

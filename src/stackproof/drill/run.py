@@ -36,8 +36,6 @@ REFUSAL = "refusal"
 
 @dataclass(frozen=True)
 class Seen:
-    """How a run left one check."""
-
     verdict: str
     reason: str
     red: bool
@@ -45,8 +43,6 @@ class Seen:
 
 @dataclass
 class DrilledRun:
-    """How a run ended."""
-
     command: list[str]
     exit_code: int | None
     """None: it was ended at its deadline."""
@@ -128,14 +124,16 @@ def _recorded(path: Path) -> tuple[dict[str, Seen], dict[str, str]]:
     """Return what a record, or a doctor's report, says of each check, and what limits its measurements; nothing if there is none."""
     if not path.exists():
         return {}, {}
-    found: dict[str, Any] = files.read_json(path)
-    if "findings" not in found:
+    report: dict[str, Any] = files.read_json(path)
+    if "findings" not in report:
         record = reading.read(path)
         checks = {row.id: Seen(row.verdict.value, row.reason, bool(row.verdict.exit_code)) for row in record.checks}
         return checks, {row.workload: row.note for row in record.measurements}
     seen = {}
-    for area in dict.fromkeys(row["area"] for row in found["findings"]):  # one check for each; problems are what is red
-        rows = [row for row in found["findings"] if row["area"] == area]
+    for area in dict.fromkeys(
+        row["area"] for row in report["findings"]
+    ):  # one check for each; problems are what is red
+        rows = [row for row in report["findings"] if row["area"] == area]
         bad = [row["sentence"] for row in rows if row["level"] == "problem"]
         reason = " | ".join(bad or (row["sentence"] for row in rows))
         seen[f"doctor/{area}"] = Seen("problem" if bad else "passed", reason, bool(bad))

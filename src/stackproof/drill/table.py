@@ -50,8 +50,6 @@ class Symptoms:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One row."""
-
     id: str
     area: Annotated[str, OneOf(AREAS)]
     imitates: str
@@ -73,7 +71,6 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """How its check is called."""
         return f"{self.area}/{self.id}"
 
     def called(self, pattern: str) -> bool:
@@ -100,15 +97,12 @@ class FaultFamily:
     areas: Annotated[tuple[str, ...], OneOf(AREAS)] = AREAS[: AREAS.index("environment")]
 
     def has(self, fault: Fault) -> bool:
-        """Whether a fault is of it."""
         names = (*fault.expected.red, *fault.expected.green)[: len(fault.expected.red) or None]
         return fault.area in self.areas and any(matches(name, self.checks) for name in names)
 
 
 @dataclass(frozen=True)
 class Faults:
-    """The table `data/faults.toml`."""
-
     rows: Annotated[tuple[Fault, ...], Key("fault")]
     excuses: Annotated[tuple[Excuse, ...], Key("uncovered")]
     gates: Annotated[tuple[Fault, ...], Key("gate")] = ()
@@ -144,8 +138,8 @@ def load(path: Path = FAULTS) -> Faults:
     for row in (*values.get("fault", ()), *values.get("gate", ())):
         if isinstance(row, dict) and "/" in str(row.get("id")):
             row["area"], row["id"] = row["id"].split("/", 1)
-    found = Table(path, values).row(Faults)
-    names = [row.id for row in (*found.rows, *found.gates)]
+    faults = Table(path, values).row(Faults)
+    names = [row.id for row in (*faults.rows, *faults.gates)]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Refusal(f"{path}: two faults are called {', '.join(sorted(twice))}; give each a name of its own")
-    return found
+    return faults

@@ -75,10 +75,10 @@ def run(command: Sequence[str], log: Path, deadline_s: float) -> int | None:
 def summary(record: Record) -> str:
     """Say how many checks ended how, and what the first bad one says."""
     counts = Counter(check.verdict.value for check in record.checks)
-    said = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    bad = next((one for one in record.checks if one.verdict.exit_code and one.verdict.executed), None)
+    sentence = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    bad = next((check for check in record.checks if check.verdict.exit_code and check.verdict.executed), None)
     first = f"; {bad.id}: {bad.reason}" if bad else ""
-    return f"{said} in {record.seconds:.0f} s{first}"
+    return f"{sentence} in {record.seconds:.0f} s{first}"
 
 
 def last(log: Path) -> str:
@@ -89,9 +89,11 @@ def last(log: Path) -> str:
 
 def doctor(stack: str) -> StageOutcome:
     """Let the doctor look at this host: a problem fails, a warning is said."""
-    found = checkup.examine(stack)
-    bad = [finding.sentence for finding in found.problems]
-    if bad or found.broken:
-        return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
-    warned = [finding.sentence for finding in found.warnings]
-    return StageOutcome(Verdict.PASSED, "; ".join([f"{len(found.findings)} findings, none of them a problem", *warned]))
+    report = checkup.examine(stack)
+    bad = [finding.sentence for finding in report.problems]
+    if bad or report.broken:
+        return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(report.broken)] if report.broken else [])]))
+    warned = [finding.sentence for finding in report.warnings]
+    return StageOutcome(
+        Verdict.PASSED, "; ".join([f"{len(report.findings)} findings, none of them a problem", *warned])
+    )

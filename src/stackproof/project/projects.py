@@ -65,7 +65,6 @@ class Project:
         return self.file.parent
 
     def display_path(self, path: Path) -> str:
-        """Return how people call one of its files."""
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
 
     def digest(self) -> str:
@@ -239,7 +238,6 @@ def _offered() -> tuple[Path, ...]:
 
 
 def packaged() -> bool:
-    """Whether an installed package announces workloads."""
     return bool(importlib.metadata.entry_points(group=WORKLOADS))
 
 

@@ -89,12 +89,10 @@ class FleetAnswers:
 
 
 def record_path(folder: Path, host: str) -> Path:
-    """Return where a host leaves its record."""
     return folder / RECORDS / f"{plan.host(host)}{_ENDED}"
 
 
 def marker_path(folder: Path, host: str) -> Path:
-    """Return the file that says that a host has begun."""
     return folder / RECORDS / f"{plan.host(host)}{_STARTED}"
 
 
@@ -215,7 +213,6 @@ def _compared(record: Record, host: str, tasks: HostTasks) -> tuple[list[CardAns
 
 
 def coverage_id(card: str) -> str:
-    """Return the id of the check that sums a card's replay up."""
     return f"{REPLAY}/{card}::coverage"
 
 
@@ -257,7 +254,7 @@ def _subject(
         yield from () if unverified else (f"{name} of card {card.number} not measured",)
         return
     why = [*_of_row(row, _subjects(tasks.stack)[name], tasks.profile)]
-    yield from (f"{name} of card {card.number} {one}" for one in why)
+    yield from (f"{name} of card {card.number} {reason}" for reason in why)
     if not unverified and why in ([], [UNSETTLED]):
         key = SubjectKey(
             *(text.plain(word, 80, lines=False) for word in (row.workload, row.preset, row.version, row.unit))
@@ -282,10 +279,10 @@ def _of_row(row: Measurement, subject: bench_subjects.Subject, profile: str) -> 
     least = min(_LEAST_SAMPLES, plan.profile(profile).least)
     if len(row.samples) < least:
         yield f"has {len(row.samples)} samples, not {least} or more"
-    size, told = f"one run, {subject.unit.removeprefix('s/')}", plan.table().sizes[subject.name][profile]
+    size, wanted = f"one run, {subject.unit.removeprefix('s/')}", plan.table().sizes[subject.name][profile]
     seen = row.figures.get(size)
-    if not (isinstance(seen, (int, float)) and math.isclose(seen, told, rel_tol=_CLOSE)):
-        yield f"has {_shown(seen)} for '{size}', not {told:g}"
+    if not (isinstance(seen, (int, float)) and math.isclose(seen, wanted, rel_tol=_CLOSE)):
+        yield f"has {_shown(seen)} for '{size}', not {wanted:g}"
     if row.figures.get("settled") is not True:
         yield UNSETTLED
 
@@ -317,5 +314,4 @@ def _shown(value: object) -> str:
 
 
 def subjects(cards: Sequence[CardAnswer]) -> list[SubjectKey]:
-    """Return every subject that one of these cards has."""
     return sorted({key for card in cards for key in card.seconds})

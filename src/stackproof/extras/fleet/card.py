@@ -41,8 +41,6 @@ def announce_end(folder: Path, card: int) -> None:
 
 @dataclass
 class CardTurns:
-    """One card among so many of its host."""
-
     folder: Path
     card: int
     count: int
@@ -82,8 +80,6 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class CardOrder:
-    """What one host is asked to do."""
-
     stack: stacks.Stack
     folder: Path
     host: str
@@ -95,7 +91,6 @@ class CardOrder:
 
     @property
     def path(self) -> Path:
-        """Where its record goes."""
         return answers.record_path(self.folder, self.host)
 
     def child(self, card: int, out: Path) -> list[str]:
@@ -197,8 +192,8 @@ class HostWork:
     def _counted(self, first: Future[CardDone]) -> int:
         while not first.done() and not card_count(self._home):
             time.sleep(_POLL_S)
-        found = first.result().record if first.done() else None
-        cards = found.provenance.get("cards", 1) if found else card_count(self._home)
+        record = first.result().record if first.done() else None
+        cards = record.provenance.get("cards", 1) if record else card_count(self._home)
         return min(int(cards), plan.table().limits.cards)
 
     def _take_over(self, done: CardDone) -> None:
@@ -234,9 +229,9 @@ class HostWork:
         announce_end(self._home, card)
         name, took, figures = f"card/{card}", time.monotonic() - began, dict[str, Figure]({"card": str(card)})
         if code == 0:
-            found = reading.read(out)
-            why = "; ".join(check.reason for check in found.checks if check.id.endswith("::coverage"))
-            return CardDone(Check(name, Verdict.PASSED, why, took, figures), found)
+            record = reading.read(out)
+            why = "; ".join(check.reason for check in record.checks if check.id.endswith("::coverage"))
+            return CardDone(Check(name, Verdict.PASSED, why, took, figures), record)
         how, verdict = f"did not end in {self._deadline / 60:.0f} minutes", Verdict.HUNG
         if code is not None:
             how, verdict = f"ended with {processes.describe_exit(code)}", Verdict.CRASHED
@@ -251,10 +246,10 @@ def defaults(stack: stacks.Stack) -> dict[str, str]:
 
 def set_facts() -> dict[str, Figure]:
     """Return what is set of the host's clocks, as far as it tells."""
-    found: dict[str, Figure] = {}
+    facts: dict[str, Figure] = {}
     for path in map(Path, plan.table().state.files):
         try:
-            found[f"set.{path.name}"] = path.read_text(encoding="ascii", errors="replace").strip()[:80]
+            facts[f"set.{path.name}"] = path.read_text(encoding="ascii", errors="replace").strip()[:80]
         except OSError:
             continue
-    return found
+    return facts

@@ -20,7 +20,6 @@ _SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
 
 
 def add(verbs: arguments.Verbs) -> None:
-    """Add it and its steps to the parser of the command line."""
     verb = arguments.add(verbs, "fleet", _HELP, _which)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
     for step in (_add_plan, _add_card, _add_judge, _add_nodes):
@@ -149,11 +148,11 @@ def _judge(options: argparse.Namespace) -> int:
 def _judge_and_print(folder: Path) -> int:
     from stackproof.extras.fleet import judge, judgement
 
-    found = judge.judge(folder)
-    if problem := judge.keep(found, folder):
+    whole = judge.judge(folder)
+    if problem := judge.keep(whole, folder):
         print(f"stackproof: {problem}", file=sys.stderr)  # noqa: T201
-    print(judgement.terminal(found, str(folder)).rstrip("\n"))  # noqa: T201
-    return found.exit_code
+    print(judgement.terminal(whole, str(folder)).rstrip("\n"))  # noqa: T201
+    return whole.exit_code
 
 
 def _add_nodes(steps: arguments.Verbs) -> None:
@@ -169,11 +168,11 @@ def _nodes(options: argparse.Namespace) -> int:
     from stackproof.extras.fleet import nodes
 
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
-    found = nodes.gather(places)
-    for sentence in found.damaged:
+    table = nodes.gather(places)
+    for sentence in table.damaged:
         print(f"stackproof: passed over: {sentence}", file=sys.stderr)  # noqa: T201
-    if not found.hosts:
+    if not table.hosts:
         where = ", ".join(map(str, places)) or "results/local"
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
-    print(nodes.terminal(found).rstrip("\n"))  # noqa: T201
-    return int(any(node.wrong for node in found.hosts.values()))
+    print(nodes.terminal(table).rstrip("\n"))  # noqa: T201
+    return int(any(node.wrong for node in table.hosts.values()))

@@ -52,7 +52,6 @@ class RobustSpread:
         return (math.log(seconds) - self.centre) / self.scale
 
     def ratio(self, seconds: float) -> float:
-        """Return a card's seconds over the median's."""
         return math.exp(math.log(seconds) - self.centre)
 
 
@@ -98,7 +97,7 @@ def modes(seconds: Sequence[float], share: float, floor: float) -> TwoModes:
     ordered = sorted(map(math.log, seconds))
     least = max(2, math.ceil(share * len(ordered)))
     cuts = sorted({least + (len(ordered) - 2 * least) * number // _CUTS for number in range(_CUTS + 1)})
-    return max((_cut(ordered, at, floor) for at in cuts), key=lambda one: one.distance)
+    return max((_cut(ordered, at, floor) for at in cuts), key=lambda pair: pair.distance)
 
 
 def _cut(ordered: Sequence[float], at: int, floor: float) -> TwoModes:
@@ -144,8 +143,8 @@ def yardstick(seconds: Sequence[float], comparisons: int) -> Yardstick:
         return Yardstick(own, judging.suspect * first.suspect, float("inf"), doubt)
     chance = limit(judging.family, comparisons)
     suspect = judging.suspect * small.suspect
-    found = Yardstick(own, suspect, chance * small.limit, "", max(suspect, chance))
-    return replace(found, doubt=_two(seconds, small.modes) or _blind(found) or _faster(seconds, found))
+    measure = Yardstick(own, suspect, chance * small.limit, "", max(suspect, chance))
+    return replace(measure, doubt=_two(seconds, small.modes) or _blind(measure) or _faster(seconds, measure))
 
 
 def _two(seconds: Sequence[float], beyond: float) -> str:
@@ -153,24 +152,24 @@ def _two(seconds: Sequence[float], beyond: float) -> str:
     judging = plan.table().judging
     if not beyond:
         return ""
-    found = modes(seconds, judging.half, judging.floor)
-    if found.distance < beyond or found.apart < judging.effect:
+    pair = modes(seconds, judging.half, judging.floor)
+    if pair.distance < beyond or pair.apart < judging.effect:
         return ""
-    return f"two populations: {found.slower} of {len(seconds)} cards are {found.apart:.1%} slower than the others"
+    return f"two populations: {pair.slower} of {len(seconds)} cards are {pair.apart:.1%} slower than the others"
 
 
-def _blind(found: Yardstick) -> str:
+def _blind(measure: Yardstick) -> str:
     """Say that cards differ so much that the comparison cannot see what it must."""
     most = plan.table().judging.blind
-    if found.suspect * found.spread.scale <= most:
+    if measure.suspect * measure.spread.scale <= most:
         return ""
-    return f"its cards differ by {found.spread.scale:.1%}, so that one which is {most:.0%} slow would not be seen"
+    return f"its cards differ by {measure.spread.scale:.1%}, so that one which is {most:.0%} slow would not be seen"
 
 
-def _faster(seconds: Sequence[float], found: Yardstick) -> str:
+def _faster(seconds: Sequence[float], measure: Yardstick) -> str:
     """Say that several are faster than the middle by as much as a slow one is slower: the middle may be the slow ones."""
     judging = plan.table().judging
-    gains = [1 / found.spread.ratio(second) - 1 for second in seconds if found.spread.z(second) <= -found.limit]
+    gains = [1 / measure.spread.ratio(second) - 1 for second in seconds if measure.spread.z(second) <= -measure.limit]
     gains = sorted(gain for gain in gains if gain >= judging.effect)
     if not gains or len(gains) < judging.split * len(seconds):
         return ""
@@ -196,7 +195,6 @@ class DigestVote:
 
 
 def vote(cards: Sequence[CardAnswer]) -> list[DigestVote]:
-    """Return the vote on each row of the replay."""
     votes = []
     for row in sorted({row for card in cards for row in card.replayed}):
         seen = [card.replayed[row] for card in cards if row in card.replayed]
@@ -211,16 +209,20 @@ def vote(cards: Sequence[CardAnswer]) -> list[DigestVote]:
 
 def odd_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> Iterator[tuple[str, FleetFinding]]:
     """Yield by host every card that computes wrong in a row: transient by its own repeats, or persistent by the majority."""
-    chosen = {one.row: one for one in votes}
+    chosen = {ballot.row: ballot for ballot in votes}
     for card in cards:
         for row, seen in card.replayed.items():
             voted = chosen[row]
+            sentence = ""
             if seen.odd:
-                said = f"transient: {seen.odd} of {seen.products} equal products gave something else on this very card"
-                yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, said)
+                sentence = (
+                    f"transient: {seen.odd} of {seen.products} equal products gave something else on this very card"
+                )
             elif voted.digest and seen.digest != voted.digest:
-                said = f"persistent: {seen.products} products gave {seen.digest}, and the majority of {voted.cards} cards {voted.digest}"
-                yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, said)
+                other = f"the majority of {voted.cards} cards {voted.digest}"
+                sentence = f"persistent: {seen.products} products gave {seen.digest}, and {other}"
+            if sentence:
+                yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, sentence)
 
 
 def software(groups: Sequence[tuple[str, Sequence[DigestVote]]]) -> Iterator[str]:
@@ -229,13 +231,17 @@ def software(groups: Sequence[tuple[str, Sequence[DigestVote]]]) -> Iterator[str
     `groups`: what a group is called, and its votes. All cards of one lock differ from those of another: that is its kernels, no defect.
     """
     for name, votes in groups:
-        if torn := [one for one in votes if one.torn]:
+        if torn := [ballot for ballot in votes if ballot.torn]:
             such = f"{torn[0].row} ({torn[0].answers} answers of {torn[0].cards} cards)"
             yield f"{name}: no majority in {len(torn)} rows, such as {such}"
     for at, (name, votes) in enumerate(groups):
-        mine = {one.row: one.digest for one in votes if one.digest}
+        mine = {ballot.row: ballot.digest for ballot in votes if ballot.digest}
         for other, theirs in groups[:at]:
-            if rows := [one.row for one in theirs if one.digest and mine.get(one.row, one.digest) != one.digest]:
+            if rows := [
+                ballot.row
+                for ballot in theirs
+                if ballot.digest and mine.get(ballot.row, ballot.digest) != ballot.digest
+            ]:
                 yield f"software: all of {name} differ from all of {other} in {len(rows)} rows, such as {rows[0]}"
 
 
@@ -263,25 +269,24 @@ class _Group:
 
 
 def judge(folder: Path) -> FleetJudgement:
-    """Judge what a folder holds now (Refusal: it is no folder of a sweep, or its plan is damaged)."""
     chosen = plan.load(folder)
-    found = answers.gather(folder, chosen.tasks)
-    for name, answer in [*found.hosts.items()]:
+    left = answers.gather(folder, chosen.tasks)
+    for name, answer in [*left.hosts.items()]:
         if why := _foreign(answer, chosen) or _untimely(answer, chosen.made):
-            found.refused[name] = why
-            del found.hosts[name]
-    groups, alone = _grouped(found.hosts.values())
+            left.refused[name] = why
+            del left.hosts[name]
+    groups, alone = _grouped(left.hosts.values())
     judged = [_GroupJudge(group) for group in groups]
-    hosts = {one.host: one for group in judged for one in map(group.host, group.group.hosts)}
-    hosts |= {one.host: one for one in (*alone, *_missing(found, chosen.hosts))}
-    minutes = [host.took / 60 for host in found.hosts.values()]
+    hosts = {row.host: row for group in judged for row in map(group.host, group.group.hosts)}
+    hosts |= {row.host: row for row in (*alone, *_missing(left, chosen.hosts))}
+    minutes = [host.took / 60 for host in left.hosts.values()]
     notes = (
-        *_notes(found, chosen), *_unpinned(found.hosts.values()), *_software(judged), *(note for one in judged for note in one.notes()),
+        *_notes(left, chosen), *_unpinned(left.hosts.values()), *_software(judged), *(note for group in judged for note in group.notes()),
     )  # fmt: skip
     return FleetJudgement(
         SCHEMA, text.plain(folder.absolute().name, 80, lines=False), datetime.now(timezone.utc).isoformat(timespec="seconds"),
         median(minutes) if minutes else 0.0, max(minutes, default=0.0), tuple(hosts[name] for name in sorted(hosts)),
-        tuple(one.summary() for one in judged), notes, chosen.stack,
+        tuple(group.summary() for group in judged), notes, chosen.stack,
     )  # fmt: skip
 
 
@@ -315,11 +320,11 @@ def _untimely(answer: HostAnswer, made: str) -> str:
     return f"its record began {text.plain(answer.began[:16], lines=False)}, {when}; left out, set its clock and let it run again"
 
 
-def _notes(found: FleetAnswers, chosen: FleetPlan) -> list[str]:
+def _notes(left: FleetAnswers, chosen: FleetPlan) -> list[str]:
     notes = list[str]()
     if chosen.without:
         notes.append(f"the plan leaves out {' and '.join(chosen.without)}: whoever is proved is so without")
-    if strangers := sorted(set(found.hosts) - set(chosen.hosts)):
+    if strangers := sorted(set(left.hosts) - set(chosen.hosts)):
         notes.append(f"not in the plan, and judged all the same: {', '.join(strangers[:5])}")
     return notes
 
@@ -396,8 +401,10 @@ class _GroupJudge:
         self._strips = [self._strip(key) for key in keys]
         for host, finding in odd_digests(self._cards, self.votes):
             self._add(host, finding)
-        torn = (one for one in self.votes if one.torn)
-        self._doubts |= {one.row: f"no majority: {one.answers} answers of {one.cards} cards" for one in torn}
+        torn = (ballot for ballot in self.votes if ballot.torn)
+        self._doubts |= {
+            ballot.row: f"no majority: {ballot.answers} answers of {ballot.cards} cards" for ballot in torn
+        }
 
     def _strip(self, key: SubjectKey) -> SubjectStrip:
         judging, cards = plan.table().judging, [card for card in self._cards if key in card.seconds]
@@ -431,7 +438,9 @@ class _GroupJudge:
 
     def host(self, host: HostAnswer) -> JudgedHost:
         """Return the word on one host: the gravest of what is odd, how its own checks ended, what it lacks, and the group's doubts."""
-        findings = sorted(self._found.get(host.host, []), key=lambda one: (GRAVEST.index(one.standing), -one.z))
+        findings = sorted(
+            self._found.get(host.host, []), key=lambda finding: (GRAVEST.index(finding.standing), -finding.z)
+        )
         own = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.PROVED
         if findings and GRAVEST.index(findings[0].standing) <= GRAVEST.index(own):
             word, why = findings[0].standing, f"{findings[0].subject}: {findings[0].sentence}{_and_more(findings)}"
@@ -456,14 +465,13 @@ class _GroupJudge:
         return f"{lines[0]}{_and_more(lines)}" if lines else ""
 
     def summary(self) -> JudgedGroup:
-        """Return it as it is kept."""
         several = max((len(host.cards) for host in self.group.hosts), default=0) > 1
         names = tuple(f"{card.host}:{card.number}" if several else card.host for card in self._cards)
-        kernels = {one.row.split(" ")[0] for one in self.votes}
+        kernels = {ballot.row.split(" ")[0] for ballot in self.votes}
         limit = round(min(self._limit, LIMITLESS), 3)
         return JudgedGroup(
             self.group.name, self.group.hosts[0].architecture, self.group.differs, len(self.group.hosts), limit,
-            names, tuple(self._strips), len(kernels), sum(one.products for one in self.votes),
+            names, tuple(self._strips), len(kernels), sum(ballot.products for ballot in self.votes),
         )  # fmt: skip
 
     def notes(self) -> Iterator[str]:
@@ -477,7 +485,7 @@ class _GroupJudge:
         for strip in self._strips:
             if fast := self._faster.get(strip.subject):
                 yield f"{group}: {_gap(strip, fast)}"
-        for strip in (one for one in self._strips if one.split):
+        for strip in (strip for strip in self._strips if strip.split):
             slow = sum(ratio - 1 >= plan.table().judging.effect for ratio in strip.ratios)
             yield f"{group}: {slow} of {len(strip.ratios)} cards are slow in {strip.subject}: two populations?"
 
@@ -495,8 +503,8 @@ def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
 def _software(judged: Sequence[_GroupJudge]) -> Iterator[str]:
     """Yield in what whole groups of one architecture compute otherwise than each other."""
     by_kind: dict[str, list[tuple[str, Sequence[DigestVote]]]] = {}
-    for one in judged:
-        by_kind.setdefault(one.group.hosts[0].architecture, []).append((f"group {one.group.name}", one.votes))
+    for group in judged:
+        by_kind.setdefault(group.group.hosts[0].architecture, []).append((f"group {group.group.name}", group.votes))
     for votes in by_kind.values():
         yield from software(votes)
 

@@ -62,8 +62,6 @@ class FleetFinding:
 
 @dataclass(frozen=True)
 class JudgedHost:
-    """One host: its word, why, and what is odd."""
-
     host: str
     standing: HostVerdict
     group: str
@@ -125,8 +123,8 @@ class FleetJudgement:
     @property
     def counts(self) -> dict[HostVerdict, int]:
         """Return how many hosts there are of each word, the gravest first."""
-        found = Counter(host.standing for host in self.hosts)
-        return {word: found[word] for word in GRAVEST if found[word]}
+        counts = Counter(host.standing for host in self.hosts)
+        return {word: counts[word] for word in GRAVEST if counts[word]}
 
     @property
     def exit_code(self) -> int:
@@ -137,7 +135,6 @@ class FleetJudgement:
 
     @property
     def headline(self) -> str:
-        """Return one sentence of all."""
         sentence = ", ".join(f"{count} {word.value}" for word, count in self.counts.items())
         return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {sentence or 'none'}"
 
@@ -147,7 +144,6 @@ class FleetJudgement:
 
 
 def as_json(judgement: FleetJudgement) -> str:
-    """Return one JSON object."""
     return json.dumps(dataclasses.asdict(judgement), ensure_ascii=True, allow_nan=False, default=str) + "\n"
 
 
@@ -171,33 +167,35 @@ _TITLES = {
 
 
 def terminal(judgement: FleetJudgement, folder: str = "FOLDER") -> str:
-    """Return the lines of a terminal, the gravest first."""
     return outline.text(parts(judgement, folder))
 
 
-def parts(found: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Part]:
-    """Yield what there is to say, the gravest first."""
-    yield outline.Heading(found.headline)
-    cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
-    yield from _section("the sweep", [[one] for one in (*([cost] if found.longest else []), *found.notes)])
+def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Part]:
+    yield outline.Heading(judgement.headline)
+    cost = f"it cost a host {judgement.minutes:.1f} minutes (median; the longest {judgement.longest:.1f})"
+    yield from _section("the sweep", [[line] for line in (*([cost] if judgement.longest else []), *judgement.notes)])
     for word, title in _TITLES.items():
-        hosts = [host for host in found.hosts if host.standing is word]
+        hosts = [host for host in judgement.hosts if host.standing is word]
         if word in (HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED, HostVerdict.NOT_REACHED):
             yield from _alike(title, hosts)
         else:
             yield from _section(title, [_host(host) for host in hosts])
-    for group in found.groups:
+    for group in judgement.groups:
         yield from _group(group)
-    if suspects := _suspects(found):
+    if suspects := _suspects(judgement):
         again = f"sweep them again with healthy hosts of their group, five in all at least: {', '.join(suspects[:_MOST_NAMED])}"
-        line = advice.step(found.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST") if found.stack else ""
-        yield from _section("to confirm, before anybody is drained", [[one] for one in (again, line) if one])
+        line = (
+            advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
+            if judgement.stack
+            else ""
+        )
+        yield from _section("to confirm, before anybody is drained", [[words] for words in (again, line) if words])
     title = "to take them out of service, where the second sweep says the same"
-    yield from _section(title, [[line] for line in found.drains()])
+    yield from _section(title, [[line] for line in judgement.drains()])
 
 
 def _suspects(judgement: FleetJudgement) -> list[str]:
-    return [host.host for host in sorted((one for one in judgement.hosts if one.findings), key=_oddness)]
+    return [host.host for host in sorted((host for host in judgement.hosts if host.findings), key=_oddness)]
 
 
 def _oddness(host: JudgedHost) -> tuple[bool, int, float, str]:

@@ -69,21 +69,21 @@ class Nodes:
     hosts: dict[str, NodeSummary] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
 
-    def add(self, found: DoctorAnswer | Record | FleetJudgement) -> None:
+    def add(self, answer: DoctorAnswer | Record | FleetJudgement) -> None:
         """Keep it if it is the newest of its kind."""
-        if isinstance(found, FleetJudgement):
-            for host in found.hosts:
+        if isinstance(answer, FleetJudgement):
+            for host in answer.hosts:
                 node = self._of(host.host)
-                node.judged = max(node.judged, (found.judged, host.standing.value, found.fleet))
-        elif isinstance(found, DoctorAnswer):
-            node = self._of(found.node)
-            if node.doctor is None or node.doctor.when <= found.when:
-                node.doctor = found
+                node.judged = max(node.judged, (answer.judged, host.standing.value, answer.fleet))
+        elif isinstance(answer, DoctorAnswer):
+            node = self._of(answer.node)
+            if node.doctor is None or node.doctor.when <= answer.when:
+                node.doctor = answer
         else:
-            runs = self._of(str(found.provenance.get("host", "unnamed"))).runs
-            key = (found.stack, found.verb, bool(found.provenance.get("rehearsed")))
-            if key not in runs or _time(runs[key].started) <= _time(found.started):
-                runs[key] = found
+            runs = self._of(str(answer.provenance.get("host", "unnamed"))).runs
+            key = (answer.stack, answer.verb, bool(answer.provenance.get("rehearsed")))
+            if key not in runs or _time(runs[key].started) <= _time(answer.started):
+                runs[key] = answer
 
     def _of(self, name: str) -> NodeSummary:
         return self.hosts.setdefault(name, NodeSummary(name))
@@ -156,8 +156,8 @@ def terminal(nodes: Nodes) -> str:
     return outline.text(_parts(nodes))
 
 
-def _parts(found: Nodes) -> Iterator[outline.Part]:
-    nodes = sorted(found.hosts.values(), key=lambda node: (not node.wrong, node.name))
+def _parts(table: Nodes) -> Iterator[outline.Part]:
+    nodes = sorted(table.hosts.values(), key=lambda node: (not node.wrong, node.name))
     ill = [node for node in nodes if node.wrong]
     every = text.counted(len(nodes), "node")
     yield outline.TextLine(f"NOT WELL: {len(ill)} of {every}" if ill else f"{every}, all well")

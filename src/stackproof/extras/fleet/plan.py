@@ -119,8 +119,6 @@ class ReplaySize:
 
 @dataclass(frozen=True)
 class ReplayRow:
-    """One kernel in several dtypes."""
-
     kernel: str
     dtypes: tuple[str, ...]
     tiny: ReplaySize
@@ -142,14 +140,13 @@ class FleetRules:
     environment: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        named = (name for one in self.profile for name in (*one.subjects, *one.together))
+        named = (name for row in self.profile for name in (*row.subjects, *row.together))
         if lacking := [name for name in named if name not in self.sizes]:
             raise toml.Wrong("sizes", f"has no row of '{lacking[0]}', which a profile has")
 
 
 @cache
 def table() -> FleetRules:
-    """Read the table."""
     return toml.Table.load(FILE).row(FleetRules)
 
 
@@ -160,12 +157,10 @@ def small(cards: int) -> SmallGroup | None:
 
 
 def profile(name: str) -> CardProfile:
-    """Return what a host does in a profile of the plan."""
-    return next(one for one in table().profile if one.name == name)
+    return next(row for row in table().profile if row.name == name)
 
 
 def usual(kind: str) -> str:
-    """Return the profile of a plan for a type of device."""
     rows = table().profile
     return next((row.name for row in rows if kind in row.devices), rows[-1].name)
 
@@ -176,7 +171,6 @@ def is_host(name: str) -> bool:
 
 
 def host(name: str) -> str:
-    """Return the name of a host (Refusal: it cannot be one)."""
     if not is_host(name):
         shown = text.plain(name, 80, lines=False)
         raise Refusal(
@@ -202,7 +196,7 @@ _RANKS = re.compile(r"-(\d+)-ranks$")
 def parts() -> list[str]:
     """Return all that a plan may leave out."""
     whole = table()
-    subjects = [name for one in whole.profile for name in (*one.subjects, *one.together)]
+    subjects = [name for row in whole.profile for name in (*row.subjects, *row.together)]
     return list(dict.fromkeys((*STEPS[1:], *subjects, *(row.kernel for row in whole.replay))))
 
 
@@ -269,7 +263,6 @@ class FleetPlan:
 
     @property
     def tasks(self) -> HostTasks:
-        """Return what each host is to do."""
         return HostTasks(self.stack, self.profile, self.without, self.cards)
 
     def keep(self, folder: Path) -> Path:
@@ -356,7 +349,7 @@ def _expanded(piece: str) -> Iterator[str]:
     names, ranges = (split := _BRACKETS.split(piece))[::2], split[1::2]
     if "[" in "".join(names) or "]" in "".join(names):
         raise Refusal(f"'{piece[:80]}' is no list of hosts; write it as node[01-16,20]")
-    for chosen in itertools.product(*(_numbers(one, piece) for one in ranges)):
+    for chosen in itertools.product(*(_numbers(part, piece) for part in ranges)):
         yield "".join(itertools.chain(*itertools.zip_longest(names, chosen, fillvalue="")))
 
 

@@ -103,7 +103,7 @@ def factors(kind: ReplayKind, device: Device) -> Factors:
         getattr(torch, kind.dtype),
     )
     made = (PATTERNS[kind.pattern](shape, dice, dtype) for shape in KERNELS[kind.kernel].shapes(kind.size))
-    return tuple(one.to(torch.float64).to(dtype).to(device.torch) for one in made)
+    return tuple(factor.to(torch.float64).to(dtype).to(device.torch) for factor in made)
 
 
 def digests(result: torch.Tensor) -> torch.Tensor:
@@ -118,8 +118,6 @@ def digests(result: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class ReplayKind:
-    """One kernel in one dtype with one pattern of values."""
-
     kernel: str
     dtype: str
     pattern: str
@@ -127,7 +125,6 @@ class ReplayKind:
 
     @property
     def name(self) -> str:
-        """How it is called in a record."""
         return f"{self.kernel}-{self.dtype}"
 
 
@@ -148,22 +145,21 @@ class ReplayedKind:
         return self.cold + self.hot
 
     def check(self, card: int) -> Check:
-        """Return the answer as a check of the record."""
         seen = digest(self.first)
         figures: dict[str, Figure] = {
             "card": str(card), "digest": seen, "products": self.products, "odd": self.odd, "odd cold": self.cold, "odd hot": self.hot,
         }  # fmt: skip
-        said = f"{self.products} products, all {seen}"
+        sentence = f"{self.products} products, all {seen}"
         if self.odd:
-            said = f"{self.odd} of {self.products} equal products differ ({self.cold} cold, {self.hot} hot); the others are {seen}"
+            sentence = f"{self.odd} of {self.products} equal products differ ({self.cold} cold, {self.hot} hot); the others are {seen}"
+        name, verdict = f"{self.kind.name}[{self.kind.pattern}]", Verdict.FAILED if self.odd else Verdict.PASSED
         return Check(
-            f"{REPLAY}/{card}::{self.kind.name}[{self.kind.pattern}]", Verdict.FAILED if self.odd else Verdict.PASSED, said, self.seconds,
-            figures, group=REPLAY, subject=self.kind.name, aspect=self.kind.pattern,
+            f"{REPLAY}/{card}::{name}", verdict, sentence, self.seconds, figures,
+            group=REPLAY, subject=self.kind.name, aspect=self.kind.pattern,
         )  # fmt: skip
 
 
 def kinds(rows: Sequence[ReplayRow], profile: str, precisions: Sequence[str]) -> Iterator[ReplayKind]:
-    """Yield every kind that a stack can compute."""
     for row in rows:
         for dtype in row.dtypes:
             if dtype in precisions:
@@ -186,13 +182,12 @@ def deterministic() -> Iterator[None]:
 
 
 def cold(kind: ReplayKind, device: Device, seconds: float) -> ReplayedKind:
-    """Replay a kind for the first time."""
-    given, compute = factors(kind, device), KERNELS[kind.kernel].compute
-    one, other, third = (digests(compute(*given)) for _ in range(FIRST))
-    first = torch.where(one == other, one, third)  # one of the first may itself be the odd one
-    odd = sum(int((each != first).sum()) for each in (one, other, third))
+    inputs, compute = factors(kind, device), KERNELS[kind.kernel].compute
+    run, other, third = (digests(compute(*inputs)) for _ in range(FIRST))
+    first = torch.where(run == other, run, third)  # one of the first may itself be the odd one
+    odd = sum(int((each != first).sum()) for each in (run, other, third))
     seen = ReplayedKind(kind, first, FIRST * len(first))
-    seen.cold = odd + _replayed(seen, given, device, seconds)
+    seen.cold = odd + _replayed(seen, inputs, device, seconds)
     return seen
 
 
@@ -201,13 +196,13 @@ def hot(seen: ReplayedKind, device: Device, seconds: float) -> None:
     seen.hot += _replayed(seen, factors(seen.kind, device), device, seconds)
 
 
-def _replayed(seen: ReplayedKind, given: Factors, device: Device, seconds: float) -> int:
+def _replayed(seen: ReplayedKind, inputs: Factors, device: Device, seconds: float) -> int:
     """Run for so long, and return how many products were odd; nothing is read from the card but their count."""
     compute, began = KERNELS[seen.kind.kernel].compute, time.perf_counter()
     odd = torch.zeros((), dtype=torch.int64, device=device.torch)
     while True:
         for _ in range(BLOCK):
-            odd += (digests(compute(*given)) != seen.first).sum()
+            odd += (digests(compute(*inputs)) != seen.first).sum()
         seen.products += BLOCK * len(seen.first)
         device.synchronize()
         if time.perf_counter() - began >= min(seconds, _MOST_S):
@@ -218,19 +213,19 @@ def _replayed(seen: ReplayedKind, given: Factors, device: Device, seconds: float
 def digest(first: torch.Tensor) -> str:
     """Return one digest of those of a batch, as sixteen hexadecimal digits."""
     total = 0
-    for number, one in enumerate(first.tolist(), 1):
-        total = (total * 0x1E3779B97F4A7C15 + number * (one % (1 << 64))) % (1 << 64)
+    for number, word in enumerate(first.tolist(), 1):
+        total = (total * 0x1E3779B97F4A7C15 + number * (word % (1 << 64))) % (1 << 64)
     return f"{total:016x}"
 
 
 def coverage(replayed: Sequence[ReplayedKind], card: int, notes: dict[str, Figure]) -> Check:
     """Say how much was replayed of which kernels; what was not replayed is not proved."""
-    products, odd = sum(one.products for one in replayed), sum(one.odd for one in replayed)
-    named = sorted({one.kind.name for one in replayed})
-    said = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(replayed)} kinds, cold and hot: {odd} odd"
+    products, odd = sum(row.products for row in replayed), sum(row.odd for row in replayed)
+    named = sorted({row.kind.name for row in replayed})
+    sentence = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(replayed)} kinds, cold and hot: {odd} odd"
     figures: dict[str, Figure] = {"card": str(card), "products": products, "odd": odd, "kernels": len(named), **notes}
     verdict = Verdict.FAILED if odd else Verdict.PASSED
-    return Check(coverage_id(str(card)), verdict, said, sum(one.seconds for one in replayed), figures)
+    return Check(coverage_id(str(card)), verdict, sentence, sum(row.seconds for row in replayed), figures)
 
 
 _PATIENCE = 1 / 6
@@ -252,7 +247,6 @@ class CardWork:
 
     @property
     def device(self) -> Device:
-        """The card."""
         return devices.visible(self.stack.device)[self.card]
 
     def take(self, folder: Path) -> None:
@@ -268,12 +262,12 @@ class CardWork:
             self._measure(device, turns)
             self._hot(replayed, device)
             self._read(telemetry, replayed)
-        self.record.checks += [one.check(self.card) for one in replayed]
+        self.record.checks += [row.check(self.card) for row in replayed]
         self.record.checks.append(coverage(replayed, self.card, dict(telemetry.facts())))
         self.record.provenance |= _limits(telemetry)
 
     def _measure(self, device: Device, turns: CardTurns) -> None:
-        known = {one.name: one for one in bench_subjects.subjects(self.profile.benchmarks, self.stack)}
+        known = {subject.name: subject for subject in bench_subjects.subjects(self.profile.benchmarks, self.stack)}
         own, profile = [name for name in self.profile.subjects if name not in self.profile.turns], self.profile
         turns.meet("replayed")
         for name in self._kept_names(profile.turns):
@@ -297,15 +291,15 @@ class CardWork:
 
     def _hot(self, replayed: list[ReplayedKind], device: Device) -> None:
         with deterministic():
-            for one in replayed:
-                hot(one, device, self.profile.replay)
+            for row in replayed:
+                hot(row, device, self.profile.replay)
 
     def _read(self, telemetry: Telemetry, replayed: list[ReplayedKind]) -> None:
         """Ask the vendor's tool for clocks and temperature while the card works."""
 
         def busy() -> None:
-            for one in replayed[:_LASTING]:
-                hot(one, telemetry.device, 0.0)
+            for row in replayed[:_LASTING]:
+                hot(row, telemetry.device, 0.0)
 
         with deterministic():
             telemetry.read(busy)

@@ -40,7 +40,6 @@ def _require_folders(results: list[Path]) -> None:
 
 
 def add_drift(verbs: arguments.Verbs) -> None:
-    """Add it to the parser of the command line."""
     help_ = "did a figure step in the last nights: confirmed and suspected steps, their likeliest cause, and what confirms them"
     verb = arguments.add(verbs, "drift", help_, _drift)
     verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
@@ -55,13 +54,12 @@ def _drift(options: argparse.Namespace) -> int:
     if options.stack:
         stacks.load(options.stack)
     _require_folders(options.results)
-    drift = findings.look(options.results or store.folders(), options.stack)
+    drift = findings.read_drift(options.results or store.folders(), options.stack)
     print(findings.terminal(drift).rstrip("\n"))  # noqa: T201
     return drift.exit_code
 
 
 def add_night(verbs: arguments.Verbs) -> None:
-    """Add it to the parser of the command line."""
     help_ = (
         "a runner's night: doctor, smoke, verify, today's state measured beside the anchor, steps found and confirmed"
     )
@@ -124,8 +122,8 @@ def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.extras.nights.night import night, request
 
     asked = _request(options, stack)
-    if not (found := hosts.inspect(stack)).present:
-        raise found.refusal()
+    if not (host := hosts.inspect(stack)).present:
+        raise host.refusal()
     outputs = writer.Outputs(asked.results, options.json, None, options.markdown)
     outputs.prepare()
     _require_early(asked)
@@ -181,7 +179,6 @@ def _ledger(asked: NightRequest, outputs: writer.Outputs) -> Ledger:
 
 
 def add_site(verbs: arguments.Verbs) -> None:
-    """Add it to the parser of the command line."""
     help_ = "what every record proves and what changed since, as one folder of pages that open from a disk or any web server"
     verb = arguments.add(verbs, "site", help_, _site)
     verb.add_argument("out", type=arguments.folder, metavar="OUT", help="the folder to write: new, empty, or a site")
@@ -207,7 +204,7 @@ def _site(options: argparse.Namespace) -> int:
         options.days, stacks.doubles(), suites.of_verb("verify"),
     )  # fmt: skip
     done, index = build.build(options.out, order), options.out / "index.html"
-    told = f"{index}: {done.files} files, {done.written} written, {done.removed} removed"
-    for line in (done.sentence, *(f"skipped: {problem}" for problem in done.problems), told):
+    count = f"{index}: {done.files} files, {done.written} written, {done.removed} removed"
+    for line in (done.sentence, *(f"skipped: {problem}" for problem in done.problems), count):
         print(text.plain(line, lines=False))  # noqa: T201
     return 0

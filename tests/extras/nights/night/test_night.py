@@ -16,7 +16,7 @@ from tests.extras.nights.drift.nightly import Story, judged, told
 
 from .fake_night import ledger_in, request
 
-ALL = ["doctor", "smoke", "verify", "figures", "scan", "told", "site"]
+ALL = ["doctor", "smoke", "verify", "figures", "scan", "slowdowns", "site"]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NightRun:
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: passed)
     monkeypatch.setattr(night, "verify", lambda run: _add(run, "verify"))
     monkeypatch.setattr(measure, "measured", _measured)
-    monkeypatch.setattr(night, "look", lambda *words: judged(told(Story(count=20))))
+    monkeypatch.setattr(night, "place_drift", lambda *words: judged(told(Story(count=20))))
     return NightRun(request(tmp_path), ledger_in(tmp_path))
 
 
@@ -84,7 +84,7 @@ def test_what_was_seen_before_it_was_killed_is_kept(run: NightRun, monkeypatch: 
 def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:
     run.ledger.record.provenance["disturbed"] = "foreign load"
     night.run_stages(run)
-    assert "told" not in names(run)
+    assert "slowdowns" not in names(run)
     assert next(check for check in run.ledger.record.checks if check.id == "scan").verdict is Verdict.SKIPPED
 
 
@@ -96,7 +96,7 @@ def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest
         return StageOutcome(Verdict.INCONCLUSIVE, "it cannot say")
 
     monkeypatch.setattr(NightRun, "verb", verb)
-    monkeypatch.setattr(night, "look", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
+    monkeypatch.setattr(night, "place_drift", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
     night.run_stages(run)
     (words,) = asked
     assert words[:2] == ("gate", "--base") and words[-4:] == ("--profile", "fast", "--minutes", "15.0")

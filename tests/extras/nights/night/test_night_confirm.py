@@ -40,9 +40,9 @@ def test_too_few_nights_are_said(count: int, lacking: str) -> None:
 def test_tonight_s_place_alone_is_looked_at(tmp_path: Path) -> None:
     records = told(Story(count=12))
     kept(tmp_path, [*records, *told(Story(count=14, facts={"host": "other"}))])
-    found = night.look([tmp_path], "cuda", records[0].provenance)
+    found = night.place_drift([tmp_path], "cuda", records[0].provenance)
     assert found is not None and (found.place.host, len(found.nights)) == ("box", 12)
-    assert night.look([tmp_path], "cuda", {"host": "third"}) is None
+    assert night.place_drift([tmp_path], "cuda", {"host": "third"}) is None
 
 
 def test_the_surest_come_first_and_not_more_than_so_many() -> None:

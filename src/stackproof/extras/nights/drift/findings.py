@@ -49,8 +49,6 @@ class GateResult:
 
 
 class SuspicionState(str, Enum):
-    """What is known of a step."""
-
     SUSPECTED = "suspected"
     CONFIRMED = "confirmed"
     """A gate of both states bears it out, and its size is the gate's; or it lasts, where no gate can run both."""
@@ -88,7 +86,7 @@ class Suspicion:
     state: SuspicionState = SuspicionState.SUSPECTED
     gate: GateResult | None = None
     """What has settled it."""
-    told: bool = False
+    reported: bool = False
     """Whether people are told of it as a slowdown that lasts."""
 
     @property
@@ -101,7 +99,13 @@ class Suspicion:
         """Its state as people read it, with the direction of what is confirmed."""
         if self.state is not SuspicionState.CONFIRMED:
             return str(self.state.value)
-        return "confirmed faster" if not self.slower else "confirmed slower" if self.told else "confirmed slower before"
+        return (
+            "confirmed faster"
+            if not self.slower
+            else "confirmed slower"
+            if self.reported
+            else "confirmed slower before"
+        )
 
     @property
     def command(self) -> str:
@@ -118,8 +122,8 @@ def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]])
     """
     if not trends:
         return []
-    limits, found = table().scan, list[Suspicion]()
-    rows = np.array([one[kind] for one in values for kind in SeriesKind])
+    limits, suspicions = table().scan, list[Suspicion]()
+    rows = np.array([series[kind] for series in values for kind in SeriesKind])
     steps, kinds = scan(rows, limits), list(SeriesKind)
     for number, trend in enumerate(trends):
         first = number * len(kinds)
@@ -128,9 +132,9 @@ def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]])
             row = first + offset
             span = (int(steps.latest[row]), int(steps.earliest[row]))
             if steps.suspected[row] and not any(span[0] <= last and near <= span[1] for near, last in spans):
-                found.append(_suspicion(trend, values[number], kind, row, steps))
+                suspicions.append(_suspicion(trend, values[number], kind, row, steps))
                 spans.append(span)
-    return found
+    return suspicions
 
 
 def _suspicion(trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, row: int, steps: Steps) -> Suspicion:
@@ -154,7 +158,7 @@ def _described(
     before, after = around
     size, error, score = step
     index = trend.nights.index(after)
-    moved = tuple(one for one in SeriesKind if one is kind or _moved(values[one], index))
+    moved = tuple(other for other in SeriesKind if other is kind or _moved(values[other], index))
     changed = _changed(trend.nights, span)
     row = table().blame(moved, changed)
     asks, interleaved = _confirming(trend, kind, row.causes, before, after)
@@ -199,10 +203,13 @@ def _confirming(
 
 def gate_results(records: Mapping[Path, Record]) -> list[GateResult]:
     """Return what gates saw of times, oldest first."""
-    found = [
-        one for path, record in store.distinct(records).items() if record.verb == GATE for one in _of(path, record)
+    results = [
+        result
+        for path, record in store.distinct(records).items()
+        if record.verb == GATE
+        for result in _of(path, record)
     ]
-    return sorted(found, key=lambda one: one.started)
+    return sorted(results, key=lambda result: result.started)
 
 
 def _of(path: Path, record: Record) -> Iterator[GateResult]:
@@ -217,11 +224,15 @@ def _of(path: Path, record: Record) -> Iterator[GateResult]:
 
 def _bounds(check: Check) -> tuple[float, float, float] | None:
     values = [check.figures.get(name) for name in ("ratio", "ratio, low", "ratio, high")]
-    numbers = [float(one) for one in values if isinstance(one, (int, float)) and not isinstance(one, bool) and one > 0]
+    numbers = [
+        float(value)
+        for value in values
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    ]
     return (math.log(numbers[0]), math.log(numbers[1]), math.log(numbers[2])) if len(numbers) == len(values) else None
 
 
-def judged(step: Suspicion, gate: GateResult) -> Suspicion:
+def after_gate(step: Suspicion, gate: GateResult) -> Suspicion:
     """Return a suspicion as a gate leaves it: suspected still, where its interval allows both.
 
     Confirmed: the gate's interval excludes no change, on the suspicion's side. Refuted: it excludes half of what was suspected.
@@ -249,19 +260,19 @@ def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, 
     What is confirmed is a new level: the series begins anew at the step. What is refuted is left out, from the step to the gate; where
     that makes `[refuted] nights` in a row it is a new level too, though none of the code's.
     """
-    values = {kind: one.copy() for kind, one in trend.values.items()}
-    found = list[Suspicion]()
+    values = {kind: series.copy() for kind, series in trend.values.items()}
+    steps = list[Suspicion]()
     for gate in gates:
         for kind in _kinds(trend, gate):
             split = _split(trend, gate, kind)
             if not split or not (suspicion := _recalled(trend, values, gate, kind, split)):
                 continue
-            settled = judged(suspicion, gate)
+            settled = after_gate(suspicion, gate)
             if settled.gate:
-                found.append(settled)
+                steps.append(settled)
                 _leave_out(values, trend, split, settled, gate)
             break
-    return values, found
+    return values, steps
 
 
 def _kinds(trend: Trend, gate: GateResult) -> Sequence[SeriesKind]:
@@ -273,7 +284,7 @@ def _kinds(trend: Trend, gate: GateResult) -> Sequence[SeriesKind]:
 def _split(trend: Trend, gate: GateResult, kind: SeriesKind) -> int:
     """Return the first night after the step that a gate was about, 0 for none: its two sides are two nights that follow each other."""
     there = [
-        int(one) for one in np.flatnonzero(~np.isnan(trend.values[kind])) if trend.nights[one].started <= gate.started
+        int(at) for at in np.flatnonzero(~np.isnan(trend.values[kind])) if trend.nights[at].started <= gate.started
     ]
     for before, after in reversed(list(pairwise(there))):
         if _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after]):
@@ -290,8 +301,8 @@ def _recalled(
 ) -> Suspicion | None:
     """Return the suspicion that a gate was asked about, as it stood then; a gate where no series moved settles nothing."""
     until = {
-        one: np.where([night.started <= gate.started for night in trend.nights], row, np.nan)
-        for one, row in values.items()
+        series: np.where([night.started <= gate.started for night in trend.nights], row, np.nan)
+        for series, row in values.items()
     }
     there = np.flatnonzero(~np.isnan(until[kind]))
     earlier, behind = there[there < split], int((there >= split).sum())
@@ -309,8 +320,8 @@ def _leave_out(
     values: dict[SeriesKind, Values], trend: Trend, split: int, settled: Suspicion, gate: GateResult
 ) -> None:
     until = sum(night.started <= gate.started for night in trend.nights)
-    for one in {settled.kind, SeriesKind.RAW}:
-        row, whole = values[one], trend.values[one]
+    for kind in {settled.kind, SeriesKind.RAW}:
+        row, whole = values[kind], trend.values[kind]
         if settled.state is SuspicionState.CONFIRMED:
             row[:split] = np.nan
             continue
@@ -336,29 +347,27 @@ class PlaceDrift:
 
     @property
     def confirmed(self) -> list[Suspicion]:
-        """Return what is confirmed, oldest first."""
-        return [one for one in self.settled if one.state is SuspicionState.CONFIRMED]
+        return [step for step in self.settled if step.state is SuspicionState.CONFIRMED]
 
     @property
     def refuted(self) -> list[Suspicion]:
-        """Return what gates have refuted, oldest first."""
-        return [one for one in self.settled if one.state is SuspicionState.REFUTED]
+        return [step for step in self.settled if step.state is SuspicionState.REFUTED]
 
     @property
     def slowdowns(self) -> list[Suspicion]:
         """Return the slowdowns that people are told: confirmed in the last nights, and no later gate saw the figure faster again."""
-        return [one for one in self.settled if one.told]
+        return [step for step in self.settled if step.reported]
 
     @property
     def lacking(self) -> int:
         """How many more nights are needed before any figure can be looked at; 0 if one can."""
-        return max(0, table().scan.fewest + 1 - max((one.usable for one in self.trends), default=0))
+        return max(0, table().scan.fewest + 1 - max((trend.usable for trend in self.trends), default=0))
 
     @property
     def long_terms(self) -> list[LongTerm]:
         """Return how far each figure has come since the first anchor, the greatest loss first."""
-        found = [one for trend in self.trends if (one := long_term(trend))]
-        return sorted(found, key=lambda one: -one.size)
+        terms = [term for trend in self.trends if (term := long_term(trend))]
+        return sorted(terms, key=lambda term: -term.size)
 
 
 @dataclass(frozen=True)
@@ -370,29 +379,27 @@ class Drift:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the contracts."""
-        if any(one.slowdowns for one in self.places):
+        if any(place.slowdowns for place in self.places):
             return SLOWER
-        return PASSED if any(not one.lacking for one in self.places) else TOO_FEW
+        return PASSED if any(not place.lacking for place in self.places) else TOO_FEW
 
     @property
     def headline(self) -> str:
-        """Say in one line what matters."""
-        slower = sum(len(one.slowdowns) for one in self.places)
-        open_ = sum(len(one.suspicions) for one in self.places)
+        slower = sum(len(place.slowdowns) for place in self.places)
+        open_ = sum(len(place.suspicions) for place in self.places)
         if self.exit_code == TOO_FEW:
-            lacking = min((one.lacking for one in self.places), default=table().scan.fewest + 1)
+            lacking = min((place.lacking for place in self.places), default=table().scan.fewest + 1)
             return f"NOTHING TO LOOK AT: {lacking} more {'night' if lacking == 1 else 'nights'} needed before a step can be seen"
-        told = (
+        confirmed = (
             f"{slower} confirmed {'slowdown' if slower == 1 else 'slowdowns'}" if slower else "no slowdown is confirmed"
         )
-        far = [one for place in self.places for one in place.long_terms if one.clear and one.size > 0]
-        furthest = max(far, key=lambda one: one.size, default=None)
+        far = [term for place in self.places for term in place.long_terms if term.clear and term.size > 0]
+        furthest = max(far, key=lambda term: term.size, default=None)
         since = f"; {furthest.figure.label} is {furthest.sentence}" if furthest else ""
-        return f"{'SLOWER' if slower else 'DRIFTED' if far else 'QUIET'}: {told}, {open_} suspected{since}"
+        return f"{'SLOWER' if slower else 'DRIFTED' if far else 'QUIET'}: {confirmed}, {open_} suspected{since}"
 
 
-def look(tops: Iterable[Path], stack: str = "") -> Drift:
+def read_drift(tops: Iterable[Path], stack: str = "") -> Drift:
     """Read the records of nights and gates below these folders and return what they tell; a bad one is skipped and named.
 
     So is one whose day cannot be true (`record.dated`). `stack`: of this stack alone.
@@ -401,66 +408,67 @@ def look(tops: Iterable[Path], stack: str = "") -> Drift:
 
 
 def drift_of(loaded: store.Loaded, stack: str = "") -> Drift:
-    """Return what records tell, place by place."""
-    found, problems = nights(loaded)
+    every, problems = nights(loaded)
     gates = gate_results(loaded.records)
-    groups = by_place(one for one in found if stack in ("", one.place.stack))
+    groups = by_place(night for night in every if stack in ("", night.place.stack))
     places = [examine(place, those, gates) for place, those in groups.items()]
-    chains = [sentence for one in places for trend in one.trends for sentence in trend.problems]
-    return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*loaded.problems, *problems, *chains))
+    chains = [sentence for place in places for trend in place.trends for sentence in trend.problems]
+    return Drift(tuple(sorted(places, key=lambda place: place.place.label)), (*loaded.problems, *problems, *chains))
 
 
-def examine(place: store.Place, found: Sequence[Night], gates: Sequence[GateResult]) -> PlaceDrift:
+def examine(place: store.Place, history: Sequence[Night], gates: Sequence[GateResult]) -> PlaceDrift:
     """Return what the nights of one place tell, oldest first, with what gates saw of them."""
-    drawn = trends(place, found)
-    by_gates = [settle(one, gates) for one in drawn]
-    settled = [one for _, those in by_gates for one in those]
-    settled = _reported(sorted(settled, key=lambda one: one.gate.started if one.gate else one.after.started), found)
+    drawn = trends(place, history)
+    by_gates = [settle(trend, gates) for trend in drawn]
+    settled = [step for _, those in by_gates for step in those]
+    settled = _with_reported(
+        sorted(settled, key=lambda step: step.gate.started if step.gate else step.after.started), history
+    )
     steps = suspect(drawn, [values for values, _ in by_gates])
-    lasting = [one for one in steps if not one.interleaved and one.nights >= table().lasting.nights]
-    suspicions = tuple(one for one in steps if one not in lasting)
-    settled += [replace(one, state=SuspicionState.CONFIRMED, told=one.slower) for one in lasting]
-    return PlaceDrift(place, tuple(found), tuple(drawn), suspicions, tuple(settled))
+    lasting = [step for step in steps if not step.interleaved and step.nights >= table().lasting.nights]
+    suspicions = tuple(step for step in steps if step not in lasting)
+    settled += [replace(step, state=SuspicionState.CONFIRMED, reported=step.slower) for step in lasting]
+    return PlaceDrift(place, tuple(history), tuple(drawn), suspicions, tuple(settled))
 
 
-def _reported(settled: Sequence[Suspicion], found: Sequence[Night]) -> list[Suspicion]:
-    recent = found[-table().told.nights :][0].started if found else None
-    latest = {one.figure: one for one in settled if one.state is SuspicionState.CONFIRMED}
-    told = [one for one in latest.values() if one.slower and recent and one.gate and one.gate.started >= recent]
-    return [replace(one, told=one in told) for one in settled]
+def _with_reported(settled: Sequence[Suspicion], history: Sequence[Night]) -> list[Suspicion]:
+    recent = history[-table().reported.nights :][0].started if history else None
+    latest = {step.figure: step for step in settled if step.state is SuspicionState.CONFIRMED}
+    slower = [step for step in latest.values() if step.slower and recent and step.gate and step.gate.started >= recent]
+    return [replace(step, reported=step in slower) for step in settled]
 
 
-def terminal(found: Drift) -> str:
-    """Return the lines of a terminal, what decides first."""
-    return outline.text(_parts(found))
+def terminal(drift: Drift) -> str:
+    return outline.text(_parts(drift))
 
 
-def _parts(found: Drift) -> Iterator[outline.Part]:
-    yield outline.Heading(found.headline)
-    for one in found.places:
+def _parts(drift: Drift) -> Iterator[outline.Part]:
+    yield outline.Heading(drift.headline)
+    for place in drift.places:
         yield outline.Heading(
-            f"{one.place.label}: {text.counted(len(one.nights), 'night')} of {text.counted(len(one.trends), 'figure')}",
+            f"{place.place.label}: {text.counted(len(place.nights), 'night')} of {text.counted(len(place.trends), 'figure')}",
             2,
         )
-        if one.lacking:
-            yield outline.TextLine(f"{text.counted(one.lacking, 'more night')} needed before a step can be seen", 1)
-        others = [gate for gate in one.confirmed if gate not in one.slowdowns]
-        yield from _section("confirmed slowdowns", map(_confirmed, one.slowdowns))
-        yield from _section("suspected, not confirmed", map(_suspected, one.suspicions))
+        if place.lacking:
+            yield outline.TextLine(f"{text.counted(place.lacking, 'more night')} needed before a step can be seen", 1)
+        others = [gate for gate in place.confirmed if gate not in place.slowdowns]
+        yield from _section("confirmed slowdowns", map(_confirmed, place.slowdowns))
+        yield from _section("suspected, not confirmed", map(_suspected, place.suspicions))
         yield from _section("confirmed before, or for the better", map(_confirmed, others))
-        yield from _section("refuted, and left out", map(_refuted, one.refuted))
-        yield from _section("since the first anchor, whatever its steps", ([line] for line in _came(one)))
+        yield from _section("refuted, and left out", map(_refuted, place.refuted))
+        yield from _section("since the first anchor, whatever its steps", ([line] for line in _came(place)))
         yield from _section(
-            "disturbed, and left out", ([f"{night.day}: {night.disturbed}"] for night in one.nights if night.disturbed)
+            "disturbed, and left out",
+            ([f"{night.day}: {night.disturbed}"] for night in place.nights if night.disturbed),
         )
-    if found.problems:
+    if drift.problems:
         yield outline.Heading("problems", 2)
-        yield from (outline.TextLine(line, 1) for line in found.problems)
+        yield from (outline.TextLine(line, 1) for line in drift.problems)
 
 
-def _came(one: PlaceDrift) -> list[str]:
-    clear = [f"{far.figure.label}: for users {far.sentence}" for far in one.long_terms if far.clear]
-    quiet = len(one.long_terms) - len(clear)
+def _came(place: PlaceDrift) -> list[str]:
+    clear = [f"{far.figure.label}: for users {far.sentence}" for far in place.long_terms if far.clear]
+    quiet = len(place.long_terms) - len(clear)
     return [*clear, *([f"{text.counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
 
 
@@ -494,7 +502,6 @@ def _suspected(step: Suspicion) -> list[str]:
 
 
 def size(step: Suspicion) -> str:
-    """Return how far a series seems to have stepped."""
     word = "slower" if step.slower else "faster"
     return f"{statistics.percent(step.size)} [{statistics.percent(step.low)}, {statistics.percent(step.high)}] {word}"
 
@@ -515,18 +522,15 @@ def direction(gate: GateResult) -> str:
 
 
 def causes(step: Suspicion) -> str:
-    """Return who is the likeliest cause, and why."""
     return f"{' and '.join(cause.value for cause in step.causes)} ({step.why})"
 
 
 def when(step: Suspicion) -> str:
-    """Return since when a series has stepped, and what else moved."""
     first, last = step.between
     span = "" if first == last else f", or any night from {first} to {last}"
     return f"since {step.after.day}, {text.counted(step.nights, 'night')}{span}; moved: {', '.join(kind.value for kind in step.moved)}"
 
 
 def differences(step: Suspicion) -> list[str]:
-    """Return what differs between the states before and after a step."""
-    found = store.changes(step.before.state, step.after.state)
-    return [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
+    groups = store.changes(step.before.state, step.after.state)
+    return [f"{group}: {phrase}" for group, phrases in groups.items() for phrase in phrases]

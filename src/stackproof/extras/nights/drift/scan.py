@@ -160,8 +160,8 @@ class _Splits:
         ended, there = self._sides(best)
         left = self._clipped - np.where(ended, self._ends[rows, best][:, None], self._starts[rows, best][:, None])
         left[~there] = 0.0
-        found = (left[:, 1:] * left[:, :-1]).sum(axis=1) / np.maximum((left**2).sum(axis=1), self._rules.floor**2)
-        return np.asarray(np.clip(found + 2 / np.maximum(self._count, 1), 0.0, _MOST_CORRELATION))
+        lag = (left[:, 1:] * left[:, :-1]).sum(axis=1) / np.maximum((left**2).sum(axis=1), self._rules.floor**2)
+        return np.asarray(np.clip(lag + 2 / np.maximum(self._count, 1), 0.0, _MOST_CORRELATION))
 
     def _sides(self, best: Counts) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which nights are after the split of each series, and which are there at all."""
@@ -176,18 +176,19 @@ class _Splits:
         return after - before
 
     def steps(self, scores: Values, best: Counts, correlation: Values) -> Steps:
-        """Return what is told of the best split of each series."""
         rows = np.arange(len(best))
         score, size = scores[rows, best], self.sizes(best)
         near = self._allowed & (scores**2 >= score[:, None] ** 2 - _NEAR) & (np.sign(scores) == np.sign(score)[:, None])
         near[rows, best] = True
         suspected = (np.abs(score) >= self._limits[best]) & (np.abs(size) >= self._rules.effect)
         enough = self._allowed.any(axis=1)
-        told: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "score": score, "size": size, "error": statistics.MEDIAN_ERROR * self.errors(correlation)[rows, best],
             "after": self.after[best], "latest": self.after[near.argmax(axis=1)], "earliest": self.after[-1 - near[:, ::-1].argmax(axis=1)],
         }  # fmt: skip
-        return Steps(**{name: np.where(enough, value, 0) for name, value in told.items()}, suspected=suspected & enough)
+        return Steps(
+            **{name: np.where(enough, value, 0) for name, value in columns.items()}, suspected=suspected & enough
+        )
 
 
 def at_split(values: Values, after: Counts, rules: ScanRules) -> tuple[Values, Values, Values]:
@@ -230,8 +231,6 @@ class SeriesKind(str, Enum):
 
 @dataclass(frozen=True)
 class CauseRow:
-    """One row of the truth table."""
-
     moved: tuple[SeriesKind, ...]
     changed: tuple[Cause, ...]
     causes: tuple[Cause, ...]
@@ -256,14 +255,16 @@ class DriftRules:
     moved: _Moved
     lasting: _Nights
     refuted: _Nights
-    told: _Nights
+    reported: _Nights
     groups: Mapping[str, tuple[str, ...]]
     cause: tuple[CauseRow, ...]
 
     def changed(self, before: store.State, after: store.State) -> frozenset[Cause]:
         """Return which classes of causes differ between two states."""
         groups = store.changes(before, after)
-        return frozenset(Cause(name) for name, members in self.groups.items() if any(one in groups for one in members))
+        return frozenset(
+            Cause(name) for name, members in self.groups.items() if any(member in groups for member in members)
+        )
 
     def blame(self, moved: Collection[SeriesKind], changed: Collection[Cause]) -> CauseRow:
         """Return the row of the truth table for the series that moved and the classes that changed; `raw` decides nothing."""
@@ -273,5 +274,4 @@ class DriftRules:
 
 @cache
 def table() -> DriftRules:
-    """Load the table."""
     return toml.Table.load(FILE).row(DriftRules)

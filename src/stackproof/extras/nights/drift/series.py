@@ -49,7 +49,6 @@ class FigureKey:
 
     @property
     def label(self) -> str:
-        """How people read it."""
         ranks = f", {self.ranks} ranks" if self.ranks > 1 else ""
         return f"{self.subject} ({self.preset}{ranks})"
 
@@ -68,7 +67,6 @@ class Night:
 
     @property
     def day(self) -> str:
-        """The date in UTC."""
         return f"{self.started:%Y-%m-%d}"
 
 
@@ -116,16 +114,17 @@ def night(path: Path, record: Record) -> Night | str:
 
 def nights(loaded: store.Loaded) -> tuple[list[Night], list[str]]:
     """Return the nights of a store, oldest first and each once, and a sentence for each record that is none."""
-    told = [night(path, record) for path, record in store.distinct(loaded.records).items() if record.verb == VERB]
-    found = [one for one in told if isinstance(one, Night)]
-    return sorted(found, key=lambda one: one.started), [one for one in told if isinstance(one, str)]
+    records = store.distinct(loaded.records).items()
+    read = [night(path, record) for path, record in records if record.verb == VERB]
+    counted = sorted((night for night in read if isinstance(night, Night)), key=lambda night: night.started)
+    return counted, [problem for problem in read if isinstance(problem, str)]
 
 
-def by_place(found: Iterable[Night]) -> dict[store.Place, list[Night]]:
+def by_place(nights: Iterable[Night]) -> dict[store.Place, list[Night]]:
     """Return the nights of each place: another host, card or stack is another story."""
     groups: dict[store.Place, list[Night]] = {}
-    for one in found:
-        groups.setdefault(one.place, []).append(one)
+    for night in nights:
+        groups.setdefault(night.place, []).append(night)
     return groups
 
 
@@ -146,7 +145,6 @@ class Trend:
 
     @property
     def usable(self) -> int:
-        """How many nights count."""
         return int((~np.isnan(self.values[SeriesKind.RAW])).sum())
 
 
@@ -184,7 +182,7 @@ def _ratio(head: Sequence[float], base: Sequence[float]) -> float:
     """Return the median log-ratio of launches that ran side by side; that of the medians where they do not pair."""
     if len(head) != len(base):
         return math.log(median(head)) - math.log(median(base))
-    return median(math.log(one) - math.log(other) for one, other in zip(head, base, strict=True))
+    return median(math.log(seconds) - math.log(other) for seconds, other in zip(head, base, strict=True))
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,6 @@ class LongTerm:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence that says how far, and since when."""
         size = f"{statistics.percent(self.size)} [{statistics.percent(self.low)}, {statistics.percent(self.high)}]"
         way = f"{'slower' if self.size > 0 else 'faster'} than the first anchor on {self.since}"
         if not self.clear:

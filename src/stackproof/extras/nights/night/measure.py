@@ -47,7 +47,6 @@ class MeasuredNight:
     alone: dict[str, str] = field(default_factory=dict)
 
     def rows(self, preset: str) -> list[Measurement]:
-        """Return the rows of the record."""
         return [
             _row(name, side, seen, self.subjects[name], preset)
             for name, sides in self.seen.items()
@@ -115,8 +114,8 @@ def _launch(
         )  # fmt: skip
         night.conditions.add(launched.conditions, load.share())
         _take(asked, launched, sides, night)
-        for one in lost:
-            left += _lost(asked, one, wanted, night)
+        for loss in lost:
+            left += _lost(asked, loss, wanted, night)
 
 
 def _take(asked: Measuring, launched: interleave.Launch, sides: Iterable[Measured], night: MeasuredNight) -> None:
@@ -127,17 +126,19 @@ def _take(asked: Measuring, launched: interleave.Launch, sides: Iterable[Measure
 
 
 def _lost(
-    asked: Measuring, one: interleave.Lost, wanted: dict[str, list[Measured]], night: MeasuredNight
+    asked: Measuring, loss: interleave.Lost, wanted: dict[str, list[Measured]], night: MeasuredNight
 ) -> Iterator[str]:
     """Leave a frozen side out of a subject that it cannot run, and yield the subject again; one that today's cannot run is lost."""
-    frozen = [side for side in wanted[one.subject] if side is not Measured.TODAY and asked.sides[side].name == one.side]
-    if frozen and one.verdict is not Verdict.SKIPPED:
-        wanted[one.subject] = [side for side in wanted[one.subject] if side not in frozen]
-        night.alone[one.subject] = one.reason
-        yield one.subject
+    frozen = [
+        side for side in wanted[loss.subject] if side is not Measured.TODAY and asked.sides[side].name == loss.side
+    ]
+    if frozen and loss.verdict is not Verdict.SKIPPED:
+        wanted[loss.subject] = [side for side in wanted[loss.subject] if side not in frozen]
+        night.alone[loss.subject] = loss.reason
+        yield loss.subject
         return
-    night.lost[one.subject] = one
-    del wanted[one.subject]
+    night.lost[loss.subject] = loss
+    del wanted[loss.subject]
 
 
 def _row(
@@ -146,7 +147,7 @@ def _row(
     """Return the row of a side: a sample a round of A B B A, so that the n-th of one side ran beside the n-th of the other."""
     unit = fields["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
-    samples = tuple(seconds / amount for one in seen for seconds in _rounds(one.blocks))
+    samples = tuple(seconds / amount for launch in seen for seconds in _rounds(launch.blocks))
     row = NightSide(FigureKey(name, preset, 1, unit, fields["version"]), "", side, samples).row()
     row.figures |= {"verified": seen[0].proved, "launches": len(seen)}
     return row
@@ -232,8 +233,8 @@ def _take_over(run: NightRun, night: MeasuredNight, reasons: list[str], seconds:
     record.provenance |= night.facts
     record.provenance |= {DISTURBED: "; ".join(reasons)} if reasons else {}
     record.measurements = night.rows(bench_subjects.profile(run.asked.profile).preset)
-    for one in night.lost.values():
-        record.checks.append(Check(f"runs::{one.subject}", one.verdict, one.reason, 0.0))
+    for loss in night.lost.values():
+        record.checks.append(Check(f"runs::{loss.subject}", loss.verdict, loss.reason, 0.0))
     record.checks.append(_admission(night, reasons))
     figures = verbs.StageOutcome(*_figures(night))
     record.checks.append(Check("figures", figures.verdict, figures.reason, seconds))
@@ -255,7 +256,7 @@ def _figures(night: MeasuredNight) -> tuple[Verdict, str]:
     beside = [name for name, sides in night.seen.items() if Measured.ANCHOR in sides]
     alone = [f"{name} of today alone ({why})" for name, why in night.alone.items()]
     if not night.seen:
-        bad = [one for one in night.lost.values() if one.verdict.executed]
+        bad = [loss for loss in night.lost.values() if loss.verdict.executed]
         return Verdict.FAILED, "no figure was measured" + (f": {bad[0].reason}" if bad else "")
     sentence = f"{text.counted(len(beside), 'figure')} beside the anchor; launches: {len(night.conditions.loads)}"
     return Verdict.PASSED, "; ".join([sentence, *alone])

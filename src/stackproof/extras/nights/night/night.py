@@ -23,80 +23,78 @@ from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.request import NightRun
 
 
-def look(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:
+def place_drift(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:
     """Return what all nights of tonight's place tell; None where tonight is not among them."""
     here = store.place(facts)
-    return next((one for one in findings.look(tops, stack).places if one.place == here), None)
+    return next((place for place in findings.read_drift(tops, stack).places if place.place == here), None)
 
 
-def scanned(found: PlaceDrift | None) -> verbs.StageOutcome:
-    """Say what is suspected as of tonight."""
-    if found is None:
+def scanned(drift: PlaceDrift | None) -> verbs.StageOutcome:
+    if drift is None:
         return verbs.StageOutcome(Verdict.SKIPPED, "no night of this place can be read, so there is nothing to look at")
-    if found.lacking:
+    if drift.lacking:
         return verbs.StageOutcome(
-            Verdict.SKIPPED, f"{text.counted(found.lacking, 'more night')} needed before a step can be seen"
+            Verdict.SKIPPED, f"{text.counted(drift.lacking, 'more night')} needed before a step can be seen"
         )
-    told = "; ".join(_suspected(one) for one in found.suspicions) or "nothing is suspected"
-    told += "".join(f"; {far.figure.label}: for users {far.sentence}" for far in found.long_terms if far.clear)
+    sentence = "; ".join(_suspected(suspicion) for suspicion in drift.suspicions) or "nothing is suspected"
+    sentence += "".join(f"; {far.figure.label}: for users {far.sentence}" for far in drift.long_terms if far.clear)
     return verbs.StageOutcome(
         Verdict.PASSED,
-        f"{text.counted(len(found.nights), 'night')} of {text.counted(len(found.trends), 'figure')}: {told}",
+        f"{text.counted(len(drift.nights), 'night')} of {text.counted(len(drift.trends), 'figure')}: {sentence}",
     )
 
 
-def _suspected(one: Suspicion) -> str:
-    way = "slower" if one.slower else "faster"
-    return f"{one.figure.label} {one.kind.value} {statistics.percent(one.size)} {way} since {one.after.day} ({_causes(one)})"
+def _suspected(suspicion: Suspicion) -> str:
+    way = "slower" if suspicion.slower else "faster"
+    step = f"{suspicion.figure.label} {suspicion.kind.value} {statistics.percent(suspicion.size)} {way}"
+    return f"{step} since {suspicion.after.day} ({_causes(suspicion)})"
 
 
-def surest(found: PlaceDrift | None, most: int) -> list[Suspicion]:
-    """Return the suspicions that are put to a gate tonight."""
-    asked = [one for one in found.suspicions if one.interleaved] if found else []
-    return sorted(asked, key=lambda one: -abs(one.score))[:most]
+def surest(drift: PlaceDrift | None, most: int) -> list[Suspicion]:
+    asked = [suspicion for suspicion in drift.suspicions if suspicion.interleaved] if drift else []
+    return sorted(asked, key=lambda suspicion: -abs(suspicion.score))[:most]
 
 
-def check_name(one: Suspicion) -> str:
-    """Return what a suspicion is called among the checks."""
-    return f"confirm::{one.figure.subject} {one.kind.value}"
+def check_name(suspicion: Suspicion) -> str:
+    return f"confirm::{suspicion.figure.subject} {suspicion.kind.value}"
 
 
-def became(one: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) -> verbs.StageOutcome:
+def became(suspicion: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) -> verbs.StageOutcome:
     """Say what a gate made of a suspicion: confirmed is bad if it is slower, refuted is good, and open is neither."""
     if ended.verdict in (Verdict.HUNG, Verdict.CRASHED, Verdict.UNAVAILABLE, Verdict.MISMATCHED):
         return verbs.StageOutcome(Verdict.INCONCLUSIVE, f"the gate gave no answer: {ended.reason}")
     by_gates = reversed(after.settled if after else ())
-    settled = next((step for step in by_gates if _identity(step) == _identity(one)), None)
+    settled = next((step for step in by_gates if _identity(step) == _identity(suspicion)), None)
     if settled is None:
-        return verbs.StageOutcome(Verdict.SKIPPED, f"stays open: {_suspected(one)}; the gate: {ended.reason}")
+        return verbs.StageOutcome(Verdict.SKIPPED, f"stays open: {_suspected(suspicion)}; the gate: {ended.reason}")
     seen = findings.size_seen(settled)
     if settled.state is SuspicionState.REFUTED:
-        return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
-    verdict = Verdict.FAILED if one.slower else Verdict.PASSED
+        return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(suspicion)}; the gate saw {seen}")
+    verdict = Verdict.FAILED if suspicion.slower else Verdict.PASSED
     return verbs.StageOutcome(verdict, f"confirmed: {seen}, {_causes(settled)} ({settled.why})")
 
 
-def _identity(one: Suspicion) -> tuple[object, ...]:
-    return one.figure, one.kind, one.after.path
+def _identity(suspicion: Suspicion) -> tuple[object, ...]:
+    return suspicion.figure, suspicion.kind, suspicion.after.path
 
 
-def confirmed_slowdowns(found: PlaceDrift | None, tonight: str) -> verbs.StageOutcome:
+def confirmed_slowdowns(drift: PlaceDrift | None, tonight: str) -> verbs.StageOutcome:
     """Say which slowdowns are confirmed: one of tonight fails the night, one of before is known; `tonight`: when the night began."""
-    if found is None or not (slower := found.slowdowns):
+    if drift is None or not (slower := drift.slowdowns):
         return verbs.StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
     words, began = "; ".join(map(findings.confirmed_line, slower)), datetime.fromisoformat(tonight)
-    gates = [one.gate for one in found.settled if one.gate]
-    before = findings.examine(found.place, [night for night in found.nights if night.started < began], gates)
-    known = {one.figure for one in before.slowdowns if not one.gate}
-    if fresh := [one for one in slower if (one.gate.started >= began if one.gate else one.figure not in known)]:
+    gates = [step.gate for step in drift.settled if step.gate]
+    before = findings.examine(drift.place, [night for night in drift.nights if night.started < began], gates)
+    known = {step.figure for step in before.slowdowns if not step.gate}
+    if fresh := [step for step in slower if (step.gate.started >= began if step.gate else step.figure not in known)]:
         return verbs.StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
     return verbs.StageOutcome(
         Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"
     )
 
 
-def _causes(one: Suspicion) -> str:
-    return " and ".join(cause.value for cause in one.causes)
+def _causes(suspicion: Suspicion) -> str:
+    return " and ".join(cause.value for cause in suspicion.causes)
 
 
 _NIGHTS = 30
@@ -112,10 +110,10 @@ def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any
     known: dict[str, Verdict] = {}
     for earlier in before[:_NIGHTS]:
         try:
-            found = reading.read(earlier)
+            night = reading.read(earlier)
         except Refusal:  # the pages say so
             continue
-        known = {check.id: check.verdict for check in found.checks if check.verdict is not Verdict.SKIPPED} | known
+        known = {check.id: check.verdict for check in night.checks if check.verdict is not Verdict.SKIPPED} | known
     rows = [
         {"check": check.id, "was": was.value, "is": check.verdict.value, "reason": check.reason}
         for check in record.checks
@@ -127,18 +125,17 @@ def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any
 
 def notify(command: Sequence[str], record: Record, path: Path, results: Path) -> str:
     """Hand the changes to a command as JSON on standard input, and return what became of that; which is mostly nothing."""
-    told = changes(record, path, resume.earlier(results, VERB, record.stack, but=path.parent)[::-1])
-    if not told:
+    message = changes(record, path, resume.earlier(results, VERB, record.stack, but=path.parent)[::-1])
+    if not message:
         return "nothing changed since the nights before, so that nobody is notified"
-    ended = processes.run(command, seconds=_SECONDS, stdin=json.dumps(told).encode())
+    ended = processes.run(command, seconds=_SECONDS, stdin=json.dumps(message).encode())
     if ended.ok:
-        return f"{len(told['changes'])} changes were handed to {command[0]}"
+        return f"{len(message['changes'])} changes were handed to {command[0]}"
     why = "did not end in time" if ended.timed_out else processes.describe_exit(ended.code)
     return f"--notify {command[0]}: {why}: {ended.errors.strip()[-300:]}; the night's verdict stands"
 
 
 def run_stages(run: NightRun) -> Verdict:
-    """Run the stages, and return the verdict of the night."""
     stages = _stages(run)
     try:
         for name in STAGES:
@@ -172,7 +169,7 @@ def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> 
 
 
 def _scan(run: NightRun) -> None:
-    _once(run, "scan", lambda: _uncounted(run) or scanned(_look(run)))
+    _once(run, "scan", lambda: _uncounted(run) or scanned(_place_drift(run)))
 
 
 def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
@@ -182,21 +179,21 @@ def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
     return verbs.StageOutcome(Verdict.SKIPPED, "tonight counts for nothing, so there is nothing new to look at")
 
 
-def _look(run: NightRun) -> PlaceDrift | None:
-    return look(run.asked.tops, run.asked.stack.name, run.ledger.record.provenance)
+def _place_drift(run: NightRun) -> PlaceDrift | None:
+    return place_drift(run.asked.tops, run.asked.stack.name, run.ledger.record.provenance)
 
 
 def _confirm(run: NightRun) -> None:
     if _uncounted(run):
         return
-    before = _look(run)
-    for one in surest(before, run.asked.plan.confirm.most):
-        name, began = check_name(one), time.monotonic()
-        run.ledger.say(f"{name}: {one.command}")
-        ended = _gate(run, one.asks, name.replace("::", "-").replace(" ", "-"))
-        run.add(name, began, became(one, ended, _look(run)))
+    before = _place_drift(run)
+    for suspicion in surest(before, run.asked.plan.confirm.most):
+        name, began = check_name(suspicion), time.monotonic()
+        run.ledger.say(f"{name}: {suspicion.command}")
+        ended = _gate(run, suspicion.asks, name.replace("::", "-").replace(" ", "-"))
+        run.add(name, began, became(suspicion, ended, _place_drift(run)))
     tonight = run.ledger.record.started
-    _once(run, "told", lambda: confirmed_slowdowns(_look(run), tonight))
+    _once(run, "slowdowns", lambda: confirmed_slowdowns(_place_drift(run), tonight))
 
 
 def _gate(run: NightRun, asks: Sequence[str], log: str) -> verbs.StageOutcome:

@@ -43,7 +43,6 @@ class FrozenSide:
         return hashlib.sha256(f"{self.commit}\n{self.lock}\n{self.workloads}\n".encode()).hexdigest()
 
     def as_toml(self) -> str:
-        """Return the frozen side as the table of `anchor.toml`."""
         rows = f'commit = "{self.commit}"\nlock = "{self.lock}"\nworkloads = "{self.workloads}"\n'
         return f"\n[anchor]\nsince = {self.since.isoformat()}\n{rows}"
 
@@ -54,7 +53,6 @@ class _AnchorFile:
 
 
 def file_of(stack: stacks.Stack) -> Path:
-    """Return where a stack's anchor stands."""
     return stack.lock.parent / NAME
 
 
@@ -83,11 +81,11 @@ def load_anchor(stack: stacks.Stack) -> FrozenSide:
     return anchor
 
 
-def _require_frozen(path: Path, said: FrozenSide, found: FrozenSide) -> None:
+def _require_frozen(path: Path, anchor: FrozenSide, now: FrozenSide) -> None:
     for what in ("commit", "lock", "workloads"):
-        if getattr(said, what) != getattr(found, what):
+        if getattr(anchor, what) != getattr(now, what):
             raise Refusal(
-                f"{path}: '{what}' is {getattr(said, what)[:12]}, and commit {said.commit[:12]} has {getattr(found, what)[:12]}; "
+                f"{path}: '{what}' is {getattr(anchor, what)[:12]}, and commit {anchor.commit[:12]} has {getattr(now, what)[:12]}; "
                 f"it is not what was frozen: take the file back from git, or choose a new anchor with `{NEW}`"
             )
 
@@ -142,8 +140,6 @@ class _Verify:
 
 @dataclass(frozen=True)
 class AdmissionRules:
-    """What makes a night disturbed."""
-
     load: plan.ByDevice
     throttled: tuple[str, ...]
     others: bool
@@ -214,7 +210,6 @@ class Ledger:
 
     @property
     def path(self) -> Path:
-        """The file of the record."""
         return self.folder / resume.RECORD
 
     @property
@@ -241,7 +236,6 @@ class Ledger:
 
 
 def opened(stack: str, facts: Mapping[str, Figure], outputs: writer.Outputs, say: Callable[[str], None]) -> Ledger:
-    """Begin a night."""
     record = writer.begin(VERB, stack, facts)
     return Ledger(record, outputs.folder(record), say)
 
@@ -268,19 +262,16 @@ class NightRequest:
         return tuple(dict.fromkeys((*store.folders(), self.results)))
 
     def facts(self) -> dict[str, Figure]:
-        """Return what of the request explains a record."""
-        found: dict[str, Figure] = {
+        facts: dict[str, Figure] = {
             "profile": self.profile,
             "only": " ".join(self.only),
             "device": self.device or FIRST,
         }
-        return found | ({"without": " ".join(self.without)} if self.without else {})
+        return facts | ({"without": " ".join(self.without)} if self.without else {})
 
 
 @dataclass
 class NightRun:
-    """A night that is under way."""
-
     asked: NightRequest
     ledger: Ledger
 

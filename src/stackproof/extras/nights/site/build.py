@@ -49,11 +49,9 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     """Write the site into a folder, which is new, empty, or a site (Refusal: the folder holds something else, or cannot be written)."""
     known = _manifest(out)
     read = stack_status.read(stack_status.files(order.folders), order.folders)
-    found = model(
-        read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles, order.nightly
-    )
+    site = model(read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles, order.nightly)
     try:
-        made, written = _written(out, found, known)
+        made, written = _written(out, site, known)
         gone = [name for name in known if name not in made]
         for name in gone:
             (out / name).unlink(missing_ok=True)
@@ -62,7 +60,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
         if (refused := files.disk_refusal(error)) is None:
             raise
         raise refused from error
-    return SiteBuilt(len(made), written, len(gone), found.sentence, found.problems)
+    return SiteBuilt(len(made), written, len(gone), site.sentence, site.problems)
 
 
 def require_folder(out: Path) -> None:

@@ -20,12 +20,10 @@ class Markup(str):
 
 
 def escaped(value: object) -> str:
-    """Return anything as markup holds it."""
     return value if isinstance(value, Markup) else text.in_html(str(value))
 
 
 def joined(parts: Iterable[object]) -> Markup:
-    """Return parts one after the other."""
     return Markup("".join(escaped(part) for part in parts))
 
 

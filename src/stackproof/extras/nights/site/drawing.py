@@ -33,7 +33,7 @@ _Point = tuple[int, float, float, float]
 
 def resolution(times: Sequence[datetime]) -> int:
     """Return how many seconds a step of the time axis has: a day where each point has its own, else an hour, a minute, a second."""
-    steps = (seconds for seconds in _STEPS if len({int(one.timestamp()) // seconds for one in times}) == len(times))
+    steps = (seconds for seconds in _STEPS if len({int(time.timestamp()) // seconds for time in times}) == len(times))
     return next(steps, 1)
 
 
@@ -46,7 +46,7 @@ def start_of(times: Sequence[datetime]) -> datetime:
 def steps_of(times: Sequence[datetime]) -> list[int]:
     """Return where points stand, in steps of the time axis."""
     seconds, start = resolution(times), start_of(times)
-    return [int((one - start).total_seconds() // seconds) for one in times]
+    return [int((time - start).total_seconds() // seconds) for time in times]
 
 
 def stamp(times: Sequence[datetime], at: int) -> str:
@@ -58,25 +58,28 @@ def plot(view: SeriesView, curve: Curve) -> charts.Markup:
     """Return the plot of one curve; without a point, a sentence."""
     places = steps_of(view.times)
     points = [
-        (x, one.median, one.low, one.high) for x, one in zip(places, curve.values, strict=True) if not math.isnan(one.median)
+        (x, point.median, point.low, point.high) for x, point in zip(places, curve.values, strict=True) if not math.isnan(point.median)
     ]  # fmt: skip
     if not points:
         return charts.el("p", "No night has a value here yet.", class_="dim")
     low, high = span(points)
     wide = max(1, places[-1])
-    told = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
+    label = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
     box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
     inner = charts.el(
         "svg", *_drawn(view, curve, places, points, (low, high)), viewBox=box, preserveAspectRatio="none",
         width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
     )  # fmt: skip
     field = charts.el("svg", inner, *_labels(view, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
-    return charts.el("div", _scale((low, high)), field, role="img", aria_label=told, class_="chart")
+    return charts.el("div", _scale((low, high)), field, role="img", aria_label=label, class_="chart")
 
 
-def value(one: statistics.Interval) -> str:
-    """Return a value between its bounds."""
-    return "" if math.isnan(one.median) else f"{_number(one.median)} [{_number(one.low)}, {_number(one.high)}]"
+def value(interval: statistics.Interval) -> str:
+    return (
+        ""
+        if math.isnan(interval.median)
+        else f"{_number(interval.median)} [{_number(interval.low)}, {_number(interval.high)}]"
+    )
 
 
 def _number(figure: float) -> str:
@@ -99,7 +102,7 @@ def span(points: Sequence[_Point]) -> tuple[float, float]:
 def _drawn(
     view: SeriesView, curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
 ) -> Iterator[charts.Markup]:  # fmt: skip
-    left_out = [x for x, one in zip(places, curve.values, strict=True) if math.isnan(one.median)]
+    left_out = [x for x, interval in zip(places, curve.values, strict=True) if math.isnan(interval.median)]
     step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
     runs = _unbroken(points, left_out, step)
     across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in charts.ticks(*ends))

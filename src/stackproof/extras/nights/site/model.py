@@ -48,7 +48,6 @@ class Curve:
 
     @property
     def newest(self) -> statistics.Interval:
-        """The last point that there is."""
         return next((value for value in reversed(self.values) if not math.isnan(value.median)), _MISSING)
 
 
@@ -87,23 +86,19 @@ class SeriesView:
 
     @property
     def page(self) -> str:
-        """Its page."""
         return f"series/{self.id}.html"
 
     @property
     def now(self) -> statistics.Interval:
-        """What users get now."""
         return self.curves[-1].newest
 
     @property
     def word(self) -> str:
-        """What is to be said of it first."""
         words = [step.word for step in self.steps]
         return next((value for value in ("confirmed slower", "suspected") if value in words), "")
 
 
 def of_nights(drift: PlaceDrift) -> Iterator[SeriesView]:
-    """Yield the figures of a place, as its nights tell them."""
     states = tuple(_states(drift.nights))
     steps = (*drift.confirmed, *drift.refuted, *drift.suspicions)
     for trend in drift.trends:
@@ -199,7 +194,6 @@ class SiteModel:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was wrong with the records."""
         return tuple(self.shown(word) for word in dict.fromkeys((*self.index.problems, *self.drift.problems)))
 
     @property
@@ -246,7 +240,6 @@ def model(
     index: RecordsIndex, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int,
     doubles: Sequence[str] = (), nightly: Sequence[str] = (),
 ) -> SiteModel:  # fmt: skip
-    """Return what a site of these runs shows as of a day."""
     loaded = store.dated(index.loaded(), today)
     drift = drift_of(loaded)
     views = [view for place in drift.places for view in of_nights(place)]

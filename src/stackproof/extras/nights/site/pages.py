@@ -112,16 +112,16 @@ def _verdict(verdict: Verdict) -> charts.Markup:
 
 
 def _index(site: SiteModel) -> tuple[str, str]:
-    cells, found = site.matrix, statuses(site.matrix, site.doubles)
+    cells, stacks = site.matrix, statuses(site.matrix, site.doubles)
     by_place = groupby(
         sorted(site.views, key=lambda view: (view.place.label, view.name)), key=lambda view: view.place.label
     )  # fmt: skip
-    known = [one for one in found if one.word is not StackWord.NEVER]
+    known = [status for status in stacks if status.word is not StackWord.NEVER]
     return _page(
         "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=known,
-        never=[one.stack for one in found if one.word is StackWord.NEVER], suites=cells.shown([one.stack for one in known]),
-        streaks={one.stack: streak(site.index.runs, one.stack) for one in known},
-        bars={one.stack: _bar(site, one.stack) for one in known}, confirmed=_steps_of(site, "confirmed"),
+        never=[status.stack for status in stacks if status.word is StackWord.NEVER], suites=cells.shown([status.stack for status in known]),
+        streaks={status.stack: streak(site.index.runs, status.stack) for status in known},
+        bars={status.stack: _bar(site, status.stack) for status in known}, confirmed=_steps_of(site, "confirmed"),
         suspected=_steps_of(site, "suspected"),
         meanings=[(state.value, meaning.format(days=cells.days)) for state, meaning in _MEANING.items()],
         places=[(label, [*map(_figure, views)]) for label, views in by_place],
@@ -148,18 +148,17 @@ def _figure(view: SeriesView) -> Sequence[object]:
             if view.far.clear
             else "as then"
         )
-    said: object = _word(view.word, "failed" if view.word == "confirmed slower" else "unverified") if view.word else ""
+    word: object = _word(view.word, "failed" if view.word == "confirmed slower" else "unverified") if view.word else ""
     return (
-        _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, said,
+        _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, word,
         f"{view.times[-1]:%Y-%m-%d}", text.counted(len(view.times), "night"),
     )  # fmt: skip
 
 
 def as_json(site: SiteModel) -> str:
-    """Return cells, changes and series with the pages that show them."""
-    found = {
+    tables = {
         "schema": SCHEMA, "as_of": str(site.matrix.today), "stale_after_days": site.matrix.days, "sentence": site.sentence,
-        "stacks": [_json_of_stack(one) for one in statuses(site.matrix, site.doubles)],
+        "stacks": [_json_of_stack(status) for status in statuses(site.matrix, site.doubles)],
         "cells": [
             {"stack": cell.stack, "suite": cell.suite, "state": cell.state.value, "why": site.shown(cell.why)}
             | ({"record": cell.run.page, "day": cell.run.day, "host": cell.run.place.host} if cell.run else {})
@@ -168,13 +167,13 @@ def as_json(site: SiteModel) -> str:
         "steps": [_json_of_step(site, view, step) for view in site.views for step in view.steps],
         "series": [_json_of_series(view) for view in site.views], "problems": list(site.problems),
     }  # fmt: skip
-    return json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
+    return json.dumps(tables, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
 
 
-def _json_of_stack(one: StackStatus) -> dict[str, object]:
+def _json_of_stack(status: StackStatus) -> dict[str, object]:
     return {
-        "stack": one.stack, "word": one.word.value, "proved": one.proved, "wanted": one.wanted, "scope": one.scope, "day": one.day,
-        "unpinned": one.unpinned, "double": one.double,
+        "word": status.word.value,
+        **{key: getattr(status, key) for key in ("stack", "proved", "wanted", "scope", "day", "unpinned", "double")},
     }  # fmt: skip
 
 
@@ -189,7 +188,9 @@ def _json_of_step(site: SiteModel, view: SeriesView, step: Suspicion) -> dict[st
 
 
 def _json_of_series(view: SeriesView) -> dict[str, object]:
-    now = [None if math.isnan(one) else float(f"{one:.6g}") for one in (view.now.median, view.now.low, view.now.high)]
+    now = [
+        None if math.isnan(value) else float(f"{value:.6g}") for value in (view.now.median, view.now.low, view.now.high)
+    ]
     return {
         "page": view.page, "figure": view.name, "place": view.place.label, "stack": view.place.stack, "unit": view.curves[-1].unit,
         "since first anchor": float(f"{math.exp(view.far.size):.6g}") if view.far else None,
@@ -212,8 +213,8 @@ def _changes(site: SiteModel) -> tuple[str, str]:
 
 
 def _steps_of(site: SiteModel, state: str) -> list[tuple[SeriesView, Suspicion]]:
-    found = [(view, step) for view in site.views for step in view.steps if step.state.value == state]
-    return sorted(found, key=lambda one: (one[1].after.started, one[0].id), reverse=True)
+    steps = [(view, step) for view in site.views for step in view.steps if step.state.value == state]
+    return sorted(steps, key=lambda row: (row[1].after.started, row[0].id), reverse=True)
 
 
 def _title(view: SeriesView, step: Suspicion) -> str:
@@ -241,7 +242,7 @@ def _shown_run(site: SiteModel, path: Path | None, text: str) -> dict[str, str]:
 
 
 def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
-    points = sum(not math.isnan(one.median) for one in view.curves[-1].values)
+    points = sum(not math.isnan(value.median) for value in view.curves[-1].values)
     span = f"{drawing.stamp(view.times, 0)} to {drawing.stamp(view.times, -1)}"
     unit, nights = view.curves[-1].unit, text.counted(len(view.times), "night")
     now = f"{drawing.value(view.now)} {unit}; {points} of {nights} count, {span}."
@@ -263,12 +264,12 @@ def _points(site: SiteModel, view: SeriesView) -> Iterator[Sequence[object]]:
 
 
 def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
-    said = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
-    said += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]
+    words = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
+    words += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]
     night = _shown_run(site, view.paths[at], drawing.stamp(view.times, at))
     first = charts.el("a", night["text"], href=f"../{night['page']}") if night["page"] else night["text"]
     values = (drawing.value(curve.values[at]) for curve in view.curves)
-    return first, *values, view.counts[at] or "", "; ".join(filter(None, (*said, view.notes[at])))
+    return first, *values, view.counts[at] or "", "; ".join(filter(None, (*words, view.notes[at])))
 
 
 # Runs: all of them, each with its record.
@@ -322,7 +323,7 @@ def _suites(record: Record) -> tuple[list[str], list[list[object]]]:
     for name, checks in groups.items():
         counts = Counter(check.verdict for check in checks)
         rows.append(
-            [name, *(counts[verdict] or "" for verdict in occurred), f"{sum(one.seconds for one in checks):.1f}"]
+            [name, *(counts[verdict] or "" for verdict in occurred), f"{sum(check.seconds for check in checks):.1f}"]
         )
     return ["suite", *(verdict.value for verdict in occurred), "s"], rows
 
@@ -337,7 +338,7 @@ def _cell(check: Check) -> Sequence[object]:
     word = check.outcome.value if check.outcome else check.verdict.value
     kind = _CELLS.get(word, "unverified")
     ratio, low, high = (_number(check, name) for name in ("ratio", "ratio, low", "ratio, high"))
-    told: Sequence[object] = ("", "", "")
+    columns: Sequence[object] = ("", "", "")
     if 0 < low <= ratio <= high < math.inf:
         visible, effect = (
             _number(check, "minimum detectable effect"),
@@ -346,13 +347,13 @@ def _cell(check: Check) -> Sequence[object]:
         launches = [_number(check, name) for name in check.figures if name.startswith("launch ")]
         drawn = charts.strip((low, ratio, high), launches, effect, 100, 12)
         strip = charts.el("svg", drawn, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
-        told = drawing.value(statistics.Interval(ratio, low, high)), strip, f"{visible:.1%}" if visible else ""
-    return f"{check.subject} {check.aspect}".strip() or check.id, _word(word, kind), *told, check.reason
+        columns = drawing.value(statistics.Interval(ratio, low, high)), strip, f"{visible:.1%}" if visible else ""
+    return f"{check.subject} {check.aspect}".strip() or check.id, _word(word, kind), *columns, check.reason
 
 
 def _number(check: Check, name: str) -> float:
-    found = check.figures.get(name)
-    return float(found) if isinstance(found, (int, float)) and math.isfinite(found) else 0.0
+    value = check.figures.get(name)
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 
 def _measured(row: Measurement) -> Sequence[object]:

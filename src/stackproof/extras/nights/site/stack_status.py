@@ -31,12 +31,10 @@ class IndexedRun:
 
     @cached_property
     def started(self) -> datetime:
-        """When it began."""
         return datetime.fromisoformat(self.record.started)
 
     @property
     def minute(self) -> str:
-        """When it began, to the minute, in UTC."""
         return self.record.started[:16].replace("T", " ")
 
     @property
@@ -46,7 +44,6 @@ class IndexedRun:
 
     @cached_property
     def place(self) -> store.Place:
-        """Where it ran."""
         return store.place(self.record.provenance)
 
     @cached_property
@@ -57,7 +54,6 @@ class IndexedRun:
 
     @property
     def page(self) -> str:
-        """The page that shows it."""
         return f"record/{self.id}.html"
 
 
@@ -69,7 +65,6 @@ class RecordsIndex:
     problems: tuple[str, ...]
 
     def loaded(self) -> store.Loaded:
-        """Return the records as other rooms read them."""
         return store.Loaded({run.path: run.record for run in self.runs}, list(self.problems))
 
 
@@ -174,11 +169,9 @@ class StackMatrix:
         )
 
     def of(self, stack: str) -> list[MatrixCell]:
-        """Return the cells of a stack."""
         return [self.cells[stack, suite] for suite in self.suites]
 
     def count(self, state: CellState) -> int:
-        """How many cells say so."""
         return sum(cell.state is state for cell in self.cells.values())
 
     @property
@@ -333,7 +326,6 @@ class StackStatus:
 
     @property
     def remarks(self) -> list[str]:
-        """Return what narrows the word."""
         lines = [f"{self.proved} of {self.wanted} of a night passed"] if self.word is StackWord.FAILED else []
         lines += ["on a CPU, not on its device"] if self.word is StackWord.REHEARSED else []
         lines += ["unpinned"] if self.unpinned else []
@@ -343,8 +335,8 @@ class StackStatus:
 
 def statuses(cells: StackMatrix, doubles: Collection[str]) -> list[StackStatus]:
     """Return how each stack stands, the worst first; `doubles` have no card."""
-    found = [_status(stack, cells, stack in doubles) for stack in cells.stacks]
-    return sorted(found, key=lambda status: list(StackWord).index(status.word))
+    rows = [_status(stack, cells, stack in doubles) for stack in cells.stacks]
+    return sorted(rows, key=lambda status: list(StackWord).index(status.word))
 
 
 _RECENT = 30
@@ -357,10 +349,10 @@ def streak(runs: Iterable[IndexedRun], stack: str) -> str:
     if not ended:
         return ""
     good = [not run.record.verdict.exit_code for run in ended]
-    row = next((at for at, one in enumerate(reversed(good)) if one is not good[-1]), len(good))
-    last = next((run.day for run, one in zip(reversed(ended), reversed(good), strict=True) if one), "")
+    row = next((at for at, fine in enumerate(reversed(good)) if fine is not good[-1]), len(good))
+    last = next((run.day for run, fine in zip(reversed(ended), reversed(good), strict=True) if fine), "")
     since = f"last good night {last}, {row} bad since" if last else f"no good night of {len(ended)}"
-    flips = sum(one is not other for one, other in pairwise(good))
+    flips = sum(fine is not other for fine, other in pairwise(good))
     now = f"{text.counted(row, 'good night')} in a row" if good[-1] else since
     return f"{now}, {text.counted(flips, 'flip')} in {text.counted(len(ended), 'night')}"
 
