@@ -23,8 +23,6 @@ from stackproof.project import projects
 from stackproof.stack import stacks
 
 _INTERRUPTED = 130
-# What pyproject.toml asks for, and a vendor's bare container may lack.
-_NEEDED = ("fastjsonschema", "packaging", "pytest", "rich", "tomli")
 _DEAF_S = 10.0
 _LOUD = ("asv", "pytest", "ranks", "watch")
 """Verbs whose programs write to the terminal themselves; `--project DIR` may stand before one."""
@@ -62,20 +60,15 @@ def _call(words: Sequence[str]) -> int:
     except Refusal as refusal:
         print(f"stackproof: {indented(str(refusal))}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code
-    except ModuleNotFoundError as missing:
-        if missing.name not in _NEEDED:
-            raise
-        remedy = f"run `{advice.install(str(missing.name))}`"
-        print(f"stackproof: the Python package '{missing.name}' is not installed here; {remedy}", file=sys.stderr)  # noqa: T201
-        return Refusal.exit_code
-    except OSError as error:
-        if (refused := files.disk_refusal(error)) is None:
-            raise
-        print(f"stackproof: {indented(str(refused))}", file=sys.stderr)  # noqa: T201
-        return refused.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
         return _INTERRUPTED
+    except Exception as error:
+        refused = files.disk_refusal(error) if isinstance(error, OSError) else None
+        if (refused := refused or advice.unloadable(error)) is None:
+            raise
+        print(f"stackproof: {indented(str(refused))}", file=sys.stderr)  # noqa: T201
+        return refused.exit_code
     return code
 
 

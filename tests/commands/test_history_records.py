@@ -19,9 +19,11 @@ def test_each_state_of_a_record_has_an_exit_code(tmp_path: Path, capsys: pytest.
     assert main(words) == 0 and "equals its own digests" in capsys.readouterr().out
     (path.parent / "suite-0.log").write_text("2 passed", encoding="utf-8")
     assert main(words) == 1 and "suite-0.log was edited" in capsys.readouterr().err
+    (path.parent / "suite-0.log").unlink()
+    assert main(words) == 1 and "suite-0.log is not beside it" in capsys.readouterr().err
     found = json.loads(path.read_text(encoding="utf-8"))
     del found["digests"]
     path.write_text(json.dumps(found), encoding="utf-8")
-    assert main(words) == 1 and "holds no digests" in capsys.readouterr().err
+    assert main(words) == 1 and "holds no digest of itself" in capsys.readouterr().err
     path.write_text("{", encoding="utf-8")
     assert main(words) == 2

@@ -218,6 +218,16 @@ def test_fewer_checks_than_promised_fail(run_suite: RunSuite) -> None:
     assert "checks of own ran: 1 were executed" in record.checks[-1].reason
 
 
+def test_what_never_ran_counts_for_nothing(run_suite: RunSuite) -> None:
+    drops = "def pytest_collection_finish(session):\n    session.items[:] = session.items[:1]\n"
+    record = run_suite({"conftest.py": drops, "test_a.py": PASSING, "test_b.py": PASSING}, expected=2)
+    assert [(check.id, check.reason[:50]) for check in record.checks[1:]] == [
+        ("guard: own", "find out why too few checks of own ran: 1 were exe"),
+        ("own/b::fine", "was collected but never ran"),
+    ]
+    assert float(record.provenance["loading_seconds"]) > 0
+
+
 def test_only_runs_what_matches(run_suite: RunSuite) -> None:
     record = run_suite({"test_a.py": PASSING, "test_b.py": PASSING}, expected=2, only=("own/a::*",))
     assert ["own/a::fine"] == [check.id for check in record.checks]

@@ -104,7 +104,10 @@ def test_broken_environment_is_refused_with_the_difference(scene: Scene, name: s
     break_it(scene)
     code, said = scene.prove()
     assert (code, words in said) == (4, True), said
-    assert "torch is damaged" in said or "delete that folder and run the session again" in said
+    assert any(
+        words in said for words in ("torch is damaged", "delete that folder and run the session again", "add --locked")
+    )
+    assert ("leave that folder as it is" in said) == (name in ("other stack", "other lock"))
 
 
 def test_all_differences_are_shown_up_to_a_dozen(scene: Scene) -> None:
@@ -232,8 +235,11 @@ def test_refusal_is_a_mismatch() -> None:
 
 
 def edit_same_size(scene: Scene) -> None:
+    """Edit a file without a trace in its size and its time."""
     path = scene.site / "numpy.py"
+    seen = path.stat()
     path.write_text(path.read_text(encoding="utf-8").replace("2.0", "2.1"), encoding="utf-8")
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
 
 
 def edit_record_too(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ CPU = stacks.load("cpu")
 
 @pytest.mark.parametrize(
     "name",
-    ["PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONOPTIMIZE", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONWARNINGS"],
+    ["PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONOPTIMIZE", "PYTHONHOME", "PYTHONWARNINGS"],
 )
 def test_what_changes_what_runs_is_switched_off_and_told(name: str) -> None:
     given = {name: "something"}
@@ -26,6 +27,12 @@ def test_what_changes_what_runs_is_switched_off_and_told(name: str) -> None:
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTEST_CURRENT_TEST", "HOME"])
 def test_what_harms_nothing_is_not_told(name: str) -> None:
     assert "switched off" not in startup.facts(CPU, {name: "1"})
+
+
+def test_compiled_code_comes_from_a_folder_of_the_environment() -> None:
+    given = {"PYTHONPYCACHEPREFIX": "/somewhere"}
+    assert startup.guarded(CPU, given, pinned=True)["PYTHONPYCACHEPREFIX"] == f"{sys.prefix}/compiled"
+    assert startup.guarded(CPU, given, pinned=False)["PYTHONPYCACHEPREFIX"] == ""
 
 
 def test_search_paths_of_others_are_dropped_where_the_lock_rules(tmp_path: Path) -> None:

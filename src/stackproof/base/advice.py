@@ -7,11 +7,14 @@ import os
 import shlex
 import shutil
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from stackproof.base import places
+from stackproof.base.errors import EnvironmentMismatchError, Refusal
+from stackproof.base.text import error_line
 
 _IN_SESSION = "NOX_CURRENT_SESSION"
 """What nox tells the processes of a session."""
@@ -75,6 +78,29 @@ def pip(*words: str) -> str:
 def _has_pip() -> bool:
     """Whether this Python has pip; `find_spec` may not ask, because setuptools takes that for pip at work and steps aside."""
     return any(importlib.metadata.distributions(name="pip"))
+
+
+def unloadable(error: Exception) -> Refusal | None:
+    """Return what to say of a module that could not be imported: it is not installed, or was taken out or edited; None of other errors."""
+    frames = traceback.extract_tb(error.__traceback__)
+    run = [frame.filename for frame in frames if frame.name == "<module>"]
+    module = str(error.name or "") if isinstance(error, ImportError) else ""
+    source = Path((isinstance(error, SyntaxError) and error.filename) or (run[-1:] or [""])[0])
+    why = error_line(error)
+    if not run and not isinstance(error, (ImportError, SyntaxError)):
+        return None
+    if module.startswith("stackproof") or (not module and source.is_relative_to(places.PACKAGE)):
+        return Refusal(f"stackproof's own files are damaged ({why}); `git status` names them, or install it again")
+    if places.STAMP.is_file() and (module or source.is_relative_to(sys.prefix)):
+        what = f"MISMATCHED: the environment {sys.prefix} is damaged ({why})"
+        return EnvironmentMismatchError(
+            f"{what}; delete that folder and run the session again, it is rebuilt from the lock"
+        )
+    if module:
+        return Refusal(
+            f"the Python package '{module}' is not installed here; run `{install(module.partition('.')[0])}`"
+        )
+    return Refusal(f"{source}: cannot be imported ({why}); mend it or install it again")
 
 
 def missing(package: str, session: str) -> str:

@@ -69,6 +69,12 @@ ELSEWHERE = ", or name another place for caches by XDG_CACHE_HOME" if INSTALLED 
 SOURCE = "STACKPROOF_SOURCE"
 """Names, to the processes of an environment that several installations share, the folder of the one that started them."""
 
+STAMP = Path(sys.prefix, "stackproof.json")
+"""What is left in an environment that we built from a lock, here of this interpreter's."""
+
+COMPILED = "PYTHONPYCACHEPREFIX"
+"""Names, to Python, the folder of compiled code; in an environment of ours that is one of its own (`stackproof.__main__`)."""
+
 FIRED = "STACKPROOF_DRILL_FIRED"
 """Names, to the processes of a drill, the folder where a fault that fired leaves a sign; beside it lies what was planted."""
 

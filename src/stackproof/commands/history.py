@@ -90,10 +90,7 @@ def _verify_record(options: argparse.Namespace) -> int:
     code = 0
     for path in options.records:
         record = reading.read(path)
-        text = next(reading.broken_logs(record, path.parent), None)
-        if reading.RECORD not in record.digests:
-            text = "holds no digests: it was written before records had them, so that an edit does not show"
-        if text:
+        if text := reading.unproved(record) or next(reading.broken_logs(record, path.parent, whole=True), ""):
             print(f"stackproof: {plain(f'{path}: {text}')}", file=sys.stderr)  # noqa: T201
             code = 1
         else:

@@ -235,6 +235,8 @@ def _replay(options: argparse.Namespace, outputs: Outputs) -> int:
     if stack not in (None, record.stack):
         raise Refusal(f"{path}: is of stack '{record.stack}', not of '{stack}'; leave out --stack to read it anywhere")
     console.show(record, path, verbose=options.verbose)
+    if text := reading.unproved(record):
+        print(f"stackproof: {plain(f'{path}: {text}')}", file=sys.stderr)  # noqa: T201
     writer.write_asked(record, outputs, console.markdown)
     return record.verdict.exit_code
 

@@ -350,7 +350,7 @@ def copy_environment(original: Path, target: Path) -> Path:
         shutil.copy(original / name, target / name)
     link_tree(original / "bin", target / "bin")
     for entry in original.iterdir():  # wheels also put files into share/ and etc/
-        if entry.is_dir() and entry.name not in ("bin", "lib", "lib64"):
+        if entry.is_dir() and entry.name not in ("bin", "lib", "lib64", "compiled"):
             (target / entry.name).symlink_to(entry)
     (packages,) = original.glob("lib/python3*/site-packages")
     link_tree(packages, target / packages.relative_to(original))

@@ -21,7 +21,7 @@ from stackproof.base import advice
 from stackproof.base.text import as_typed, counted, first_line, indented, plain, shown
 from stackproof.record import outline, reference
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
-from stackproof.record.records import GRAVITY, Check, Measurement, Record, Verdict
+from stackproof.record.records import GRAVITY, LOADING, Check, Measurement, Record, Verdict
 from stackproof.record.repeat import command_of_check, command_of_record
 
 _LOG_WIDTH = 150
@@ -241,10 +241,14 @@ def _well_table(record: Record) -> TextTable:
         if not check.verdict.exit_code:
             file = check.id.split("::")[0]
             groups.setdefault(file.split("/")[0] if len(record.checks) > _MOST_ROWS else file, []).append(check)
-    rows = [
+    rows: list[tuple[str | tuple[Span, ...], ...]] = [
         (name, _counts(checks), f"{sum(check.seconds for check in checks):.1f}", _seen(checks))
         for name, checks in groups.items()
     ]
+    if LOADING in record.provenance:
+        rows.append(
+            ("loading", "", f"{float(record.provenance[LOADING]):.1f}", "imports and collection of all processes")
+        )
     heads = ("suite", "checks", "s", "what was seen")
     return TextTable(heads, rows, f"{record.verb}: {label(record)}", right=(2,), wide=(3,))
 

@@ -77,6 +77,11 @@ def read_verified(path: Path) -> Record:
     return record
 
 
+def unproved(record: Record) -> str:
+    """Say that a record has no digest of its own, or nothing."""
+    return "" if RECORD in record.digests else "holds no digest of itself, so that an edit of it does not show"
+
+
 def _within(home: Path, name: str) -> Path | None:
     """Return where a log lies, nothing outside of the record's folder, by name or link; records of `watch` once had whole paths."""
     try:
@@ -94,19 +99,24 @@ def _edited(fields: dict[str, Any]) -> str:
     return f"it was edited after it was written (its digest is {sealed(fields)[:12]}, it says {value[:12]})"
 
 
-def broken_logs(record: Record, folder: Path) -> Iterator[str]:
-    """Yield a sentence for each log in a record's folder that is not the one that it was written with; a log may be absent.
+def broken_logs(record: Record, folder: Path, whole: bool = False) -> Iterator[str]:
+    """Yield a sentence for each log in a record's folder that is not the one that it was written with.
 
-    What lies elsewhere is no log of it, and is not opened.
+    A log may be absent, as of a record that was published, unless `whole`. What lies elsewhere is no log of it, and is not opened.
     """
     home = folder.resolve()
+    if whole and (bare := [log for log in record.logs if log not in record.digests]):
+        yield f"its log {plain(bare[0], 60)} has no digest, so that an edit of it does not show"
     for name, text in record.digests.items():
         if name == RECORD:
             continue
         path = _within(home, name)
         if path is None:
             yield f"it names a log outside of its folder, '{plain(name, 60)}'"
-        elif os.path.isfile(path) and file_digest(path) != text:  # noqa: PTH113 - false also for a name that no file can have
+        elif not os.path.isfile(path):  # noqa: PTH113 - false also for a name that no file can have
+            if whole:
+                yield f"its log {plain(name, 60)} is not beside it; verify a record where its run left it, with its logs"
+        elif file_digest(path) != text:
             yield f"its log {name} was edited after the run (the record has {text[:12]} for it)"
 
 

@@ -70,6 +70,9 @@ SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "explore", "upstre
 TYPED = "typed"
 """The fact of a record that says with which words it was asked for."""
 
+LOADING = "loading_seconds"
+"""The fact of what all processes of a run took, together, before each began its first check: imports and collection."""
+
 # When checks ended differently, the run is called by the first of these that occurred.
 GRAVITY = (
     Verdict.INTERRUPTED,

@@ -31,6 +31,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
     """
     from stackproof.record import console  # needs rich, which what only asks for `vet` may lack
 
+    began = time.monotonic()
     outputs.prepare()
     record = writer.begin(request.verb, request.stack.name)
     folder = outputs.folder(record)
@@ -51,6 +52,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
         supervise.run(
             request, record, observer, folder, lambda current: writer.checkpoint(current, folder / "record.json")
         )
+    record.seconds += time.monotonic() - began
     record.logs = [os.path.relpath(log, folder) for log in record.logs]
     return record, writer.keep(record, folder / "record.json", outputs, console.markdown)
 

@@ -26,7 +26,7 @@ from stackproof.base.text import as_typed, first_line, matches
 from stackproof.project import projects
 from stackproof.project.projects import Project
 from stackproof.record import records
-from stackproof.record.records import Check, Measurement, Record, Verdict, overall
+from stackproof.record.records import LOADING, Check, Measurement, Record, Verdict, overall
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, counted, plugins_of, stages
 from stackproof.stack import environments, findings, known_issues, manifest, stacks, startup
@@ -126,6 +126,7 @@ class CheckProcess:
     current: str = ""
     ended: bool = False
     _broken: str = ""
+    _loaded: bool = False
     _own: str = field(default_factory=processes.new_mark)
 
     def start(self) -> None:
@@ -183,6 +184,10 @@ class CheckProcess:
             state.announce(event["ids"], event["known"], event.get("theirs", ()))
         elif kind == "started":
             self.current = event["id"]
+            if not self._loaded:
+                self._loaded = True
+                waited = time.monotonic() - self._began
+                state.record.provenance[LOADING] = waited + float(state.record.provenance.get(LOADING, 0.0))
             state.observer.started(self.current)
         elif kind == "progress":
             state.observer.progress(self.current, event["said"])
@@ -288,7 +293,7 @@ def run(
     """
     rows, expected = known_issues.load(request.stack), manifest.load(request.stack)
     state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save or (lambda _: None))
-    mark, living, began = processes.new_mark(), list[CheckProcess](), time.monotonic()
+    mark, living = processes.new_mark(), list[CheckProcess]()
     try:
         for number, (root, stage) in enumerate(_stages(request)):
             _run_stage(request, stage, state, folder / f"stage-{number}", mark, living, root)
@@ -301,7 +306,6 @@ def run(
         _interrupted(state, living)
     finally:
         processes.end_tree(mark)
-    record.seconds += time.monotonic() - began
     record.provenance["largest_process_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     kept = [*folder.rglob("*.log"), *folder.rglob("benchmark.json")]
     record.logs += [str(path) for path in sorted(kept) if path.stat().st_size]
@@ -380,11 +384,18 @@ def _interrupted(state: RunState, living: list[CheckProcess]) -> None:
 def _guards(request: Request, expected: Manifest | None, state: RunState) -> Iterator[Check]:
     """Yield a failed check for all that a run should have had and has not, and the word on a project's own manifest."""
     ended, chosen = state.ended, request.suites
-    for identifier in [identifier for identifier in state.collected if identifier not in ended]:
-        yield Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0)
     if request.only:
         yield from _guard_selection(request.only, chosen, state.known)
-        return
+    else:
+        yield from _guard_counts(request, expected, state)
+    for identifier in [
+        identifier for identifier in state.collected if identifier not in ended
+    ]:  # last: what never ran counts for nothing
+        yield Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0)
+
+
+def _guard_counts(request: Request, expected: Manifest | None, state: RunState) -> Iterator[Check]:
+    chosen = request.suites
     whole = (
         request.options.get("profile", DEFAULT_PROFILE) == DEFAULT_PROFILE
     )  # else there are more subjects than counted

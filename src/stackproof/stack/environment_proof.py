@@ -29,6 +29,7 @@ from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
 
 _MOST_SHOWN = 12
 _REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
+_OTHER = "leave that folder as it is and add --locked, which builds the stack's own and goes on in it"
 # What was not built by us is not ours to delete.
 _REPLACE = "install the stack's own torch there, or run the verb where it is installed"
 # Ours, when somebody installs the checkout; the lock is about everything else.
@@ -82,7 +83,8 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     left = environments.stamp(Path(sys.prefix))
     lock, there = lockfile.read(stack.lock), installed()
     if left:
-        _refuse(stack, _differences(stack, left, lock, there), _REBUILD)
+        _refuse(stack, _other_stack(stack, left), _OTHER)
+        _refuse(stack, _differences(left, lock, there), _REBUILD)
     version, toolkits = torch_flavour()
     wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
     files = None
@@ -140,14 +142,18 @@ def _site_packages() -> list[str]:
     return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
-def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock, there: Mapping[str, str]) -> list[str]:
+def _other_stack(stack: Stack, left: Mapping[str, object]) -> list[str]:
+    built = left.get("stack"), left.get("lock")
+    if environments.DAMAGED in left or built == (stack.name, stack.lock.name):
+        return []
+    return [
+        f"this environment was built for '{built[0]}' from {built[1]}, not for '{stack.name}' from {stack.lock.name}"
+    ]
+
+
+def _differences(left: Mapping[str, object], lock: lockfile.Lock, there: Mapping[str, str]) -> list[str]:
     if environments.DAMAGED in left:
         return [f"! its {environments.STAMP} is damaged, so that nobody knows what was built"]
-    if left.get("stack") != stack.name or left.get("lock") != stack.lock.name:
-        return [
-            f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, "
-            f"not for '{stack.name}' from {stack.lock.name}"
-        ]
     differ = lock_differences(lock.expected(), there)
     if left.get("lock_digest") == lock.digest:
         return differ

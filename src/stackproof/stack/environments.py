@@ -26,7 +26,7 @@ from stackproof.stack.stacks import Stack, Vendor, display_path
 
 HOME = places.HOME / "stacks"
 TOOLS = places.HOME / "tools"
-STAMP, DAMAGED = "stackproof.json", "damaged"
+STAMP, DAMAGED = places.STAMP.name, "damaged"
 _UV = "uv>=0.9,<1"
 ASV_HOME, JUDGES_HOME = TOOLS / "asv", TOOLS / "judges"
 REQUIREMENTS = ROOT / "benchmarks" / "requirements.in"

@@ -1,6 +1,6 @@
 """Every file of an environment against the RECORD of its wheel, and nothing importable beside those files.
 
-A file is hashed once, and again when its size, its time or its inode is another.
+A file is hashed once, and again when its size, its inode or the time of its last change is another (ctime, which nobody can put back).
 Source: https://packaging.python.org/en/latest/specifications/recording-installed-packages/#the-record-file
 """
 
@@ -71,7 +71,7 @@ class Coverage:
 def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tuple[Coverage, list[str]]:
     """Return what was compared in a folder of packages and what differs, a line each.
 
-    A file is hashed once: as long as its size, its time, its inode and what RECORD says of it are the same, it is the same file.
+    A file is hashed once: as long as its size, its ctime, its inode and what RECORD says of it are the same, it is the same file.
 
     Args:
         site: the environment's site-packages.
@@ -240,7 +240,7 @@ def file_state(path: Path | str, expected: str) -> str:
         seen = os.stat(path)  # noqa: PTH116 - 27,000 of them
     except OSError:
         return ""
-    return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_dev} {seen.st_ino} {expected}"
+    return f"{seen.st_size} {seen.st_ctime_ns} {seen.st_dev} {seen.st_ino} {expected}"
 
 
 def remembered(cache: Path) -> dict[str, str]:

@@ -46,7 +46,9 @@ BACKENDS = DATA / "backends"
 """Rows that follow a backend to every stack that has it, a file each."""
 ANY_VERSION = SpecifierSet()
 _LONGEST = datetime.timedelta(days=366)
-"""For so long a row may excuse before somebody looks at its thread again."""
+"""For so long a row may excuse before somebody looks at its thread again; a last day beyond it is none."""
+_NOTHING = "x: y 0"
+"""What every failure says: a name, a word, a number."""
 Versions = Annotated[SpecifierSet, Parsed(version_range)]
 
 
@@ -68,7 +70,7 @@ class KnownIssue:
     """Facts of provenance that must hold, each as a pattern; the row says nothing of a host on which one does not."""
     most: int
     """It excuses at most so many checks: as many as were seen to fail, or as many as there are where it fails by chance."""
-    says: str = ""
+    says: str
     """A pattern of what the failure says, such as "True is 2": another failure of the same check is excused by nothing."""
     sometimes: bool = False
     """Whether the check also passes, such as where the fault depends on what lay in memory; a pass is no complaint then."""
@@ -91,9 +93,18 @@ class KnownIssue:
             if not is_visible(getattr(self, name)):
                 raise Wrong(name, "is empty; a row without it is looked at by nobody")
         try:
-            re.compile(self.says)
+            vague = re.search(self.says, "") or re.search(self.says, _NOTHING)
         except re.error as error:
             raise Wrong("says", f"is {self.says!r}, and no pattern: {error}") from error
+        if vague:
+            raise Wrong(
+                "says",
+                f"is {self.says!r}, which any failure says; write words or numbers of the one that the row is about",
+            )
+        if self.expires > today() + _LONGEST:
+            raise Wrong(
+                "expires", f"is {self.expires}; a row ends within {_LONGEST.days} days, when its thread is read again"
+            )
         if not self.link.startswith("https://"):
             raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 
@@ -237,9 +248,6 @@ def main() -> int:
             continue
         for row in rows:
             lines += [f"{row.place}: {_complaint(row, [], True)}"] if row.expired else []
-            if row.expires > today() + _LONGEST:
-                most = f"a row of ours ends within {_LONGEST.days} days, when its thread is read again"
-                lines.append(f"{row.place}: lasts until {row.expires}; {most}")
             if not row.exists:
                 lines.append(f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row")
     for line in lines:

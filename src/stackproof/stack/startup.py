@@ -16,14 +16,14 @@ from pathlib import Path
 
 from stackproof import ROOT
 from stackproof.base import files
-from stackproof.base.places import FIRED
+from stackproof.base.places import COMPILED, FIRED
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
 # These change how Python speaks, not what it computes; every other variable of Python or pytest is switched off.
 _HARMLESS = (
     "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONMALLOC", "PYTHONNOUSERSITE",
-    "PYTHONPATH",  # has a rule of its own
+    "PYTHONPATH", COMPILED,  # have rules of their own
     "PYTHONSAFEPATH", "PYTHONUNBUFFERED", "PYTHONUTF8",
 )  # fmt: skip
 _OF_A_TEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
@@ -46,7 +46,7 @@ def guarded(stack: Stack, environ: Mapping[str, str], pinned: bool) -> dict[str,
     """
     off = dict.fromkeys((name for name in environ if name.startswith("PYTEST_") or name in switched_off(environ)), "")
     path = os.pathsep.join(str(entry) for entry in search_path(stack, environ, pinned))
-    safe = {"PYTHONNOUSERSITE": "1"} if pinned else {}
+    safe = {"PYTHONNOUSERSITE": "1", COMPILED: str(Path(sys.prefix, "compiled"))} if pinned else {COMPILED: ""}
     return {**off, **safe, "PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
@@ -108,8 +108,6 @@ def started(environ: Mapping[str, str]) -> tuple[Path, ...]:
 def complaints(stack: Stack, environ: Mapping[str, str], site: tuple[Path, ...]) -> list[str]:
     """Say what runs before our code, or would be imported in its place, a line each."""
     wrong = [f"! {path} runs whenever Python starts; remove it" for path in started(environ)]
-    if sys.pycache_prefix:
-        wrong.append(f"! compiled code is taken from {sys.pycache_prefix}, beside no source; unset PYTHONPYCACHEPREFIX")
     here = [] if getattr(sys.flags, "safe_path", False) else [Path.cwd()]  # Python 3.10 has no such flag
     for folder in (*foreign_path(stack, environ), *(place for place in here if not _is_ours(place, stack, environ))):
         if names := shadows(folder, site):
