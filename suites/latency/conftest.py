@@ -1,73 +1,48 @@
-"""Times with pytest-benchmark, by a timer that waits for the device; its JSON is kept beside the run's logs."""
+"""Times single calls as `bench` times everything: proved, in blocks that leave their trace, by the slope of spans."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from stackproof.base.statistics import median_interval
 from stackproof.base.text import shown
-from stackproof.bench.sampling import calibrate
-from stackproof.bench.subjects import profile
+from stackproof.bench import engine
+from stackproof.bench.rows import measurements, result
+from stackproof.bench.sampling import Sampler, calibrate
+from stackproof.bench.subjects import Subject, profile
 from stackproof.device.kinds import Device
 from stackproof.record.records import Figure, Measurement
 from stackproof.runner.request import Request
+from stackproof.workloads.work import Work
 
-VERSION = "1"
-_ROUND_S = 1e-3
+VERSION = "2"
 _MOST_S = 1.0
 
-Timed = Callable[[str, Callable[[], object]], None]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest-benchmark write its JSON into the folder of this run."""
-    config.option.benchmark_json = (Path(Request.load().folder) / "benchmark.json").open("wb")
-
-
-@pytest.fixture(autouse=True)
-def synchronising(request: pytest.FixtureRequest, device: Device, run_request: Request) -> None:
-    """Time rounds of at least a millisecond with a timer that waits for the device; comes before the fixture `benchmark`."""
-    calibrate(device)
-
-    def now() -> float:
-        device.synchronize()
-        return time.perf_counter()
-
-    seconds = min(_MOST_S, profile(run_request.options["profile"]).budget.seconds)
-    request.node.add_marker(
-        pytest.mark.benchmark(timer=now, min_time=_ROUND_S, max_time=seconds, min_rounds=20, disable_gc=True)
-    )
+Timed = Callable[[str, Work], None]
 
 
 @pytest.fixture
 def timed(
-    benchmark: Any,
+    device: Device,
     preset: str,
+    run_request: Request,
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
 ) -> Timed:
-    """Return a function that times a call and adds the measurement to the record."""
+    """Return a function that times work that is one call and adds the measurement to the record."""
+    calibrate(device)
+    budget = profile(run_request.options["profile"]).budget
+    budget = replace(budget, seconds=min(_MOST_S, budget.seconds))
 
-    def take(name: str, call: Callable[[], object]) -> None:
-        benchmark(call)
-        samples = [float(sample) for sample in benchmark.stats.as_dict(include_data=True)["stats"]["data"]]
-        found = median_interval(samples)
-        told: dict[str, Figure] = {
-            "low": found.low,
-            "high": found.high,
-            "noise": found.relative,
-            "samples": len(samples),
-        }
-        row = Measurement(
-            f"latency-{name}", preset, "float32", 1, "latency", "s", found.median, samples, "", VERSION, told
-        )
-        measured(row)
-        figures["summary"] = f"{shown(found.median, 's')} to within {found.relative:.1%}, {len(samples)} rounds"
+    def take(name: str, work: Work) -> None:
+        fields = engine.timed(work, Sampler(device, work.run, begin=work.begin, most=work.most_runs), budget)
+        subject = Subject(f"latency-{name}", VERSION, "latency", "s", "", (), (), {}, run_request.stack)
+        sampled = result(subject, preset, **fields)
+        for row in measurements(sampled, "latency", device.name()):
+            measured(row)
+        told = f"{shown(sampled.median, 's')} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
+        figures["summary"] = f"{told}; {sampled.reason}"
 
     return take

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import methodcaller
+
+import numpy as np
 import pytest
 import torch
 
@@ -9,47 +13,83 @@ from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
+from stackproof.workloads.work import Work
 from suites.latency.conftest import Timed
 
 _SMALL = 64
+_TWOS = 60
+"""Two to this power, and its inverse, are far from what float32 cannot square."""
+
+
+class Chain(Work):
+    """A call on what the call before left, so that the end of a block tells how many there were: `expected` of so many."""
+
+    dtype = "float32"
+    worth = {}  # noqa: RUF012 - never written
+
+    def __init__(
+        self,
+        proof: str,
+        start: torch.Tensor,
+        call: Callable[[torch.Tensor], torch.Tensor],
+        expected: Callable[[int], object],
+        most: int = 4096,
+    ) -> None:
+        self.proof, self.start, self.call, self.expected, self.most_runs = proof, start, call, expected, most
+
+    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - the same start for any number
+        self.value = self.start.detach().clone().requires_grad_(self.start.requires_grad)
+
+    def run(self) -> None:
+        self.value = self.call(self.value)
+
+    def verify(self, runs: int) -> None:
+        right = np.array_equal(self.value.detach().cpu().numpy(), np.asarray(self.expected(runs), dtype=np.float32))
+        require(right, f"{self.proof}: wrong after {runs} calls")
 
 
 @pytest.mark.deadline(120)
 def test_kernel_launch(device: Device, timed: Timed) -> None:
-    """One kernel on one element, thousands in a row."""
-    value = torch.ones(1, device=device.torch)
-    require(float(value.zero_().item()) == 0.0, "zeroing one element did not")
-    timed("kernel-launch", value.zero_)
+    """One kernel on one element, hundreds in a row."""
+    start = torch.zeros(1, device=device.torch)
+    timed("kernel-launch", Chain("one is added to one element", start, methodcaller("add_", 1), lambda runs: [runs]))
 
 
 @pytest.mark.deadline(120)
 def test_small_operators(device: Device, timed: Timed) -> None:
     """A product, a sum and a non-linearity on 64 x 64 numbers: what eager training pays for each layer."""
-    left = torch.eye(_SMALL, device=device.torch)
+    left = torch.eye(_SMALL, device=device.torch).roll(1, 0)
     right = torch.arange(_SMALL, dtype=torch.float32, device=device.torch)
 
-    def three() -> torch.Tensor:
-        return torch.relu(torch.mv(left, right) + right)
+    def expected(runs: int) -> object:
+        """All numbers move on by one place, and each place gets its own added."""
+        return sum((np.roll(np.arange(_SMALL), shift) for shift in range(runs)), start=np.zeros(_SMALL))
 
-    require(torch.equal(three().cpu(), 2 * right.cpu()), "three small operators gave wrong numbers")
+    three = Chain("three small operators", right * 0, lambda value: torch.relu(torch.mv(left, value) + right), expected)
     timed("small-operators", three)
 
 
 @pytest.mark.deadline(120)
 def test_small_backward(device: Device, timed: Timed) -> None:
-    """Forward and backward of one small operator through autograd."""
-    leaf = torch.ones(_SMALL, device=device.torch, requires_grad=True)
+    """Forward and backward of one small operator through autograd: the gradient is twice the leaf, and the next leaf."""
+    start = (torch.linspace(1, 2, _SMALL, device=device.torch) * 2.0**-_TWOS).requires_grad_()
 
-    def both() -> torch.Tensor:
-        (gradient,) = torch.autograd.grad((leaf * leaf).sum(), leaf)
-        return gradient
+    def both(leaf: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad((leaf * leaf).sum(), leaf)[0].requires_grad_()
 
-    require(torch.equal(both().cpu(), torch.full((_SMALL,), 2.0)), "the gradient of a sum of squares is wrong")
-    timed("small-backward", both)
+    wanted = start.detach().cpu().numpy()
+    name = "the gradient of a sum of squares"
+    timed("small-backward", Chain(name, start, both, lambda runs: wanted * 2.0**runs, 2 * _TWOS))
 
 
 @pytest.mark.deadline(120)
 def test_synchronise(device: Device, stack: Stack, timed: Timed) -> None:
-    """Waiting for a device that has nothing to do."""
+    """Waiting for a device that has nothing to do, which leaves no trace."""
     capabilities.require(stack, "device-events")
-    timed("synchronise", device.synchronize)
+    idle = torch.zeros(1, device=device.torch)
+
+    def wait(value: torch.Tensor) -> torch.Tensor:
+        device.synchronize()
+        return value
+
+    timed("synchronise", Chain("waiting leaves nothing", idle, wait, lambda _: [0]))

@@ -41,14 +41,12 @@ class Spin(Work):
         Spin.log.append("built")
 
     def prove(self) -> str:
-        """Say that it is right, unless it is told to be wrong."""
         Spin.log.append("proved")
         if Spin.wrong:
             raise CheckFailed(Spin.wrong)
         return "a spin is right"
 
     def run(self) -> None:
-        """Pass the time."""
         Spin.log.append("run")
         until = time.perf_counter() + Spin.seconds
         while time.perf_counter() < until:
@@ -58,13 +56,11 @@ class Spin(Work):
         """Begin a block."""
 
     def verify(self, runs: int) -> None:
-        """Note how long the block was, unless it is told that it went wrong."""
         if Spin.spoilt:
             raise CheckFailed(Spin.spoilt)
         self.facts = {"spins": Spin.log.count("run")}
 
     def close(self) -> None:
-        """Note the end."""
         Spin.log.append("closed")
 
 

@@ -46,6 +46,19 @@ def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch
         work.prove()
 
 
+@pytest.mark.parametrize("call", ["all-reduce", "all-gather"])
+def test_numbers_that_are_sent_in_fewer_bits_show(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, own = TimedCollective(setting(call=call, mib=0.01, dtype="float32")), collectives._CALLS[call]
+
+    def narrow(work: TimedCollective, buffer: torch.Tensor, sent: torch.Tensor) -> None:
+        own(work, buffer, sent)
+        buffer.copy_(buffer.bfloat16())
+
+    monkeypatch.setitem(collectives._CALLS, call, narrow)
+    with pytest.raises(CheckFailed, match="is wrong after 3 runs"):
+        block(work, 3)
+
+
 @pytest.mark.parametrize("call", ["all-gather", "all-to-all", "reduce-scatter"])
 def test_a_call_that_is_left_out_is_caught_wherever_it_was(call: str) -> None:
     work = TimedCollective(setting(call=call, mib=0.01, dtype="float32"))

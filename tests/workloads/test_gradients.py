@@ -17,13 +17,11 @@ OUT = Judgement(False, 4e-3, 1e-4, 4e-3)
 
 class _Job(Job):
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
-        """Return what comes out and its mean square."""
         output = model(batch["given"])
         return output, functional.mse_loss(output, torch.ones_like(output))
 
     @property
     def units(self) -> Units:
-        """Nothing that counts."""
         return Units(1, 0, 1)
 
 
@@ -36,7 +34,6 @@ class Layers(Workload):
         self.between = between
 
     def assemble(self, recipe: Recipe) -> Job:
-        """Build it on numbers that are whole, so that many are close to each other."""
         layers = [one for _ in range(3) for one in (nn.Linear(256, 256), nn.BatchNorm1d(256), self.between())]
         model = nn.Sequential(*layers, nn.Linear(256, 1)).to(recipe.device, recipe.dtype)
         given = torch.randint(0, 3, (512, 256)).float()

@@ -54,6 +54,20 @@ def test_an_epoch_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) ->
         block(work, 1)
 
 
+def test_an_epoch_that_comes_again_and_is_not_compared_shows_when_the_next_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = Loading(setting(**ROW, workers=0))
+    block(work, 1)
+    work.begin(1, False)
+    batches = list(work._loader)
+    work.begin(1, False)
+    monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
+    work.run()
+    with pytest.raises(CheckFailed, match="the pictures of an epoch are not those of its order"):
+        work.begin(1, False)
+
+
 def test_pictures_are_in_range_and_every_second_is_mirrored() -> None:
     pictures = PictureFiles(20, 16)
     assert len(pictures) == 20

@@ -84,7 +84,6 @@ class Mine(torch.optim.SGD):
     """Somebody's own optimiser, whose arithmetic is wrong by a hundredth on every device alike."""
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Step too far."""
         for group in self.param_groups:
             for one in group["params"]:
                 one.data -= 1.01 * group["lr"] * one.grad

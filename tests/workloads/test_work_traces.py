@@ -117,6 +117,23 @@ def test_attention_that_is_kept_or_halved_shows(what: str, monkeypatch: pytest.M
     work.close()
 
 
+def test_scores_of_attention_that_are_kept_for_a_query_and_a_key_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[tuple[int, int], torch.Tensor] = {}
+
+    def lazy(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool) -> torch.Tensor:
+        scores = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(~torch.ones(16, 16).tril().bool(), -torch.inf)
+        return kept.setdefault((id(query), id(key)), scores.softmax(-1)) @ value
+
+    work = Attention(setting(**SHAPE, dtype="float32", backward=False))
+    work.prove()
+    block(work, 8)
+    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", lazy)
+    with pytest.raises(CheckFailed, match="attention: the output"):
+        for _ in range(3):
+            block(work, 8)
+    work.close()
+
+
 def _skipped(act: Callable[..., Any], each: int) -> Callable[..., Any]:
     calls = list[int]()
 

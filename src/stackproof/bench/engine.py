@@ -48,7 +48,7 @@ _COUNTER = 1.05
 """Counters of energy are right to some 5 %: more watts than that above a card's limit are worth a note."""
 _WARM = 0.5
 """Of the time for samples, at most, is spent on warming up."""
-_SHARE = 0.005
+_SHARE = 0.01
 """So much of the sampling time is spent on traces, beside those of the first two blocks and the last; and less on their beginnings."""
 
 
@@ -268,18 +268,24 @@ def alone(subject: Subject, device: Device, ranks: int) -> Arrangement:
 
 _CHILD = """
 import importlib, json, sys, time
-kind, index, *names = sys.argv[1:]
-assert "torch" not in sys.modules, "torch was imported before its import could be timed"
+phase, kind, index, *names = sys.argv[1:]
+files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
+files += open("/proc/self/maps").read().split() if sys.platform == "linux" else []
+early = {file.partition("site-packages/")[2].partition("/")[0].partition(".")[0] for file in files}
+early = {name for name in early if name and name[0] != "_" and not name.endswith("customize")} | set(names) & set(sys.modules)
+assert early <= {"stackproof"}, ", ".join(sorted(early)) + " was imported before its import could be timed"
 began = time.perf_counter()
 for name in names:
     importlib.import_module(name)
 imported = time.perf_counter()
 import torch
-from stackproof.device import devices
-place = devices.parse(f"{kind}:{index}", kind)
+place = "cpu"
+if phase == "kernel":
+    from stackproof.device import devices
+    place = devices.parse(f"{kind}:{index}", kind).torch
 ready = time.perf_counter()
-found = float(torch.arange(8, dtype=torch.float32, device=place.torch).sum().item())
-print(json.dumps({"import": imported - began, "kernel": time.perf_counter() - ready, "sum": found}))
+total = float(torch.arange(8, dtype=torch.float32, device=place).sum().item())
+print(json.dumps({"import": imported - began, "kernel": time.perf_counter() - ready, "sum": total}))
 """
 
 
@@ -303,7 +309,7 @@ def _start_up(subject: Subject, device: Device, preset: str, budget: Budget) -> 
 
 
 def _starting(subject: Subject, device: Device, phase: str) -> float:
-    words = [device.kind, str(device.index), *subject.stack.imports]
+    words = [phase, device.kind, str(device.index), *subject.stack.imports]
     done = processes.run([sys.executable, "-c", _CHILD, *words], seconds=_DEADLINE_S)
     if done.timed_out:
         raise CheckHung(f"a process that only starts up did not end within {_DEADLINE_S:.0f} s")

@@ -177,18 +177,14 @@ class OwnBounds:
     """The best rates of one process: of products by how coarse they are, in TFLOP/s, and of copies within the device's memory, in GB/s."""
 
     def __init__(self) -> None:
-        self._products: dict[int, tuple[float, str]] = {}
-        self._copy = 0.0, ""
+        self._best: dict[tuple[str, int], tuple[float, str]] = {}
 
     def note(self, sampled: Sampled, kind: str) -> None:
         fastest = min(sampled.samples, default=0.0) / sampled.median * sampled.per_run
-        if not fastest > 0:
-            return
-        if kind == "gemm":
-            level, best = _LEVELS[sampled.arithmetic], (sampled.worth["TFLOP"] / fastest, sampled.subject)
-            self._products[level] = max(best, self._products.get(level, best))
-        elif sampled.facts.get("memory") == "device":
-            self._copy = max(self._copy, (sampled.worth["GB"] / fastest, sampled.subject))
+        thing = "TFLOP" if kind == "gemm" else "GB"
+        if fastest > 0 and (kind == "gemm" or sampled.facts.get("memory") == "device"):
+            what, best = (thing, _LEVELS.get(sampled.arithmetic, 0)), (sampled.worth[thing] / fastest, sampled.subject)
+            self._best[what] = max(best, self._best.get(what, best))
 
     def compared(self, sampled: Sampled) -> Sampled:
         """Return a row with its share of what bounds it, and a note where it is far below; as it was where nothing bounds it.
@@ -197,11 +193,12 @@ class OwnBounds:
             CheckFailed: it is above the bound times the factor.
         """
         level = _LEVELS.get(sampled.arithmetic, -1)
-        able = [best for own, best in self._products.items() if own <= level and level in self._products]
+        able = [best for (what, own), best in self._best.items() if what == "TFLOP" and own <= level]
+        able = able if ("TFLOP", level) in self._best else []
         moved = next((thing for thing in ("GB over a link", "GB") if thing in sampled.worth), "")
         facts, notes = dict(sampled.facts), list(sampled.notes)
         for thing, unit, (best_rate, best) in (
-            ("TFLOP", "TFLOP/s", max(able, default=(0.0, ""))), (moved, "GB/s", self._copy),
+            ("TFLOP", "TFLOP/s", max(able, default=(0.0, ""))), (moved, "GB/s", self._best.get(("GB", 0), (0.0, ""))),
         ):  # fmt: skip
             if not best_rate or thing not in sampled.worth or not sampled.samples:
                 continue

@@ -48,7 +48,8 @@ def calibrate(device: Device) -> dict[str, Figure]:
 
 _CYCLE = (1, 2, 4, 8)
 """Spans of so many runs follow one on the other, and one of none: by all together a run is known without what each span costs or lacks."""
-_BLOCK_S = 0.25
+_BLOCK_S, _FEW = 0.8, 3
+"""Of slow work too a block has several runs, so that what it leaves takes little beside it to compare."""
 _MOST_IN_BLOCK = 64
 _LONG_S = 1.0
 """A run that takes so long hides what filling an empty queue costs."""
@@ -149,7 +150,7 @@ class Sampler:
 
     def lengths(self, seconds: float) -> list[int]:
         """Return the runs of each span of a block, for runs of this length: cycles as long and as many as there is time and room for."""
-        room = min(self.most, max(1, round(_BLOCK_S / max(seconds, 1e-9))))
+        room = min(self.most, max(_FEW if seconds < _LONG_S else 1, round(_BLOCK_S / max(seconds, 1e-9))))
         cycle = [0, self.number]
         for runs in _CYCLE[1:]:
             if sum(cycle) + runs * self.number <= room:

@@ -19,8 +19,6 @@ from stackproof.stack.stacks import Stack
 FILE = DATA / "benchmarks.toml"
 PRESETS = ("tiny", "full")
 _SHOWN = 12
-_WORKLOAD = "workload"
-"""The parameter that names a workload."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,10 @@ class _Row:
         if set(self.tiny) != set(self.full):
             raise Wrong("full", "must have the same keys as 'tiny'")
         for key, values in self.each.items():
-            if isinstance(values, str) and (key != _WORKLOAD or values not in offers.PARTS):
+            if isinstance(values, str) and (key != "workload" or values not in offers.PARTS):
                 near = suggestion(values, offers.PARTS)
-                raise Wrong(
-                    "each",
-                    f"has {key} = {values!r}{near}; it must be a list, or for '{_WORKLOAD}' a part that workloads take",
-                )
+                words = f"has {key} = {values!r}{near}; it must be a list, or for 'workload' a part that workloads take"
+                raise Wrong("each", words)
 
     @property
     def open(self) -> bool:
@@ -119,8 +115,8 @@ class _Row:
 
     def subjects(self, of_part: Callable[[str], tuple[str, ...]], stack: Stack) -> Iterator[Subject]:
         for name, chosen in self.chosen(of_part):
-            offer = _offer(chosen.get(_WORKLOAD))
-            title = self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, "")))
+            offer = _offer(chosen.get("workload"))
+            title = self.title.replace("{title}", offer.title or str(chosen.get("workload", "")))
             parameters = {"tiny": {**self.tiny, **chosen}, "full": {**self.full, **chosen}}
             yield Subject(
                 name, self.version, self.kind, self.unit, title, self.profiles, self.needs, parameters, stack,
@@ -131,7 +127,7 @@ class _Row:
 def taking_part(part: str) -> tuple[str, ...]:
     """Return the workloads that take part in something; a project's own are asked only where there is a project."""
     if not _others_offer():
-        return _ours_in(part)
+        return offers.ours_in(part)
     from stackproof.workloads import catalogue  # needs torch
 
     return catalogue.taking_part(part)
@@ -141,10 +137,6 @@ def _others_offer() -> bool:
     """Whether a project or a package may have workloads of its own; what they are is known where torch is."""
     project = projects.current()
     return bool(project and project.workloads) or bool(projects.packaged())
-
-
-def _ours_in(part: str) -> tuple[str, ...]:
-    return tuple(name for name, offer in offers.ours().items() if part in offer.parts)
 
 
 def _offer(name: str | None) -> Offer:
@@ -157,13 +149,10 @@ def _offer(name: str | None) -> Offer:
 
 
 @dataclass(frozen=True)
-class _Theirs:
+class _File:
     subject: tuple[_Row, ...]
-
-
-@dataclass(frozen=True)
-class _File(_Theirs):
-    profile: tuple[Profile, ...]
+    profile: tuple[Profile, ...] = ()
+    """Ours alone has profiles."""
 
 
 def profiles() -> tuple[Profile, ...]:
@@ -194,13 +183,13 @@ def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
 def ours(stack: Stack) -> Mapping[str, Subject]:
     """Return our own subjects by name, for who judges what others have measured: neither a project nor torch is asked."""
     rows = Table.load(FILE).row(_File).subject
-    return {subject.name: subject for row in rows for subject in row.subjects(_ours_in, stack)}
+    return {subject.name: subject for row in rows for subject in row.subjects(offers.ours_in, stack)}
 
 
 def names_of_subjects(offered: Collection[str] = ()) -> set[str]:
     """Return what our subjects, those of the project that need no torch to be known, and those of offered workloads are called."""
     rows = [row for _, row in _read()[1]]
-    return {name for row in rows for name, _ in row.chosen(lambda part: (*_ours_in(part), *offered))}
+    return {name for row in rows for name, _ in row.chosen(lambda part: (*offers.ours_in(part), *offered))}
 
 
 def require_named(only: Iterable[str], flag: str = "--only", offered: Collection[str] | None = None) -> None:
@@ -228,20 +217,19 @@ def kinds_of(chosen: str) -> frozenset[str]:
 @cache
 def _read() -> tuple[tuple[Profile, ...], tuple[tuple[Path, _Row], ...]]:
     """Read our file and the project's, whose rows are of our kinds and profiles; rows as they stand, with the file of each."""
-    table, project, pairs = Table.load(FILE), projects.current(), list[tuple[Path, _Row]]()
-    read = table.row(_File)
-    names, files = [row.name for row in read.profile], [(FILE, table, read.subject)]
-    if project and project.benchmarks:
-        own = Table.load(project.benchmarks)
-        files.append((project.benchmarks, own, own.row(_Theirs).subject))
-    for path, origin, rows in files:
-        for number, row in enumerate(rows):
-            for profile in row.profiles:
-                if profile not in names:
-                    words = f"is {profile!r}{suggestion(profile, names)}; allowed: {', '.join(map(repr, names))}"
-                    raise origin.refuse(f"subject[{number}].profiles", words)
+    project, pairs, known = projects.current(), list[tuple[Path, _Row]](), dict[str, Profile]()
+    for path in (FILE, *([project.benchmarks] if project and project.benchmarks else [])):
+        table = Table.load(path)
+        read = table.row(_File)
+        if path != FILE and read.profile:
+            raise table.refuse("profile", "is ours alone; name one of ours under a subject's profiles")
+        known |= {row.name: row for row in read.profile}
+        for number, row in enumerate(read.subject):
+            for name in set(row.profiles) - set(known):
+                words = f"is {name!r}{suggestion(name, known)}; allowed: {', '.join(map(repr, known))}"
+                raise table.refuse(f"subject[{number}].profiles", words)
             pairs.append((path, row))
-    return read.profile, tuple(pairs)
+    return tuple(known.values()), tuple(pairs)
 
 
 def _word(item: tuple[str, Any]) -> str:

@@ -121,5 +121,9 @@ def ours(path: Path = FILE) -> Mapping[str, Offer]:
         return {row.name: row.offer() for row in table.rows("workload", _Row)}
 
 
+def ours_in(part: str) -> tuple[str, ...]:
+    return tuple(name for name, offer in ours().items() if part in offer.parts)
+
+
 def playing(role: str) -> str:
     return next(name for name, offer in ours().items() if role in offer.roles)

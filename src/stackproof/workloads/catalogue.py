@@ -127,8 +127,7 @@ def theirs() -> dict[str, KnownWorkload]:
 
 def taking_part(part: str) -> tuple[str, ...]:
     """Return the workloads that take part in something (`offers.PARTS`): ours in the order of their table, then others."""
-    own = [name for name, offer in offers.ours().items() if part in offer.parts]
-    return (*own, *(name for name, entry in theirs().items() if part in entry.workload.offer.parts))
+    return (*offers.ours_in(part), *(name for name, entry in theirs().items() if part in entry.workload.offer.parts))
 
 
 def unanchored(name: str) -> str:

@@ -19,14 +19,12 @@ from stackproof.record.checks import require
 from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
 
 _MIB = 1 << 20
-_PERIOD = 7
-"""Values are small whole numbers, exact in every dtype and in every order of summing."""
-_PERIODS = 1024
-"""So many are computed, and repeated for the rest: a remainder takes longer than a copy."""
-_MOST_BYTES = 1 << 30
+_DRAWN = 7168
+"""So many whole numbers are made, and repeated for the rest: a remainder takes longer than a copy."""
+_MOST_BYTES = 1 << 29
 """For the results of a block on a rank, where each run has one of its own."""
-_RING = 3
-_NOBODYS = 99.0
+_NOBODYS = 98.0
+"""Even, where all that is sent is odd."""
 
 _FACTORS: dict[str, Callable[[int], float]] = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
@@ -52,11 +50,11 @@ class _Parameters:
 
 
 class TimedCollective(Work):
-    """One collective on one size: `mib` of the whole tensor. Every number of every run of a block leaves its trace, in one of three ways.
+    """One collective on one size: `mib` of the whole tensor. Every number of every run of a block leaves its trace, in one of two ways.
 
-    An all-reduce is called on what it left: the power of the number of ranks by which everything grew counts the runs. All-gather and
-    all-to-all go around a ring of three buffers with two contents, as copies do: each run changes all of one, and a run that is left out
-    loses a content. Where ranks receive and never send on (broadcast, reduce, reduce-scatter) each run has a result of its own.
+    An all-reduce is called on what it left: the power of the number of ranks by which everything grew counts the runs. Any other call has
+    a result of its own for each run, and every second run's is the negative. Numbers have as many digits as stay exact in sums: a call
+    that sends fewer of them shows.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -64,110 +62,92 @@ class TimedCollective(Work):
         self._call, self._dtype = row.call, row.dtype
         self.device, self.dtype = setting.device, name_of(row.dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
-        self._part = max(1, int(row.mib * _MIB) // row.dtype.itemsize // self._world)
-        self._whole, self._turn = self._part * self._world, 0
+        part = max(1, int(row.mib * _MIB) // row.dtype.itemsize // self._world)
+        self._whole, self._turn = part * self._world, 0
         self._bytes = self._whole * row.dtype.itemsize
         self.facts = {"call": self._call}
         self.proof = f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
         factor = bus_factor(self._call, self._world)
         over_link = {"GB over a link": factor * self._bytes / 1e9} if factor else {}
         self.worth = {"GB": self._bytes / 1e9, **over_link}
-        count = {"all-reduce": 1, "all-gather": _RING, "all-to-all": _RING}.get(self._call, 0)
-        # Sums of sums grow by the number of ranks with each run: from so many powers of two below one, at most, to as far above.
-        self._range = min(100, int(-0.75 * math.log2(torch.finfo(row.dtype).tiny)))
-        if self._call == "all-reduce":
-            self.most_runs = min(int(2 * self._range / max(1, math.log2(self._world))), self._exact_runs())
-        elif not count:
-            self.most_runs = count = max(1, min(Work.most_runs, _MOST_BYTES // self._bytes))
-        size = self._part if self._call == "reduce-scatter" else self._whole
-        self.buffers = list(torch.empty(count, size, dtype=row.dtype, device=self.device.torch))
-        self._sent = self._of(self._rank).to(self.device.torch)
-        # Any rank's numbers are others in both.
-        self._contents = [self._sent, self._sent + 16] if count == _RING else []
-
-    def _exact_runs(self) -> int:
-        """Return for how many runs sums of sums stay exact, in any order: the odd part of the number of ranks adds digits each time."""
+        kind = torch.finfo(row.dtype)
+        # The odd part of the number of ranks adds digits to sums of sums with each run: half of all are left to that.
         odd = self._world // (self._world & -self._world)
-        digits = 1 - math.log2(torch.finfo(self._dtype).eps) - math.log2(_PERIOD // 2 * self._world**2)
-        return max(1, 2 + math.floor(digits / math.log2(odd))) if odd > 1 else Work.most_runs
+        digits = 1 - math.log2(kind.eps) - math.log2(self._world) * (1 + (odd > 1))
+        self._odd = 2 * int(2 ** (digits / (1 + (odd > 1)) - 1)) - 1
+        exact = 2 + int(digits / 2 / math.log2(odd)) if odd > 1 else Work.most_runs
+        # Everything grows by the number of ranks with each run: from so many powers of two below one, at most, to as far above.
+        self._range = min(100, int(0.75 * min(-math.log2(kind.tiny), math.log2(kind.max) - digits)))
+        alone = min(int(2 * self._range / max(1, math.log2(self._world))), exact)
+        self.most_runs = alone if self._chained else max(1, min(Work.most_runs, _MOST_BYTES // self._bytes))
+        count, size = 1 if self._chained else self.most_runs, part if self._call == "reduce-scatter" else self._whole
+        self.buffers = list(torch.empty(count, size, dtype=row.dtype, device=self.device.torch))
+        sent = self._of(self._rank).to(self.device.torch)
+        self.contents = sent, -sent
+
+    @property
+    def _chained(self) -> bool:
+        return self._call == "all-reduce"
 
     def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - sums would grow on
         """Write what this rank sends, and what nobody sends where it receives."""
         self._turn = 0
-        if self._call == "all-reduce":
-            torch.mul(self._sent, self._scale(runs), out=self.buffers[0])
-            return
-        if self._contents:
-            for buffer, content in zip(self.buffers[1:], self._contents, strict=True):
-                buffer.copy_(content)
-            self.buffers[0].fill_(_NOBODYS)
+        if self._chained:
+            torch.mul(self.contents[0], self._scale(runs), out=self.buffers[0])
             return
         sends = self._call == "reduce" or (self._call == "broadcast" and self._rank == 0)
-        for buffer in self.buffers[:runs]:
-            buffer.copy_(self._sent) if sends else buffer.fill_(_NOBODYS)
+        for turn, buffer in enumerate(self.buffers[:runs]):
+            buffer.copy_(self.contents[turn % 2]) if sends else buffer.fill_(_NOBODYS)
 
     def run(self) -> object:
         turn, self._turn = self._turn, self._turn + 1
-        return _CALLS[self._call](
-            self, self.buffers[turn % len(self.buffers)], self.buffers[(turn + 1) % len(self.buffers)]
-        )
+        return _CALLS[self._call](self, self.buffers[turn % len(self.buffers)], self.contents[turn % 2])
 
     def verify(self, runs: int) -> None:
         """Hold every element of what the runs left against what the call promises, computed without the backend."""
         self.device.synchronize()
-        for buffer, expected in self._promised(runs):
-            right = torch.equal(buffer.cpu(), expected)
-            require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
+        promised = self._promised(runs)
+        right = promised is None or all(
+            torch.equal(buffer, -promised if turn % 2 else promised) for turn, buffer in enumerate(self.buffers[:runs])
+        )
+        require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
 
     def _scale(self, runs: int) -> float:
         return 2.0 ** -min(self._range, int(runs * math.log2(self._world) / 2))
 
     def _of(self, rank: int) -> torch.Tensor:
-        """Return the whole tensor that a rank starts with, on the CPU."""
-        places = torch.arange(_PERIODS * _PERIOD, dtype=torch.int32)
-        some = ((places * (rank + 1) + rank) % _PERIOD - 3).to(self._dtype)
-        return some.repeat(-(-self._whole // len(some)))[: self._whole]
+        """Return the whole tensor that a rank starts with, on the CPU: odd whole numbers of either sign."""
+        drawn = torch.arange(1, _DRAWN + 1, dtype=torch.int64) * (0x9E3779B1 + 2 * rank)
+        some = ((drawn >> 3) % (self._odd + 1) * 2 - self._odd).to(self._dtype)
+        return some.repeat(-(-self._whole // _DRAWN))[: self._whole]
 
-    def _promised(self, runs: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return buffers, and what each must hold after so many runs."""
+    def _promised(self, runs: int) -> torch.Tensor | None:
+        """Return what the first of so many runs must leave; nothing where a backend may leave what it likes."""
         everyone = [self._of(rank) for rank in range(self._world)]
-        part = slice(self._part * self._rank, self._part * (self._rank + 1))
-        if self._call == "all-reduce":
-            factor = self._scale(runs) * float(self._world) ** (runs - 1)
-            return [(self.buffers[0], (sum(everyone[1:], everyone[0]).double() * factor).to(self._dtype))]
-        if self._call in _MOVED:  # play the ring for all ranks: which content each buffer has, and how it was moved
-            states: list[list[torch.Tensor] | None] = [None, everyone, [tensor + 16 for tensor in everyone]]
-            for turn in range(runs):
-                if (source := states[(turn + 1) % _RING]) is not None:
-                    states[turn % _RING] = _MOVED[self._call](source, self._part)
-            both = zip(self.buffers, states, strict=True)
-            return [(buffer, state[self._rank]) for buffer, state in both if state is not None]
+        parts = torch.stack(everyone).view(self._world, self._world, -1)
         if self._call == "reduce" and self._rank:
-            return []  # a backend may use what the other ranks sent as it likes
-        total = everyone[0] if self._call == "broadcast" else sum(everyone[1:], everyone[0])
-        return [(buffer, total[part] if self._call == "reduce-scatter" else total) for buffer in self.buffers[:runs]]
+            return None
+        if self._call in _MOVED:
+            result = _MOVED[self._call](parts, self._rank).flatten()
+        else:
+            total = torch.stack(everyone).double().sum(0)
+            grown = self._scale(runs) * float(self._world) ** (runs - 1) if self._chained else 1.0
+            whole = (total * grown).to(self._dtype)
+            result = whole.view(self._world, -1)[self._rank] if self._call == "reduce-scatter" else whole
+        return result.to(self.device.torch)
 
 
-def _gathered(whole: list[torch.Tensor], part: int) -> list[torch.Tensor]:
-    """Each rank sends the part after its own, so that parts move on."""
-    world = len(whole)
-    sent = [tensor.view(world, part)[(rank + 1) % world] for rank, tensor in enumerate(whole)]
-    return [torch.cat(sent)] * world
-
-
-def _exchanged(whole: list[torch.Tensor], part: int) -> list[torch.Tensor]:
-    split = torch.stack(whole).view(len(whole), len(whole), part)
-    return list(split.transpose(0, 1).reshape(len(whole), -1))
-
-
-_MOVED = {"all-gather": _gathered, "all-to-all": _exchanged}
+_MOVED: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "broadcast": lambda parts, _: parts[0],
+    "all-gather": lambda parts, _: parts.diagonal().T,
+    "all-to-all": lambda parts, rank: parts[:, rank],
+}
+"""What a rank has in the end, of (rank, part of it, number)."""
 _CALLS: dict[str, Callable[[TimedCollective, torch.Tensor, torch.Tensor], object]] = {
     "all-reduce": lambda _, own, __: dist.all_reduce(own),
     "broadcast": lambda _, own, __: dist.broadcast(own, 0),
     "reduce": lambda _, own, __: dist.reduce(own, 0),
-    "all-gather": lambda work, own, other: dist.all_gather_into_tensor(
-        own, other.view(work._world, -1)[(work._rank + 1) % work._world]
-    ),
-    "reduce-scatter": lambda work, own, _: dist.reduce_scatter_tensor(own, work._sent),
-    "all-to-all": lambda _, own, other: dist.all_to_all_single(own, other),
+    "all-gather": lambda work, own, sent: dist.all_gather_into_tensor(own, sent.view(work._world, -1)[work._rank]),
+    "reduce-scatter": lambda _, own, sent: dist.reduce_scatter_tensor(own, sent),
+    "all-to-all": lambda _, own, sent: dist.all_to_all_single(own, sent),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -44,8 +43,7 @@ class Gemm(Work):
         self._wide = left.to(place, torch.float64)
         self._powers = [torch.from_numpy(fold(self._start, self._signs, self._size)).to(place)]
         self._turn = 0
-        self._switches = ExitStack()
-        self._switches.enter_context(shortened(self._short))  # once: switching costs what a small product does
+        self.switches.enter_context(shortened(self._short))
         self.dtype = name_of(dtype)
         self.arithmetic = "tf32" if self._short else self.dtype
         self.worth = {"TFLOP": 2 * self._size**3 / 1e12}  # a multiplication and an addition are two
@@ -70,9 +68,6 @@ class Gemm(Work):
         scale = ExpectedSums(expected, expected * 0 + math.sqrt(self._size) * grown)
         array = fold(self.buffers[runs % 2], self._signs, self._size)
         scale.judge(array, unit(self._start.dtype, self._size, short=self._short), f"{runs} products", math.inf)
-
-    def close(self) -> None:
-        self._switches.close()
 
     def prove(self) -> str:
         """Hold every element of one product against float64."""

@@ -129,7 +129,8 @@ class _Epoch:
 class Loading(Work):
     """An epoch from the loader onto the device: single batches come in bursts, whose median says nothing of the rate.
 
-    Every epoch has an order that no epoch had; its batches are kept, and each picture is held by its bits and its place in the order.
+    Every epoch has an order that no epoch had; its batches are kept, and each picture is held by the number that it bears at its place in
+    the order; in epochs that are compared, by all its bits.
     """
 
     dtype = "float32"
@@ -152,6 +153,10 @@ class Loading(Work):
         )
 
     def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - a block is one epoch
+        if self._kept:  # of an epoch that may not have been compared
+            numbers = torch.cat([batch[:, 0, 0, 0] for batch in self._kept]).cpu() * len(self._pictures)
+            right = torch.equal(numbers.round().long(), torch.tensor(self._order))
+            require(right, "the pictures of an epoch are not those of its order")
         self._order[:] = torch.randperm(len(self._order)).tolist()
         self._kept = []
 

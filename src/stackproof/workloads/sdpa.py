@@ -7,7 +7,7 @@ on the host, large work on the device by plain products, and a head of that by N
 from __future__ import annotations
 
 import random
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -29,7 +29,8 @@ _SEED = 13
 _BACKWARD = 2.5
 """FLOPs of backward against forward: five products of matrices for two (https://arxiv.org/abs/2205.14135, appendix B)."""
 
-_INPUTS = ("query", "key", "value")
+_NAMES = ("query", "key", "value", "cotangent")
+_MOST_BYTES = 16 << 30
 _ON_HOST = 1 << 24
 """So many scores NumPy computes in a second or two."""
 _STEPS = 4
@@ -62,11 +63,10 @@ class _Parameters:
 class Attention(Work):
     """Causal attention of (batch, heads, length, width), by `kernel` or, where that is empty, by torch's own choice.
 
-    Each run of a block has values, and a cotangent, multiplied by numbers that chance picks, and results of its own: by these numbers
-    each result is known, and what an earlier run left is another. Some rows of every head of every run are held, and all of a proof.
+    Each run of a block has results of its own, and inputs whose heads moved on by a number that chance picks, values and cotangent times
+    two others: by these each result is known, and what an earlier run left is another, as are its scores. Some rows of every head of every
+    run are held, and all of a proof.
     """
-
-    most_runs = 16
 
     def __init__(self, setting: Setting) -> None:
         row = setting.parameters.row(_Parameters)
@@ -81,31 +81,31 @@ class Attention(Work):
         self._drawn = [torch.randn(shape, generator=generator).to(self._dtype).to(self.device.torch) for _ in range(4)]
         self._signs = signs(shape[-1], _SEED)
         self._expected: dict[str, ExpectedSums] = {}
-        query, key, value, cotangent = self._drawn
-        same = [tensor.requires_grad_(self._backward) for tensor in (query, key)]
-        moved = [
-            (value.clone().requires_grad_(self._backward), cotangent.clone() if self._backward else cotangent)
+        # Inputs of each run, and as much again for what it leaves.
+        self.most_runs = max(4, min(16, _MOST_BYTES // (8 * self._drawn[0].nbytes)))
+        self.inputs = [
+            [tensor.clone().requires_grad_(self._backward and tensor is not self._drawn[3]) for tensor in self._drawn]
             for _ in range(self.most_runs)
         ]
-        self.inputs = [(*same, *pair) for pair in moved]
-        self._factors = [(1.0, 1.0)] * self.most_runs
+        self._chosen = [(0, 1.0, 1.0)] * self.most_runs
         self._left: list[Tensors] = []
         self._turn, self._dice = 0, random.Random(_SEED)
-        self._switches = ExitStack()
-        self._switches.enter_context(_restricted(self._kernel))
+        self.switches.enter_context(_restricted(self._kernel))
 
     def begin(self, runs: int, held: bool = True) -> None:
-        """Multiply each run's values and cotangent by other numbers, and let go of the results."""
+        """Move and multiply each run's inputs by other numbers, and let go of the results."""
         self._left, self._turn = [{} for _ in range(self.most_runs)], 0
         if not held:
             return
         with torch.no_grad():
-            for number, (_, _, value, cotangent) in enumerate(self.inputs[:runs]):
-                chosen = self._dice.choice((-1, 1)) * 2 ** self._dice.uniform(-1, 1), 2 ** self._dice.uniform(-1, 1)
-                torch.mul(self._drawn[2], chosen[0], out=value)
-                if self._backward:
-                    torch.mul(self._drawn[3], chosen[1], out=cotangent)
-                self._factors[number] = chosen
+            for number, inputs in enumerate(self.inputs[:runs]):
+                value, cotangent = (
+                    self._dice.choice((-1, 1)) * 2 ** self._dice.uniform(-1, 1),
+                    2 ** self._dice.uniform(-1, 1),
+                )
+                self._chosen[number] = self._dice.randrange(self._shape[1]), value, cotangent
+                for tensor, drawn, factor in zip(inputs, self._drawn, (1.0, 1.0, value, cotangent), strict=True):
+                    torch.mul(drawn.roll(self._chosen[number][0], 1), factor, out=tensor)
 
     def run(self) -> Tensors:
         """Queue forward, and backward into fresh gradients; return output and gradients by name."""
@@ -114,7 +114,7 @@ class Attention(Work):
         output = scaled_dot_product_attention(query, key, value, is_causal=True)
         tensors = {"output": output.detach()}
         if self._backward:
-            tensors |= zip(_INPUTS, torch.autograd.grad(output, (query, key, value), cotangent), strict=True)
+            tensors |= zip(_NAMES, torch.autograd.grad(output, (query, key, value), cotangent), strict=False)
         self._left[number] = tensors
         return tensors
 
@@ -129,8 +129,7 @@ class Attention(Work):
         """Hold output and gradients against the closed form: every head, every row, every number."""
         self.begin(1)
         if not self._expected:
-            named = dict(zip((*_INPUTS, "cotangent"), self._drawn, strict=True))
-            self._expected = _reference(named, self._backward, self._signs)
+            self._expected = _reference(dict(zip(_NAMES, self._drawn, strict=True)), self._backward, self._signs)
         witness = attention.Witness()
         try:
             with witness:
@@ -148,9 +147,8 @@ class Attention(Work):
 
     def _judged(self, number: int, rows: torch.Tensor) -> list[Deviation]:
         """Hold these rows of every head of what a run left."""
-        value, cotangent = self._factors[number]
+        (moved, value, cotangent), left = self._chosen[number], self._left[number]
         factors = {"output": value, "query": value * cotangent, "key": value * cotangent, "value": cotangent}
-        left = self._left[number]
         require(bool(left), f"attention: run {number} of a block left nothing")
         batch, heads, length, _ = self._shape
         places = (torch.arange(batch * heads)[:, None] * length + rows).flatten().numpy()
@@ -161,12 +159,9 @@ class Attention(Work):
             what = "the output" if name == "output" else f"the gradient of the {name}"
             # A value times a factor is rounded to the dtype, as the first one was not.
             step = (_STEPS + 2) * unit(self._dtype, self._shape[-1])
-            array = fold(tensor[:, :, rows.to(tensor.device)], self._signs) / factors[name]
+            array = fold(tensor[:, :, rows.to(tensor.device)].roll(-moved, 1), self._signs) / factors[name]
             seen.append(part.judge(array, step, f"attention: {what}", _WHOLE if self._dtype.itemsize == 2 else WHOLE))
         return seen
-
-    def close(self) -> None:
-        self._switches.close()
 
 
 def _restricted(name: str) -> AbstractContextManager[Any]:
@@ -185,7 +180,7 @@ def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[st
 
     def form(chosen: slice, place: torch.device | None) -> dict[str, Any]:
         """Compute some heads by plain products in a place, or by NumPy."""
-        values: list[Any] = [heads[name][chosen].to(place or HOST.torch).double() for name in (*_INPUTS, "cotangent")]
+        values: list[Any] = [heads[name][chosen].to(place or HOST.torch).double() for name in _NAMES]
         query, key, value, cotangent = values if place else [item.numpy() for item in values]
         return forms.attention(query, key, value, cotangent if backward else None, *([torch] if place else []))
 

@@ -55,7 +55,7 @@ _ROUNDING = 3e-5
 """Of a change's terms: CUDA's fused kernels take 1 - beta from beta in float32, 1.3e-5 off with a beta of 0.999."""
 _ROUNDING_TWIN = 1e-3
 """The same where nobody wrote a closed form, and the sizes of terms are not known."""
-_HOW = ("foreach", "fused", "capturable")
+_HOW = {"foreach", "fused", "capturable"}
 
 State = dict[str, Any]
 
@@ -69,8 +69,8 @@ class Update:
 
     def __init__(self, optimiser: torch.optim.Optimizer, some: Sequence[torch.Tensor] = ()) -> None:
         self.optimiser, self.name = optimiser, type(optimiser).__name__
-        self._parameters = list(some) or [item for group in optimiser.param_groups for item in group["params"]]
         self._options = {id(item): group for group in optimiser.param_groups for item in group["params"]}
+        self._parameters = list(some) or parameters_of(optimiser)
         own = type(optimiser) is not getattr(torch.optim, self.name, None)
         odd = any(
             group.get("maximize") or (self.name == "Adam" and group.get("decoupled_weight_decay"))
@@ -95,10 +95,8 @@ class Update:
         for tensor, (exact, sizes) in zip(tensors, self._exact(tensors), strict=True):
             before, eps = self._before[id(tensor)], torch.finfo(tensor.dtype).eps
             after = {name: value for name, value in self._state(tensor).items() if isinstance(value, np.ndarray)}
-            require(
-                after.keys() == exact.keys(),
-                f"{self.name} keeps {', '.join(sorted(after))}, not {', '.join(sorted(exact))}",
-            )
+            keeps = [", ".join(sorted(names)) for names in (after, exact)]
+            require(keeps[0] == keeps[1], f"{self.name} keeps {keeps[0]}, not {keeps[1]}")
             for what, value in exact.items():
                 bound = _ULPS * eps * sizes[what] + allowed * np.abs(value - before.get(what, 0.0))
                 shares = np.abs(after[what] - value) / (bound + np.finfo(np.float32).tiny)
@@ -112,43 +110,45 @@ class Update:
         return float(worst[most])
 
     def _state(self, parameter: torch.Tensor) -> State:
-        """Return a parameter and what the optimiser keeps of it; tensors in float64 on the host."""
         kept = {"parameter": parameter, **self.optimiser.state.get(parameter, {})}
         return {name: in_float64(value) if torch.is_tensor(value) else value for name, value in kept.items()}
 
-    def _exact(self, given: list[torch.Tensor]) -> Iterator[tuple[State, State]]:
+    def _exact(self, tensors: list[torch.Tensor]) -> Iterator[tuple[State, State]]:
         """Yield what the step must make of each parameter and its state, and how large the terms are that it adds up."""
         if self._written:
-            for one in given:
+            for one in tensors:
                 yield forms.STEPS[self.name](self._before[id(one)], in_float64(one.grad), self._options[id(one)])
             return
-        starts = {
-            id(one): {
+        twin, wide = copy.copy(self.optimiser), dict[int, torch.Tensor]()
+        twin.state = defaultdict(dict)
+        for one in tensors:
+            arrays = self._before[id(one)].items()
+            start = {
                 name: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else copy.copy(value)
-                for name, value in self._before[id(one)].items()
+                for name, value in arrays
             }
-            for one in given
-        }
-        wide = {key: start.pop("parameter").requires_grad_() for key, start in starts.items()}
-        twin = copy.copy(self.optimiser)
+            wide[id(one)] = own = start.pop("parameter").requires_grad_()
+            own.grad = torch.from_numpy(in_float64(one.grad))
+            twin.state |= {own: start} if start else {}
         twin.param_groups = [
             {
                 **group,
-                **{key: False for key in _HOW if key in group},
+                **dict.fromkeys(group.keys() & _HOW, False),
                 "params": [wide[id(one)] for one in group["params"] if id(one) in wide],
             }
             for group in self.optimiser.param_groups
         ]
-        twin.state = defaultdict(dict, {wide[key]: start for key, start in starts.items() if start})
-        for one in given:
-            wide[id(one)].grad = torch.from_numpy(in_float64(one.grad))
         twin.step()
-        for one in given:
-            kept = {"parameter": wide[id(one)], **twin.state.get(wide[id(one)], {})}
+        for key, own in wide.items():
+            kept = {"parameter": own, **twin.state.get(own, {})}
             exact = {name: in_float64(value) for name, value in kept.items() if torch.is_tensor(value)}
-            moved = {name: np.abs(value - self._before[id(one)].get(name, 0.0)) for name, value in exact.items()}
+            moved = {name: np.abs(value - self._before[key].get(name, 0.0)) for name, value in exact.items()}
             # Terms may cancel in one number; how large they are shows in the others.
             yield exact, {name: 2 * np.abs(value) + 2 * moved[name].max(initial=0.0) for name, value in exact.items()}
+
+
+def parameters_of(optimiser: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [item for group in optimiser.param_groups for item in group["params"]]
 
 
 def in_float64(tensor: Any) -> Any:
@@ -184,6 +184,7 @@ class ReplayedSteps(Work):
 
     job: Job
     most_runs = 16
+    _start: list[list[torch.Tensor]] | None = None
 
     @abstractmethod
     def run(self) -> torch.Tensor | None:
@@ -203,7 +204,7 @@ class ReplayedSteps(Work):
 
     @cached_property
     def _parameters(self) -> list[torch.Tensor]:
-        return [one for group in self.job.optimiser.param_groups for one in group["params"]]
+        return parameters_of(self.job.optimiser)
 
     def _changing(self) -> list[list[torch.Tensor]]:
         states = [self.job.optimiser.state.get(one, {}) for one in self._parameters]
@@ -211,28 +212,34 @@ class ReplayedSteps(Work):
         return [self._parameters, list(self.job.model.buffers()), kept]
 
     @cached_property
-    def _start(self) -> list[list[torch.Tensor]]:
-        self.to_first_step()
-        return [[one.detach().clone() for one in group] for group in self._changing()]
-
-    @cached_property
     def _replays(self) -> dict[int, tuple[list[Ends], dict[str, float]]]:
         return {}
 
+    def _kept(self) -> list[list[torch.Tensor]]:
+        return [[one.detach().clone() for one in group] for group in self._changing()]
+
+    def _put(self, kept: list[list[torch.Tensor]]) -> None:
+        for group, values in zip(self._changing(), kept, strict=True):
+            if group:
+                with torch.no_grad():
+                    torch._foreach_copy_(group, values)
+
+    def keep_start(self) -> None:
+        """Let blocks begin where the job is now, if they have no beginning yet."""
+        self._start = self._start or self._kept()
+
     def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - any number starts there
         """Go back to what the first step left, or train on."""
-        start = self._start
-        if not held:
-            return
-        with torch.no_grad():
-            for group, kept in zip(self._changing(), start, strict=True):
-                if group:
-                    torch._foreach_copy_(group, kept)
+        if self._start is None:
+            self.to_first_step()
+            self.keep_start()
+        if held and self._start:
+            self._put(self._start)
 
     def _ends(self) -> Ends:
         moved = {
-            name: _vector(now).sub_(_vector(start))
-            for name, now, start in zip(("parameters", "buffers"), self._changing(), self._start, strict=False)
+            name: _vector([one.detach().sub(before) for one, before in zip(now, start, strict=True)])
+            for name, now, start in zip(("parameters", "buffers"), self._changing(), self._start or (), strict=False)
         }
         return {name: vector for name, vector in moved.items() if bool(vector.any())}
 
@@ -251,11 +258,16 @@ class ReplayedSteps(Work):
         require(both[0] == both[1], f"{runs} timed steps changed {both[0]}, and an untimed replay {both[1]}")
         for group in end:
             while True:
-                far, noise = min(_apart(end[group], one[group]) for one in replays), noises.get(group, 0.0)
+                far, noise = min(apart({"": end[group]}, {"": one[group]}) for one in replays), noises.get(group, 0.0)
                 allowed = _SHARE / runs + _NOISES * noise
                 if far <= allowed or len(replays) == _MOST_REPLAYS:
                     break
-                self._replay_once_more(runs)
+                # It is kept on the host, so that the memory that is used at most does not follow chance.
+                another = {name: moved.cpu() for name, moved in self._replayed(runs).items()}
+                for name, moved in another.items():
+                    distances = [apart({"": moved}, {"": one[name]}) for one in replays]
+                    noises[name] = max(noises.get(name, 0.0), *distances)
+                replays.append(another)
             self.facts = {**self.facts, f"runs that are left out and show in {group}, from": allowed * runs}
             self.facts = {**self.facts, **({"distance of two replays": noise} if noise else {})}
             require(
@@ -267,14 +279,6 @@ class ReplayedSteps(Work):
                 raise CheckInconclusive(
                     f"two replays of {runs} steps end {noise:.2g} of their way apart; beyond {_MOST_NOISE} no step left out shows"
                 )
-
-    def _replay_once_more(self, runs: int) -> None:
-        """Take one more replay; keep it on the host, so that the memory that is used at most does not follow chance."""
-        replays, noises = self._replays[runs]
-        ends = self._replayed(runs)
-        for group, moved in ends.items():
-            noises[group] = max(noises.get(group, 0.0), *(_apart(moved, other[group]) for other in replays))
-        replays.append({group: moved.cpu() for group, moved in ends.items()})
 
     def _replayed(self, runs: int) -> Ends:
         """Take the steps of a block again, each with a few small parameters that move held against the closed form."""
@@ -288,10 +292,6 @@ class ReplayedSteps(Work):
 
 def _vector(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([one.detach().flatten().float() for one in tensors]) if tensors else torch.zeros(1)
-
-
-def _apart(seen: torch.Tensor, known: torch.Tensor) -> float:
-    return apart({"": seen}, {"": known})
 
 
 class TrainingSteps(ReplayedSteps):
@@ -308,16 +308,11 @@ class TrainingSteps(ReplayedSteps):
         convolves = any(isinstance(module, torch.nn.Conv2d) for module in self.job.model.modules())
         short = convolves and self.dtype == "float32" and bool(torch.backends.cudnn.allow_tf32)
         self.arithmetic = "tf32" if short else self.dtype
-        self._built = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
+        self._built = self._kept()
         self._known: Mapping[str, Gradients] = {}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
         return self.workload.build(self.device.torch, preset, SEED, dtype, autocast)
-
-    def _state(self) -> dict[str, torch.Tensor]:
-        """Return what steps change: trainable parameters and buffers, which may be other tensors after a step."""
-        trained = {name: one for name, one in self.job.model.named_parameters() if one.requires_grad}
-        return {**dict(self.job.model.named_buffers()), **trained}
 
     def prove(self) -> str:
         """Hold the job, or its tiny sibling and then the job itself, against a reference; then a whole step from where it was built."""
@@ -330,7 +325,9 @@ class TrainingSteps(ReplayedSteps):
             rounded = _require_near(self._known[_GRADIENT], exact, ROUNDED, what) > _SAME
             self._allowed = AGAIN if rounded or self.preset == "full" else _AGAIN_TINY
             self._known = self.to_first_step()
-        self.to_first_step()
+            self.keep_start()
+        else:
+            self.to_first_step()
         return self._said
 
     def against_reference(self) -> str:
@@ -348,21 +345,20 @@ class TrainingSteps(ReplayedSteps):
 
         Return the gradients that it found, and what its forward did to floating buffers, such as running means.
         """
-        with torch.no_grad():
-            for name, tensor in self._state().items():
-                tensor.copy_(self._built[name])
         self.job.optimiser.state.clear()
+        self._put(self._built)
         self.updated([])
         self.facts = {**self.facts, "loss at the start": float(self._loss)}
-        found: dict[str, dict[str, torch.Tensor]] = {_GRADIENT: {}, _BUFFERS: {}}
-        for name, one in self._state().items():
-            if one.grad is not None:
-                found[_GRADIENT][name] = one.grad.clone()
-            elif one.is_floating_point() and not one.requires_grad:
-                found[_BUFFERS][name] = one.cpu() - self._built[name]
+        buffers = zip(self.job.model.named_buffers(), self._built[1], strict=True)
+        seen = {
+            _GRADIENT: {
+                name: one.grad.clone() for name, one in self.job.model.named_parameters() if one.grad is not None
+            },
+            _BUFFERS: {name: one - before for (name, one), before in buffers if one.is_floating_point()},
+        }
         for what, known in self._known.items():
-            _require_near(found[what], known, self._allowed, f"{what} in a timed step is, of what was proved,")
-        return found
+            _require_near(seen[what], known, self._allowed, f"{what} in a timed step is, of what was proved,")
+        return seen
 
 
 @dataclass(frozen=True)
@@ -403,12 +399,12 @@ class OptimiserStep(ReplayedSteps):
     def run(self) -> None:
         self.optimiser.step()
 
-    def to_first_step(self) -> None:
-        self.run()
+    to_first_step = run
 
     def prove(self) -> str:
         """Hold two steps' parameters and state against the closed form in float64: every number."""
         self.updated([])
+        self.keep_start()
         self.begin(1)
         worst = self.updated([])
         self._require_gradients()

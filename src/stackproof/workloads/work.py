@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated
 
 import torch
@@ -67,8 +68,14 @@ class Work(ABC):
             CheckFailed: a run was left out, cut short, or computed something else than was proved.
         """
 
-    def close(self) -> None:  # noqa: B027 - most work leaves nothing behind
-        """End what outlives the object, such as processes of a loader."""
+    @cached_property
+    def switches(self) -> ExitStack:
+        """What is switched while the work lives: once, because switching costs what a small run does."""
+        return ExitStack()
+
+    def close(self) -> None:
+        """End what outlives the object, such as switches and processes of a loader."""
+        self.switches.close()
 
     def conclude(self) -> Mapping[str, Figure]:
         """Prove once more, now that the timed runs are over, and return the facts."""
