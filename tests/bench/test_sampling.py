@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 
@@ -134,16 +135,15 @@ def test_what_a_clock_adds_to_each_span_or_leaves_out_drops_out_and_shows(off: f
 
 
 def test_energy_is_of_the_same_span_as_the_seconds_where_that_is_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_COUNTED_S", 0.02)
-    began = time.monotonic()
-    sampler = Sampler(HOST, lambda: time.sleep(0.005), energy=lambda: 100 * (time.monotonic() - began))
-    monkeypatch.setattr(sampling, "_COUNTED_IN_ALL_S", 0.03)
-    sampler.spans([0, 1])
-    assert sampling.energy(sampler) == {}
-    sampler.spans([0, 1, 2, 4])
-    figures = sampling.energy(sampler)
-    assert 0.5 <= float(figures["joules of a run"]) < 5.0
-    assert float(figures["watts"]) == pytest.approx(100, rel=0.3)
+    drawn = itertools.count(0.0, 14.0)
+    sampler = Sampler(HOST, lambda: None, energy=lambda: next(drawn))
+    for least in (60.0, 0.0):
+        monkeypatch.setattr(sampling, "_COUNTED_S", least)
+        monkeypatch.setattr(sampling, "_COUNTED_IN_ALL_S", least)
+        sampler.spans([0, 1, 2, 4])
+        figures = sampling.energy(sampler)
+        assert bool(figures) is not bool(least)
+    assert figures == {"joules of a run": 2.0, "watts": pytest.approx(14.0 / sampler.drawn[1])}
 
 
 def test_a_block_has_as_much_of_a_cycle_as_there_is_room_for() -> None:
