@@ -40,10 +40,12 @@ def possible(name: str) -> Workload:
 
 
 def supported(stack: Stack, dtype: torch.dtype) -> None:
-    """End the check with the rule that says why this stack has no such precision."""
-    word = str(dtype).removeprefix("torch.")
-    if word not in stack.precisions:
-        raise CapabilityMissing(f"{stack.definition}: precisions has no {word}")
+    """End the check with the rule that says why this stack has no such precision; complex64 is where float32 is, unless it lacks it."""
+    word, real = (str(one).removeprefix("torch.") for one in (dtype, dtype.to_real()))
+    if word in stack.missing:
+        raise CapabilityMissing(f"{stack.definition}, missing.{word}: {stack.missing[word]}")
+    if real not in stack.precisions:
+        raise CapabilityMissing(f"{stack.definition}: precisions has no {real}")
 
 
 class MatrixKernels(TorchDispatchMode):

@@ -78,13 +78,5 @@ def test_the_floor_grows_with_what_is_added_up_to_the_cap() -> None:
     assert floors[3] == rule().caps[torch.float32] < 1e-3
 
 
-def test_what_the_inputs_rounding_moves_counts_more_where_more_is_added() -> None:
-    few, many = (rule().bound(0.0, torch.float32, spread=1e-6, terms=terms) for terms in (1, 100))
-    eps = torch.finfo(torch.float32).eps
-    assert few == pytest.approx(3e-6 + 4 * eps)
-    assert many == pytest.approx(20e-6 + 20 * eps)
-    assert rule().bound(0.0, torch.float32, spread=1e-4, terms=10**6) == pytest.approx(3e-4 + 1e-4)
-
-
 def test_float64_counts_twice() -> None:
     assert rule().bound(1e-15, torch.float64) == 2 * (3e-15 + 4 * torch.finfo(torch.float64).eps)

@@ -1,4 +1,4 @@
-"""Faults in kernels and operators, and an examination to see them in."""
+"""Faults in kernels and operators, and operators of our own."""
 
 from __future__ import annotations
 
@@ -10,31 +10,23 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stackproof.operators import database
-from stackproof.operators.examine import Examination, examine
+from stackproof.operators import database, engine
 
 CPU = torch.device("cpu")
 Change = Callable[[torch.Tensor], Any]
 
 
-def run(*names: str, samples: int | None = 4) -> list[Examination]:
-    """Examine on the CPU in float32; all operators if none is named."""
-    loaded = database.load()
-    with database.preserved():
-        return [examine(name, loaded[name], CPU, torch.float32, samples) for name in names or loaded]
-
-
 class Fault(TorchDispatchMode):
-    """Changes the float32 results of one kernel; the float64 reference stays right."""
+    """Changes the results of one kernel in one dtype; the float64 reference stays right."""
 
-    def __init__(self, kernel: str, change: Change) -> None:
+    def __init__(self, kernel: str, change: Change, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
-        self.kernel, self.change, self.fired = kernel, change, 0
+        self.kernel, self.change, self.dtype, self.fired = kernel, change, dtype, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         first, *rest = result if isinstance(result, tuple) else (result,)
-        if str(func) != self.kernel or first.dtype is not torch.float32:
+        if str(func) != self.kernel or first.dtype is not self.dtype:
             return result
         self.fired += 1
         return (self.change(first), *rest) if rest else self.change(first)
@@ -58,7 +50,7 @@ class Wrapped:
 def wrap(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
     """Put the wrapped operator into the database."""
     loaded = database.load()
-    monkeypatch.setattr(database, "load", lambda: {**loaded, name: Wrapped(loaded[name], change)})
+    monkeypatch.setitem(engine.OWN, "samples", lambda: {name: Wrapped(loaded[name], change)})  # type: ignore[arg-type]
 
 
 def scaled(tensor: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,6 @@ class AnchoredRule:
     multiplier: float
     floor_ulps: float
     deviations: float
-    anchor_ulps: float
     cap_by_name: Annotated[Mapping[_Floating, float], Key("caps")]
     normwise: tuple[str, ...]
 
@@ -44,22 +43,12 @@ class AnchoredRule:
         """The largest error that anything excuses, by dtype."""
         return {getattr(torch, name): cap for name, cap in self.cap_by_name.items()}
 
-    def excuse(self, dtype: torch.dtype) -> float:
-        """Return what the CPU's own error may excuse in one operator: a few bits, because on the CPU it excuses itself.
-
-        In float64 the CPU is the reference and excuses nothing; what it errs by in float32 stands for it, and has the cap.
-        """
-        few = self.anchor_ulps * torch.finfo(dtype).eps
-        return self.caps[dtype] if dtype is torch.float64 else min(few, self.caps[dtype])
-
     def bound(
         self,
         anchor: float,
         dtype: torch.dtype,
         cap: float | None = None,
-        spread: float = 0.0,
         terms: float = 1.0,
-        excuse: float | None = None,
     ) -> float:
         """Return the largest relative error that is accepted in `dtype`: min(multiplier * anchor, cap) + floor.
 
@@ -76,15 +65,12 @@ class AnchoredRule:
             anchor: the CPU's own error in that dtype.
             dtype: the dtype of the result.
             cap: the largest error that `anchor` and `terms` may excuse; that of the dtype if None.
-            spread: how far one unit in the last place of each input moves the result, as a relative error.
             terms: how many numbers go into one number of the result.
-            excuse: the largest error that `anchor` alone may excuse; `cap` if None.
         """
         limit, eps = self.caps[dtype] if cap is None else cap, torch.finfo(dtype).eps
         ulps = self.deviations / 2 * math.sqrt(terms)
         floor = max(self.floor_ulps * eps, min(ulps * eps, limit))
-        moved = max(self.multiplier * spread, min(ulps * spread, limit))
-        bound = max(min(self.multiplier * anchor, limit if excuse is None else excuse), moved) + floor
+        bound = min(self.multiplier * anchor, limit) + floor
         return 2 * bound if dtype is torch.float64 else bound
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -13,19 +12,25 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.operators.database import REFERENCE, OpInfo, SampleInput, seed
 
-_NO_MODE: AbstractContextManager[Any] = nullcontext()
+NO_MODE: AbstractContextManager[Any] = nullcontext()
 
 Feed: TypeAlias = Callable[[torch.Tensor, torch.dtype], torch.Tensor]
 """Makes the gradient that is fed into an output, from the output and the dtype that is examined."""
 
 
-@dataclass(frozen=True)
-class Computed:
-    """What one sample gave: the outputs as returned, and labelled outputs and gradients to compare."""
+def cotangent(root: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the gradient fed into an output: uneven, of both signs, the same numbers everywhere.
 
-    outputs: tuple[Any, ...]
-    values: dict[str, torch.Tensor]
-    gradients: int
+    A golden-ratio sequence: the all-ones of `sum().backward()` hides wrong broadcasting and gives exact zeros
+    for softmax and norms.
+    """
+    parts = (
+        torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949).mul_(2).sub_(0.9)
+    )
+    parts = parts.to(dtype.to_real() if dtype.is_floating_point or dtype.is_complex else torch.float32).double()
+    halves = parts[: root.numel()].reshape(root.shape), parts[root.numel() :].reshape(root.shape)
+    whole = torch.complex(*halves) if root.is_complex() else halves[0]
+    return whole.to(root.dtype).to(root.device)
 
 
 def compute(
@@ -35,11 +40,11 @@ def compute(
     dtype: torch.dtype,
     backward: bool,
     wide: bool = False,
-    mode: AbstractContextManager[Any] = _NO_MODE,
-    feed: Feed | None = None,
+    mode: AbstractContextManager[Any] = NO_MODE,
+    feed: Feed = cotangent,
     host: tuple[str, ...] = (),
-) -> Computed:
-    """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`.
+) -> dict[str, torch.Tensor]:
+    """Run one sample forward and, if asked, backward, and return outputs and gradients by name; in float64 if `wide`.
 
     `mode` is entered around the operator and its backward, not around what moves and prepares their arguments.
     `feed` makes the gradients that are fed in (`cotangent`); tensors of the dtypes `host` stay on the CPU.
@@ -49,10 +54,15 @@ def compute(
     seed()
     with torch.set_grad_enabled(backward), mode:
         output = op(arguments[0], *arguments[1], **arguments[2])
-        values = labelled("output", sample.output_process_fn_grad(output))
+        values = labelled("output", sample.output_process_fn_grad(output), None if wide else dtype)
     leaves = {name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad}
-    gradients = _gradients(values, leaves, dtype, mode, feed or cotangent) if backward else {}
-    return Computed(tuple(tree_leaves(output)), {**values, **gradients}, len(gradients))
+    gradients = _gradients(values, leaves, dtype, mode, feed) if backward else {}
+    others = [
+        leaf
+        for leaf in tree_leaves(output)
+        if isinstance(leaf, torch.Tensor) and not any(leaf is one for one in values.values())
+    ]
+    return values | gradients | {f"the shape of part {n}": torch.tensor(leaf.shape) for n, leaf in enumerate(others)}
 
 
 def _upcasts(dtype: torch.dtype) -> dict[torch.dtype, torch.dtype]:
@@ -60,18 +70,15 @@ def _upcasts(dtype: torch.dtype) -> dict[torch.dtype, torch.dtype]:
     return {dtype.to_real(): torch.float64, dtype.to_complex(): torch.complex128}
 
 
-def labelled(what: str, tree: Any) -> dict[str, torch.Tensor]:
-    """Name the tensors and numbers in a tree by position; numbers become tensors to be compared too."""
+def labelled(what: str, tree: Any, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
+    """Name the tensors and numbers in a tree by position; numbers become tensors, of the dtype if they are floating, to be compared too."""
     leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor | bool | int | float | complex)]
     names = [what] if len(leaves) == 1 else [f"{what} {n}" for n in range(len(leaves))]
+    kinds = {float: dtype or torch.float64, complex: dtype or torch.complex128}
     return {
-        name: leaf if isinstance(leaf, torch.Tensor) else _number(leaf)
+        name: leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf, dtype=kinds.get(type(leaf)))
         for name, leaf in zip(names, leaves, strict=True)
     }
-
-
-def _number(value: bool | int | float | complex) -> torch.Tensor:
-    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
 def _gradients(
@@ -88,21 +95,6 @@ def _gradients(
     with mode:
         found = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
     return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
-
-
-def cotangent(root: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the gradient fed into an output: uneven, of both signs, the same numbers everywhere.
-
-    A golden-ratio sequence: the all-ones of `sum().backward()` hides wrong broadcasting and gives exact zeros
-    for softmax and norms.
-    """
-    parts = (
-        torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949).mul_(2).sub_(0.9)
-    )
-    parts = parts.to(dtype.to_real() if dtype.is_floating_point or dtype.is_complex else torch.float32).double()
-    halves = parts[: root.numel()].reshape(root.shape), parts[root.numel() :].reshape(root.shape)
-    whole = torch.complex(*halves) if root.is_complex() else halves[0]
-    return whole.to(root.dtype).to(root.device)
 
 
 def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype], host: tuple[str, ...]) -> Callable[[Any], Any]:
@@ -144,7 +136,7 @@ def _fills_its_storage(tensor: torch.Tensor) -> bool:
     return whole and tensor.is_contiguous()  # an expanded row of a matrix is as large as the matrix
 
 
-class _Redraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Redraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Seeds the CPU anew right before each kernel that torch tags as drawing random numbers.
 
     Seeding before the operator is not enough: the database wraps its random operators in `manual_seed(42)`.
@@ -169,9 +161,8 @@ def random_kernel(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> str:
     """
     first: dict[str, torch.Tensor] = {}
     for start in range(16):  # a coin falls the same way a few times in a row
-        redraws = _Redraws(start)
-        with redraws:
-            values = compute(op, sample, REFERENCE, dtype, backward=False, wide=True).values
+        with (redraws := Redraws(start)):
+            values = compute(op, sample, REFERENCE, dtype, backward=False, wide=True)
         first = first or values
         if not redraws.kernel or not all(_same(first[name], value) for name, value in values.items()):
             return redraws.kernel
@@ -180,3 +171,21 @@ def random_kernel(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> str:
 
 def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
     return torch.equal(torch.nan_to_num(left), torch.nan_to_num(right))  # a NaN in both is no draw
+
+
+class Narrow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Rounds what each float64 kernel returns to the dtype: the operator as composed of exact kernels in that dtype."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.narrow = dtype.to_real()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not any(value.alias_info and not value.alias_info.is_write for value in func._schema.returns):  # views
+            for leaf in tree_leaves(result):
+                if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
+                    part = torch.view_as_real(leaf) if leaf.dtype is torch.complex128 else leaf
+                    if part.dtype is torch.float64:
+                        part.copy_(part.to(self.narrow).to(part.dtype))
+        return result

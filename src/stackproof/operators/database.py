@@ -126,21 +126,3 @@ def seed(start: int = 0) -> None:
     torch.default_generator.manual_seed(SEED + start)
     random.seed(SEED + start)
     numpy.random.seed(SEED + start)
-
-
-def describe(op: OpInfo, sample: SampleInput) -> str:
-    """Return the call on one line: `addmm(f32[2, 3], f32[2, 5], f32[5, 3], beta=0.2)`."""
-    positional = ", ".join(_brief(value) for value in (sample.input, *sample.args))
-    named = "".join(f", {key}={_brief(value)}" for key, value in sample.kwargs.items())
-    return f"{full_name(op)}({positional}{named})"
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        strides = (
-            "" if value.layout is not torch.strided or value.is_contiguous() else f" strides {list(value.stride())}"
-        )
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{strides}"
-    if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
-        return "[" + ", ".join(map(_brief, value)) + "]"
-    return " ".join(repr(value).split())

@@ -14,9 +14,8 @@ from packaging.version import Version
 
 from stackproof.device.kinds import Device
 from stackproof.operators import engine
-from stackproof.operators.compare import word
 from stackproof.operators.database import preserved
-from stackproof.operators.relation import Relation, symptom
+from stackproof.operators.relation import Relation, symptom, word
 from stackproof.record.checks import CheckFailed, require
 from stackproof.record.records import Figure
 
@@ -100,7 +99,7 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
                     _SEEN.add(key)
                     plain, said = relation.reduced(wrong)
                     sentence = f"{name} in {word(point.dtype)} on {device}, {relation.says}: {said}"
-                    causes[key] = FailureCause(judge, sentence, plain.program(point.path), text)
+                    causes[key] = FailureCause(judge, sentence, plain.program(point.path, device.torch), text)
                 causes[key].says.add(relation.says)
                 causes[key].names.add(name)
                 causes[key].dtypes.add(word(point.dtype))

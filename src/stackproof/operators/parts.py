@@ -20,10 +20,10 @@ from stackproof.base import processes
 from stackproof.base.files import parse_json
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
-from stackproof.operators.compare import word
+from stackproof.operators import engine
 from stackproof.operators.database import load, preserved
-from stackproof.operators.examine import Outcome, examine
-from stackproof.record.checks import CheckCrashed
+from stackproof.operators.relation import word
+from stackproof.record.checks import CheckCrashed, CheckFailed, NotApplicable
 
 _MOST, _CORES, _PATIENCE_S = 8, 2, 600.0
 """Processes at most, the cores that each should have, and how long one is waited for."""
@@ -31,13 +31,12 @@ _MOST, _CORES, _PATIENCE_S = 8, 2, 600.0
 
 @dataclass(frozen=True)
 class OperatorEnd:
-    """How one operator ended, and on how many samples forward and backward."""
+    """On how many samples one operator ran, forward and backward, and what is wrong with it; empty: nothing."""
 
     operator: str
-    outcome: Outcome
-    reason: str
     forward: int
     backward: int
+    wrong: str
 
 
 def suited(device: Device) -> int:
@@ -64,20 +63,31 @@ def swept(
     shared = {"device": str(device), "dtype": word(dtype), "samples": samples, "imports": [*imports]}
     with ThreadPoolExecutor(parts) as pool:
         rows = [*pool.map(_answered, [{**shared, "names": names[part::parts]} for part in range(parts)])]
-    found = {row["operator"]: OperatorEnd(outcome=Outcome(row.pop("outcome")), **row) for part in rows for row in part}
+    found = {row["operator"]: OperatorEnd(**row) for part in rows for row in part}
     return [found[name] for name in names]
 
 
 def _ends(
     device: torch.device, dtype: torch.dtype, samples: int | None, names: Sequence[str], tell: bool = False
 ) -> list[OperatorEnd]:
-    database, found = load(), []
+    found = []
     with preserved(device):
         for name in names:
             if tell:
                 print(f"operator {name}", flush=True)  # noqa: T201 - for whoever has to explain a crash
-            seen = examine(name, database[name], device, dtype, samples)
-            found.append(OperatorEnd(name, seen.outcome, seen.reason, seen.forward, seen.backward))
+            seen, wrong = dict[str, int](), ""
+            try:
+                for point, relation, said in engine.faults(
+                    "samples", name, device, seen=seen, dtypes=[dtype], most=samples
+                ):
+                    if not any(row.covers("samples", point, relation, said) for row in engine.known()):
+                        wrong = f"{name} in {word(dtype)} on {device}, {relation.says}: {said}"
+                        break
+            except NotApplicable:
+                pass
+            except CheckFailed as failed:
+                wrong = str(failed)
+            found.append(OperatorEnd(name, seen.get("relations", 0), seen.get("backward", 0), wrong))
     return found
 
 
@@ -103,4 +113,4 @@ def answer() -> None:
         importlib.import_module(name)
     device, dtype = torch.device(asked["device"]), getattr(torch, asked["dtype"])
     found = _ends(device, dtype, asked["samples"], asked["names"], tell=True)
-    print(json.dumps([{**asdict(one), "outcome": one.outcome.value} for one in found]))  # noqa: T201
+    print(json.dumps([asdict(one) for one in found]))  # noqa: T201

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -37,6 +38,8 @@ class OperatorPoint:
     draw: random.Random
     start: int = 0
     """What the database's own numbers are drawn from; 0 for those that every run has."""
+    notes: Counter[str] = field(default_factory=Counter)
+    """What the judge counts beside relations."""
 
     def samples(self, count: int, gradient: bool = False, smallest: int = 0) -> list[SampleInput]:
         """Draw samples of the database, moved to the device; none without numbers, and of few only where they are few."""

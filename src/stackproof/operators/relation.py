@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,12 +22,12 @@ from stackproof.operators.database import REFERENCE
 from stackproof.operators.repro import NotWritableError, literal
 
 Route = Callable[..., Any]
-_MOVES = 4
+_Results = dict[Any, torch.Tensor]
+_MOVES = 6
+"""In pairs of opposite ones, so that of two equal numbers each is once the larger."""
 WIDE_CODE = """widen = lambda x: x.to(torch.complex128 if x.is_complex() else torch.float64)
 numbers = lambda x: torch.is_tensor(x) and (x.is_floating_point() or x.is_complex())
 second = operator(*(widen(x) if numbers(x) else x for x in arguments), **options)"""
-_ROOM = 16.0
-"""Times what moved arguments do to a result."""
 _WIDE = dict.fromkeys((torch.float32, torch.bfloat16, torch.float16), torch.float64) | {
     torch.complex64: torch.complex128
 }
@@ -37,15 +37,23 @@ class UnusableError(Exception):
     """The trusted way does not take these arguments, so that there is nothing to compare with."""
 
 
+class DrawnError(Exception):
+    """The second way draws random numbers, so that there is nothing to compare with but the form."""
+
+
 @dataclass(frozen=True)
 class Relation:
     """One claim about one call.
 
     `first` may be wrong, `second` is what it has to agree with. Either takes the arguments and options. `code` leaves `first` and `second`
-    where `operator`, `arguments` and `options` are names. `elementwise`: each number by its own size, not by the largest.
-    `exact`: to the last bit. `widened`: the
-    second way takes the same numbers in float64. `refusable`: the first way may raise. `tolerance`: relative, instead of
-    `ulps`; `floor`: absolute.
+    where `operator`, `arguments` and `options` are names; `drawn` makes arguments that cannot be written out, or that are not `writable`.
+
+    `ulps`, or `tolerance` if that is more, is relative and `floor` absolute; `elementwise`: to each number's own size, not to the largest.
+    `whole`: the norm of all is what counts, that of the order of one where it is less than this.
+    Beyond that goes `room` times what moved arguments do to the second way, or what `others` give: ways by number that widen themselves.
+    `exact`: to the last bit. `form`: shapes and dtypes alone. `nonfinite`: places where one of both is not finite are as good.
+    `widened`: the second way takes the same numbers in float64, and the first returns those or one of `dtypes` if there are any.
+    `refusable`: the first way may raise; `required`: neither may, whatever it says. `private` results may have any form.
     """
 
     says: str
@@ -61,6 +69,16 @@ class Relation:
     exact: bool = False
     widened: bool = False
     refusable: bool = False
+    required: bool = False
+    whole: float = 0.0
+    room: float = 16.0
+    others: Callable[[int], Route] | None = None
+    form: bool = False
+    nonfinite: bool = False
+    private: tuple[str, ...] = ()
+    dtypes: tuple[torch.dtype, ...] = ()
+    drawn: str = ""
+    writable: bool = True
 
     def wrong(self) -> str:
         """Return what the first way gives that the second does not; empty if they agree.
@@ -72,11 +90,15 @@ class Relation:
         if self.refusable or _has_places((self.arguments, self.options)):
             refuse_on_host(self.second, self.arguments, self.options)
             refuse_on_host(self.first, self.arguments, self.options)
-        if self.widened:
+        if self.widened and not self.others:
             arguments, options = widened((arguments, options))
         try:
             wanted = _outputs(self.second(*arguments, **options))
+        except UnusableError:
+            raise
         except Exception as error:
+            if self.required:
+                return f"raises {error_line(error, 150)}"
             raise UnusableError(error_line(error, 120)) from error
         arguments, options = _copied((self.arguments, self.options))
         try:
@@ -84,26 +106,42 @@ class Relation:
         except UnusableError:
             raise
         except Exception as error:
-            return "" if self.refusable or _unsupported(error) else f"raises {error_line(error, 150)}"
-        if len(found) != len(wanted):
-            return f"gives {len(found)} results instead of {len(wanted)}"
-        bad = {place: apart(*pair, self, ()) for place, pair in enumerate(zip(found, wanted, strict=True))}
-        if not any(bad.values()):
-            return ""
-        others = [] if self.exact else list(self._moved())
-        said = (apart(found[at], wanted[at], self, [one[at] for one in others]) for at, what in bad.items() if what)
-        return next(filter(None, said), "")
+            unsaid = self.refusable or (_unsupported(error) and not self.required)
+            return "" if unsaid else f"raises {error_line(error, 150)}"
+        if odd := sorted(found.keys() ^ wanted.keys()):
+            lacking = f" without {odd[0]}" if odd[0] in wanted else f" with {odd[0]}"
+            return f"gives {len(found)} results instead of {len(wanted)}{lacking}"
+        bad = [name for name in wanted if self._apart(name, found, wanted, ())]
+        if not bad or self.exact:
+            return "".join(self._apart(name, found, wanted, ()) for name in bad[:1])
+        try:
+            others = list(self._others())
+        except DrawnError:
+            drawn = [name for name in bad if found[name].isfinite().all() or not wanted[name].isfinite().all()]
+            shaped = replace(self, form=True)
+            said = ((shaped if name in drawn else self)._apart(name, found, wanted, ()) for name in bad)
+            return next(filter(None, said), "")
+        return next(filter(None, (self._apart(name, found, wanted, others) for name in bad)), "")
 
-    def _moved(self) -> Iterator[list[torch.Tensor]]:
+    def _apart(self, name: Any, found: _Results, wanted: _Results, others: Sequence[_Results]) -> str:
+        if name in self.private and found[name].shape != wanted[name].shape:
+            return ""
+        wrong = apart(found[name], wanted[name], self, [other[name] for other in others if name in other])
+        return f"{wrong} in {name}" if wrong and isinstance(name, str) else wrong
+
+    def _others(self) -> Iterator[_Results]:
         """Yield the second way's results from arguments each of whose numbers moved by a unit in the last place."""
-        for draw in range(_MOVES):
-            dtype = _narrowest((self.arguments, self.options))
-            tree = _copied((self.arguments, self.options))
-            eps = torch.finfo(dtype).eps if dtype else 0.0
-            arguments, options = moved(widened(tree) if self.widened else tree, eps, draw)
+        dtype = _narrowest((self.arguments, self.options))
+        eps = torch.finfo(dtype).eps if dtype else 0.0
+        for draw in range(_MOVES + bool(self.others)):
+            arguments, options = _copied((self.arguments, self.options))
+            if not self.others:
+                tree = (arguments, options)
+                arguments, options = moved(widened(tree) if self.widened else tree, eps, draw)
+            way = self.others(draw) if self.others else self.second
             with suppress(Exception):  # no answer (of a probability above one, a matrix not positive) is no excuse
-                refuse_on_host(self.second, arguments, options)
-                yield _outputs(self.second(*arguments, **options))
+                refuse_on_host(way, arguments, options)
+                yield _outputs(way(*arguments, **options))
 
     def reduced(self, wrong: str, seconds: float = 4.0) -> tuple[Relation, str]:
         """Return the same with fewer elements, a simpler layout and plainer numbers, as long as it is wrong in the same way, and how."""
@@ -120,13 +158,16 @@ class Relation:
                     kept = trial, said
         return kept
 
-    def program(self, operator: str) -> str:
-        """Return code that can be pasted: it prints both results. Arguments that cannot be written out are described."""
+    def program(self, operator: str, device: torch.device) -> str:
+        """Return code that can be pasted: it prints both results. Arguments that can be neither written nor drawn are described."""
         try:
+            if not self.writable:
+                raise NotWritableError("an operator whose results are compared as torch's database prepares them")
             written = f"arguments = {literal(self.arguments)}\noptions = {literal(self.options)}\n"
         except NotWritableError as error:
-            written = f"# arguments of {error}: {describe_tree((self.arguments, self.options))}\n"
-        head = "import torch\nfrom torch import inf, nan\nfrom torch.nn import functional\n\n"
+            written = self.drawn or f"# arguments of {error}: {describe_tree((self.arguments, self.options))}\n"
+        place = "" if device.type == REFERENCE.type else f'torch.set_default_device("{device}")\n'
+        head = f"import torch\nfrom torch import inf, nan\nfrom torch.nn import functional\n\n{place}"
         return f"{head}operator = {operator}\n{written}{self.code}\nprint(first)\nprint(second)\n"
 
 
@@ -162,11 +203,16 @@ def _has_places(tree: Any) -> bool:
     return torch.int64 in dtypes or torch.int32 in dtypes
 
 
+def word(dtype: torch.dtype) -> str:
+    """Return `float32` for `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
 def describe_tree(tree: Any) -> str:
     """Return the arguments on one line, tensors by dtype and shape."""
 
     def brief(leaf: Any) -> str:
-        return f"{str(leaf.dtype)[6:]}{list(leaf.shape)}" if isinstance(leaf, torch.Tensor) else repr(leaf)[:40]
+        return f"{word(leaf.dtype)}{list(leaf.shape)}" if isinstance(leaf, torch.Tensor) else repr(leaf)[:40]
 
     return ", ".join(brief(leaf) for leaf in tree_leaves(tree))
 
@@ -195,17 +241,21 @@ def widened(tree: Any) -> Any:
     return tree_map(widen, tree)
 
 
-def moved(tree: Any, eps: float, draw: int) -> Any:
-    """Return the tree with each number up or down by this share of itself."""
-    generator = torch.Generator().manual_seed(draw)
+def moved(tree: Any, eps: float, draw: int, normwise: bool = False) -> Any:
+    """Return the tree with each number up or down by this share of itself, or of the largest if `normwise`; draws are opposite in pairs."""
+    generator = torch.Generator().manual_seed(draw // 2)
 
     def move(leaf: Any) -> Any:
         if not numeric(leaf) or leaf.numel() == 0:
             return leaf
-        signs = torch.randint(0, 2, leaf.shape, generator=generator) * 2 - 1
+        real = torch.float64 if leaf.dtype in _WIDE.values() else torch.float32
+        shares = 0.75 + torch.rand(leaf.shape, generator=generator, dtype=real) / 4
+        signs = (torch.randint(0, 2, leaf.shape, generator=generator) * 2 - 1) * (-1) ** draw
         still = leaf.detach()
-        shifted = torch.where(still.isfinite(), still * (1 + signs.to(leaf.device) * eps), still)
-        return shifted.to(leaf.dtype).requires_grad_(leaf.requires_grad)
+        steps = (signs * shares).to(leaf.device) * eps
+        sizes = still.abs().nan_to_num(0.0, 0.0, 0.0).max() if normwise else still
+        shifted = still + steps * sizes
+        return torch.where(still.isfinite(), shifted, still).to(leaf.dtype).requires_grad_(leaf.requires_grad)
 
     return tree_map(move, tree)
 
@@ -265,10 +315,17 @@ def _narrowest(tree: Any) -> torch.dtype | None:
     return max(found, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
-def _outputs(tree: Any) -> list[torch.Tensor]:
-    leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor | bool | int | float | complex)]
-    tensors = [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in leaves]
-    return [(one if one.layout is torch.strided else one.to_dense()).detach().resolve_conj().cpu() for one in tensors]
+def _outputs(tree: Any) -> _Results:
+    """Return tensors and numbers by the names that they come with, or by their places."""
+    kinds = torch.Tensor | bool | int | float | complex
+    leaves = (
+        tree.items()
+        if isinstance(tree, dict)
+        else enumerate(leaf for leaf in tree_leaves(tree) if isinstance(leaf, kinds))
+    )
+    tensors = {name: leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for name, leaf in leaves}
+    dense = {name: one if one.layout is torch.strided else one.to_dense() for name, one in tensors.items()}
+    return {name: one.detach().resolve_conj().cpu() for name, one in dense.items()}
 
 
 _UNSUPPORTED = (
@@ -299,22 +356,37 @@ def apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others:
     if found.shape != wanted.shape:
         return f"has shape {tuple(found.shape)} instead of {tuple(wanted.shape)}"
     expected = wanted.dtype
-    if relation.widened and wanted.dtype in (torch.float64, torch.complex128):
-        expected = found.dtype
+    if relation.widened and wanted.dtype in _WIDE.values() and found.is_complex() == wanted.is_complex():
+        right = not relation.dtypes or found.dtype in relation.dtypes
+        expected = found.dtype if right else relation.dtypes[wanted.dtype is torch.float64]
     if found.dtype is not expected:
         return f"is {found.dtype} instead of {expected}"
+    if relation.form:
+        return ""
     if not (found.is_floating_point() or found.is_complex()):
         bad = found != wanted
+        if relation.whole and others:  # one of those that may be chosen, or of more than can be counted
+            ways = torch.stack([wanted, *(other for other in others if other.shape == wanted.shape)]).sort(0)[0]
+            bad &= (ways != found).all(0) & ((ways[1:] != ways[:-1]).sum(0) < 2)
+            return _worst(found, wanted, bad, bad.double())
         for other in others:
             bad &= (other == wanted) if other.shape == wanted.shape else torch.zeros_like(bad)
         return _worst(found, wanted, bad, bad.double())
     info = torch.finfo(found.dtype)
     left, right = _parts(found), _parts(wanted)
     scale = _scale(wanted, right, relation.elementwise)
-    room = max(relation.ulps * info.eps, relation.tolerance) * scale + max(64 * info.tiny, relation.floor)
+    eps = max(info.eps, torch.finfo(relation.dtypes[0]).eps if relation.dtypes else 0.0)
+    room = max(relation.ulps * eps, relation.tolerance) * scale + max(64 * info.tiny, relation.floor)
     if relation.exact:
         room = torch.zeros_like(right)
-    excused = torch.zeros_like(right, dtype=torch.bool)
+    gap = (left - right).abs()
+    if relation.whole and not relation.exact:
+        return _apart_as_a_whole(
+            left, right, max(relation.ulps * eps, relation.tolerance), info.max, relation, list(map(_parts, others))
+        )
+    if bool((gap <= room).all()):
+        return ""
+    excused = _kind(left) != _kind(right) if relation.nonfinite else torch.zeros_like(right, dtype=torch.bool)
     if relation.widened:  # rounds to infinity, or comes near it on the way
         excused |= (right.abs() > info.max / 16) & (
             left.isinf() & (left.sign() == right.sign()) | ~left.isnan() & right.isinf()
@@ -324,14 +396,40 @@ def apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others:
         if other.shape != right.shape:
             return ""
         excused |= _kind(other) != _kind(right)
-        gap = (other - right).abs().nan_to_num(0.0, 0.0, 0.0)
-        if wanted.is_complex() and gap.numel():
-            gap = gap.amax(-1, keepdim=True).expand_as(gap)
-        noise = torch.maximum(noise, gap if relation.elementwise or not gap.numel() else gap.max().expand_as(gap))
-    gap = (left - right).abs()
-    same = (_kind(left) == _kind(right)) & ~(gap > room + _ROOM * noise)
+        move = (other - right).abs().nan_to_num(0.0, 0.0, 0.0)
+        if wanted.is_complex() and move.numel():
+            move = move.amax(-1, keepdim=True).expand_as(move)
+        noise = torch.maximum(noise, move if relation.elementwise or not move.numel() else move.max().expand_as(move))
+    same = (_kind(left) == _kind(right)) & ~(gap > room + relation.room * noise)
     bad = ~(same | excused)
     return _worst(left, right, bad, gap.nan_to_num(torch.inf, torch.inf))
+
+
+def _apart_as_a_whole(
+    left: torch.Tensor,
+    right: torch.Tensor,
+    share: float,
+    largest: float,
+    relation: Relation,
+    others: Sequence[torch.Tensor],
+) -> str:
+    """Say the same of the norm of all numbers, where neither is infinite or NaN."""
+    others = [other for other in others if other.shape == right.shape]
+    odd = _kind(left) != _kind(right)
+    if bool(odd.any()):
+        excused = right.abs() > largest / 16
+        for other in others:
+            excused |= _kind(other) != _kind(right)
+        bad = odd & ~excused & (not relation.nonfinite)
+        if bool(bad.any()):
+            return _worst(left, right, bad, bad.double())
+    size, gap, *noise = (
+        float(torch.linalg.vector_norm(torch.where(odd | ~right.isfinite(), 0.0, one).nan_to_num(0.0, 0.0, 0.0)))
+        for one in (right, left - right, *(other - right for other in others))
+    )
+    room = share * (size if size > relation.whole else 2.0) + relation.room * max(noise, default=0.0)
+    far = (left - right).abs().nan_to_num(0.0, 0.0, 0.0)
+    return _worst(left, right, far > 0, far) if gap > room else ""
 
 
 def _scale(wanted: torch.Tensor, parts: torch.Tensor, elementwise: bool) -> torch.Tensor:
