@@ -19,10 +19,10 @@ __all__ = ["plain_float32"]
 
 
 @pytest.mark.deadline(300)
-@pytest.mark.parametrize("name", sizes.forms())
+@pytest.mark.parametrize("name", sizes.subjects())
 def test_agrees(name: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Every number of every result, and of the gradients of all arguments."""
-    row = sizes.forms()[name]
+    row = sizes.subjects()[name]
     if row.beyond:
         capabilities.require(stack, "full-sizes")
         needed = sizes.needed(row)

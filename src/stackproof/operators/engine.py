@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import importlib
+import pkgutil
 import random
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -19,44 +20,17 @@ from stackproof import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
 from stackproof.device.kinds import Device, computes
-from stackproof.operators.database import load, preserved
-from stackproof.operators.judges import (
-    again,
-    company,
-    derivatives,
-    draws,
-    elementwise,
-    exact,
-    layers,
-    lists,
-    optimisers,
-    parts,
-    references,
-    regimes,
-    residuals,
-    samples,
-    sizes,
-    spellings,
-    states,
-)
+from stackproof.operators import judges
+from stackproof.operators.database import preserved
 from stackproof.operators.points import SEED, OperatorPoint, database
 from stackproof.operators.relation import Relation, UnusableError, elements_of, word
 from stackproof.record.checks import CheckFailed, NotApplicable
 from stackproof.record.records import Figure
 
-_EACH = (
-    again, company, derivatives, elementwise, exact, layers, lists, optimisers, parts, draws, references, regimes, residuals, samples,
-    sizes, spellings, states,
-)  # fmt: skip
-JUDGES: Mapping[str, ModuleType] = {judge.__name__.rpartition(".")[2]: judge for judge in _EACH}
+_NAMES = [found.name for found in pkgutil.iter_modules(judges.__path__)]
+JUDGES: Mapping[str, Any] = {name: importlib.import_module(f"{judges.__name__}.{name}") for name in _NAMES}
 OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
-    "layers": layers.modules,
-    "lists": lists.lists,
-    "optimisers": optimisers.steps,
-    "draws": draws.draws,
-    "samples": load,
-    "sizes": sizes.forms,
-    "states": states.schedules,
+    name: judge.subjects for name, judge in JUDGES.items() if hasattr(judge, "subjects")
 }
 """Judges that ask about something else than operators of the database as it is drawn from, at points that are the same by every seed."""
 _ENOUGH = 12

@@ -200,7 +200,7 @@ _BELOW: Mapping[str, Callable[[int, torch.Tensor], torch.Tensor]] = {
 
 
 @cache
-def draws() -> Mapping[str, Draw]:
+def subjects() -> Mapping[str, Draw]:
     """Return every way to draw, by name."""
     full, few, kaiming, pairs = torch.full_like, ("float32",), (6 / _FAN) ** 0.5, torch.view_as_real
     return {

@@ -20,7 +20,7 @@ DTYPES = (torch.float32, torch.float64)
 
 
 @cache
-def modules() -> Mapping[str, Any]:
+def subjects() -> Mapping[str, Any]:
     """Return torch's own database of layers by the names of their classes, and layers that have a definition here."""
     with isolated():
         from torch.testing._internal.common_modules import module_db

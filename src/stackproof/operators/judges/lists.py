@@ -37,7 +37,7 @@ _EACH = "[operator(*(a[n] if isinstance(a, list) else a for a in arguments)) for
 
 
 @cache
-def lists() -> Mapping[str, Callable[..., Any]]:
+def subjects() -> Mapping[str, Callable[..., Any]]:
     """Return the single call of every operator over lists that this torch has, by its name."""
     names = {name.removeprefix("_foreach_").rstrip("_") for name in dir(torch) if name.startswith("_foreach_")}
     return {name: found for name in sorted(names) if (found := _SINGLE.get(name) or getattr(torch, name, None))}

@@ -45,7 +45,7 @@ Tensors = Sequence[torch.Tensor]
 
 
 @cache
-def steps() -> Mapping[str, Any]:
+def subjects() -> Mapping[str, Any]:
     """Return torch's own database of optimisers by the names of their classes: those of dense parameters of any shape."""
     with isolated():
         from torch.testing._internal.common_optimizers import optim_db

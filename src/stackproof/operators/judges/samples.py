@@ -7,7 +7,7 @@ result rounded to the dtype; backward error in the sense of N. Higham, Accuracy 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -23,7 +23,7 @@ from stackproof.base.toml import Table, Wrong
 from stackproof.device.devices import Operators
 from stackproof.device.numerics import rule
 from stackproof.operators.compute import NO_MODE, Narrow, compute, cotangent, random_kernel, relocate
-from stackproof.operators.database import REFERENCE, SEED, SampleInput, samples
+from stackproof.operators.database import REFERENCE, SEED, SampleInput, load, samples
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import DrawnError, Relation, Route, UnusableError, elements_of, moved, numeric, word
 from stackproof.record.checks import CheckFailed, NotApplicable
@@ -64,6 +64,11 @@ class Exemption:
 def exemptions() -> tuple[Exemption, ...]:
     """Return the rows."""
     return Table.load(DATA / "operators.toml").rows("operator", Exemption)
+
+
+def subjects() -> Mapping[str, Any]:
+    """Return all operators of the database by name."""
+    return load()
 
 
 def _exemption(name: str, dtype: torch.dtype) -> Exemption:

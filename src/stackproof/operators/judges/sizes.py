@@ -84,7 +84,7 @@ class SizedForm:
 
 
 @cache
-def forms() -> Mapping[str, SizedForm]:
+def subjects() -> Mapping[str, SizedForm]:
     """Return the rows by name, and again by another where cards have sizes of their own."""
     found = {}
     for row in Table.load(DATA / "sizes.toml").rows("form", SizedForm):

@@ -28,7 +28,7 @@ def _two(optimiser: Any) -> list[Any]:
     return [lr_scheduler.ConstantLR(optimiser, 1.0, 1), lr_scheduler.ExponentialLR(optimiser, 0.9)]
 
 
-def schedules() -> Mapping[str, Callable[[Any], Any]]:
+def subjects() -> Mapping[str, Callable[[Any], Any]]:
     """Return how to make each schedule of this torch; chained ones from two others."""
     found: dict[str, Callable[[Any], Any]] = {}
     for name, kind in vars(lr_scheduler).items():
