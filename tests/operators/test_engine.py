@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from stackproof.device.devices import HOST
 from stackproof.operators import engine
 from stackproof.operators.database import preserved
+from stackproof.operators.relation import Relation, moved
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 
@@ -136,3 +137,16 @@ def test_the_points_are_the_same_in_every_run() -> None:
 def test_every_row_of_what_is_known_has_a_link_and_asks_a_judge_that_is_there() -> None:
     assert {row.judge for row in engine.known()} <= {*engine.JUDGES, "*"}
     assert [row for row in engine.known() if not row.link.startswith("https://") or not row.reason] == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_numbers_of_every_dtype_are_moved_by_opposite_pairs(dtype: torch.dtype) -> None:
+    line = torch.linspace(1, 2, 9, dtype=dtype)
+    up, down = (moved(line, torch.finfo(dtype).eps, draw) - line for draw in (0, 1))
+    assert ((up * down) < 0).all()
+
+
+def test_code_for_a_card_makes_its_arguments_there() -> None:
+    made = Relation("says", (torch.ones(2),), {}, torch.sin, torch.sin, "first = second = operator(*arguments)")
+    assert 'torch.set_default_device("cuda:1")' in made.program("torch.sin", torch.device("cuda", 1))
+    assert "device" not in made.program("torch.sin", HOST.torch)
