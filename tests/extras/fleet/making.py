@@ -13,7 +13,7 @@ from typing import Any
 from stackproof.bench import subjects
 from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.judgement import FleetJudgement, JudgedHost
-from stackproof.extras.fleet.plan import BLOCK, FIRST, RECORDS, REPLAY, STEPS, HostTasks
+from stackproof.extras.fleet.plan import BLOCK, FIRST, RECORDS, REPLAY, SCHEMA, STEPS, FleetPlan
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 from stackproof.stack import stacks
@@ -30,7 +30,7 @@ RIGHT = "00000000deadbeef"
 BLOCKS = 20
 """So many blocks each row of the replay has."""
 SAMPLES = 21
-ALL = HostTasks("cpu", "tiny")
+ALL = FleetPlan(SCHEMA, "sweep", "cpu", "tiny", ("n1",))
 
 
 @dataclass
@@ -54,7 +54,7 @@ class MadeHost:
     plan: str = ""
 
 
-def record(host: MadeHost, tasks: HostTasks = ALL) -> Record:
+def record(host: MadeHost, tasks: FleetPlan = ALL) -> Record:
     """Return what a host leaves that does all of its tasks, but for what is odd about it."""
     rng = random.Random(host.name)
     facts: dict[str, Figure] = {
@@ -77,7 +77,7 @@ def record(host: MadeHost, tasks: HostTasks = ALL) -> Record:
     )
 
 
-def _step(host: MadeHost, step: str, tasks: HostTasks) -> Check:
+def _step(host: MadeHost, step: str, tasks: FleetPlan) -> Check:
     if step == "doctor" and host.verdict is not Verdict.PASSED:
         return Check(step, host.verdict, "a reason", 1.0)
     skipped = step in (*host.skipped, *tasks.without)
@@ -110,7 +110,7 @@ def leave(folder: Path, *hosts: MadeHost) -> None:
     made = plan.load(folder) if (folder / plan.NAME).exists() else None
     for host in hosts:
         host.plan = host.plan or (made.id if made else "")
-        kept = record(host, made.tasks) if made else record(host)
+        kept = record(host, made) if made else record(host)
         records.write(kept, answers.record_path(folder, host.name))
 
 

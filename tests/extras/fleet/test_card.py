@@ -22,15 +22,15 @@ from stackproof.record import records
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.stack import environment_proof, hosts, stacks
 
-from .making import START
+from .making import ALL, START
 
 Run = Callable[[list[str], Path, float], "int | None"]
 
 
 def order(folder: Path, *without: str) -> card.CardOrder:
     """Return what the host n1 is asked to do on the cpu stack, by the plan in the folder if there is one."""
-    made = plan.load(folder).id if (folder / plan.NAME).exists() else ""
-    return card.CardOrder(stacks.load("cpu"), folder, "n1", "tiny", without, plan=made)
+    made = plan.load(folder) if (folder / plan.NAME).exists() else ALL
+    return card.CardOrder(dataclasses.replace(made, without=without), folder, "n1")
 
 
 @pytest.fixture
@@ -184,8 +184,10 @@ def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:
     records.write(
         Record("fleet", "cpu", START, 1.0, Verdict.PASSED, facts, [Check("a", Verdict.PASSED, "b", 0.0)]), path
     )
-    theirs = card.CardOrder(stacks.load("cpu"), tmp_path, "n1", "tiny", plan="0123456789abcdef")
-    assert card.answered(theirs) and not card.answered(dataclasses.replace(theirs, plan="fedcba9876543210"))
+    theirs, other = (dataclasses.replace(ALL, id=own) for own in ("0123456789abcdef", "fedcba9876543210"))
+    assert card.answered(card.CardOrder(theirs, tmp_path, "n1")) and not card.answered(
+        card.CardOrder(other, tmp_path, "n1")
+    )
 
 
 def test_the_scheduler_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

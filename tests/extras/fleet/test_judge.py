@@ -213,7 +213,7 @@ def test_what_is_not_pinned_is_told(tmp_path: Path) -> None:
 def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
     found = judge.judge(fleet(tmp_path, 8, without=("smoke", SUBJECTS[0])))
     assert found.counts == {HostVerdict.PROVED: 8}
-    assert found.notes == (f"the plan leaves out smoke and {SUBJECTS[0]}: whoever is proved is so without",)
+    assert found.notes == (f"the plan leaves out smoke and {SUBJECTS[0]}: nothing is proved of these",)
 
 
 @pytest.mark.parametrize(

@@ -101,4 +101,4 @@ def test_coverage_says_what_was_replayed() -> None:
     seen = told(ReplayKind("product", "float32", "normal", ReplaySize(4, 8)))
     check = work.coverage([seen], 1, {"telemetry": "none"})
     assert check.id == "replay/1::coverage" and check.figures["products"] == seen.products == 4 * 7
-    assert "28 products of 1 kernels (product-float32), 1 kinds, cold and hot: 0 odd" in check.reason
+    assert "28 products of 1 kernels (product-float32), 1 kinds, cold and hot: 0 differ" in check.reason

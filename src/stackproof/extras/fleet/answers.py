@@ -20,7 +20,7 @@ from stackproof.api.record import Check, Figure, Measurement, Record, Verdict, r
 from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import stacks
 from stackproof.extras.fleet import plan
-from stackproof.extras.fleet.plan import RECORDS, REPLAY, STEPS, HostTasks
+from stackproof.extras.fleet.plan import RECORDS, REPLAY, STEPS, FleetPlan
 
 _STARTED, _ENDED = ".started", ".json"
 _DIGEST = frozenset("0123456789abcdef")
@@ -96,8 +96,8 @@ def marker_path(folder: Path, host: str) -> Path:
     return folder / RECORDS / f"{plan.host(host)}{_STARTED}"
 
 
-def gather(folder: Path, tasks: HostTasks) -> FleetAnswers:
-    """Read what hosts have left below the folder of a sweep; `tasks`: of its plan.
+def gather(folder: Path, tasks: FleetPlan) -> FleetAnswers:
+    """Read what hosts have left below the folder of a sweep; `tasks`: its plan.
 
     Refusal: there is no such folder, or it cannot be listed.
     """
@@ -108,7 +108,7 @@ def gather(folder: Path, tasks: HostTasks) -> FleetAnswers:
         host = path.name.removesuffix(_ENDED)
         if not plan.is_host(host):
             name = text.plain(path.name, 80, lines=False)
-            answers.refused[text.plain(host, 80, lines=False)] = f"{name}: is named after no host; passed over"
+            answers.refused[text.plain(host, 80, lines=False)] = f"{name}: is not named after a host; skipped"
             continue
         try:
             answers.hosts[host] = read(path, host, tasks)
@@ -134,7 +134,7 @@ def _begun(folder: Path) -> Iterator[str]:
                 yield name
 
 
-def read(path: Path, host: str, tasks: HostTasks) -> HostAnswer:
+def read(path: Path, host: str, tasks: FleetPlan) -> HostAnswer:
     """Read the record of a host, which must be of this one, and hold it against its tasks.
 
     Refusal: it is no such record; the sentence says why.
@@ -154,7 +154,7 @@ def read(path: Path, host: str, tasks: HostTasks) -> HostAnswer:
     return _answer(record, host, tasks)
 
 
-def _answer(record: Record, host: str, tasks: HostTasks) -> HostAnswer:
+def _answer(record: Record, host: str, tasks: FleetPlan) -> HostAnswer:
     facts, place = record.provenance, store.place(record.provenance)
     cards, lacks = _compared(record, host, tasks)
     rehearsed = " (rehearsed)" if place.rehearsed else ""
@@ -191,7 +191,7 @@ def _fact(name: str) -> str:
     return f"driver.{name}" if text.matches(name, chosen.clocks) else name
 
 
-def _compared(record: Record, host: str, tasks: HostTasks) -> tuple[list[CardAnswer], list[str]]:
+def _compared(record: Record, host: str, tasks: FleetPlan) -> tuple[list[CardAnswer], list[str]]:
     """Return what may be compared with other hosts, card by card, and what is lacking or otherwise, in sentences."""
     checks = {check.id: check for check in record.checks}
     rows = {(str(row.figures.get("card")), row.workload): row for row in record.measurements}
@@ -216,7 +216,7 @@ def coverage_id(card: str) -> str:
     return f"{REPLAY}/{card}::coverage"
 
 
-def _of_host(record: Record, tasks: HostTasks, count: int) -> Iterator[str]:
+def _of_host(record: Record, tasks: FleetPlan, count: int) -> Iterator[str]:
     """Say what of the host itself is not as asked: its cards, that they are the hardware, and that each row stands there once."""
     if not count:
         yield f"does not say how many cards it has (cards: {_shown(record.provenance.get('cards'))})"
@@ -245,7 +245,7 @@ def _not(checks: Mapping[str, Check], name: str, asked: Verdict = Verdict.PASSED
 
 
 def _subject(
-    card: CardAnswer, name: str, checks: Mapping[str, Check], row: Measurement | None, tasks: HostTasks
+    card: CardAnswer, name: str, checks: Mapping[str, Check], row: Measurement | None, tasks: FleetPlan
 ) -> Iterator[str]:
     """Take one subject of a card over, and say what speaks against it: what was not verified is not compared."""
     unverified = [*_not(checks, f"subject/{card.number}::{name}")]

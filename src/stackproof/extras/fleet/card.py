@@ -20,7 +20,7 @@ from stackproof.api.record import Check, Figure, Record, Verdict, reading, write
 from stackproof.api.stack import hosts, provenance, stacks
 from stackproof.extras import verbs
 from stackproof.extras.fleet import answers, plan
-from stackproof.extras.fleet.plan import HostTasks
+from stackproof.extras.fleet.plan import FleetPlan
 
 _COUNT, _TURN, _GONE = "cards", "turn", "gone"
 
@@ -80,14 +80,14 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class CardOrder:
-    stack: stacks.Stack
+    plan: FleetPlan
     folder: Path
     host: str
-    profile: str
-    without: tuple[str, ...] = ()
     scale: float = 1.0
-    plan: str = ""
-    """The id of the plan."""
+
+    @property
+    def stack(self) -> stacks.Stack:
+        return stacks.load(self.plan.stack)
 
     @property
     def path(self) -> Path:
@@ -96,17 +96,16 @@ class CardOrder:
     def child(self, card: int, out: Path) -> list[str]:
         """Return the command that works on one card; where it writes, all cards of the host meet."""
         asked = {
-            "stack": self.stack.name, "card": card, "profile": self.profile, "out": str(out), "turns": str(out.parent),
-            "without": self.without,
+            "stack": self.plan.stack, "card": card, "profile": self.plan.profile, "out": str(out), "turns": str(out.parent),
+            "without": self.plan.without,
         }  # fmt: skip
         return [sys.executable, "-m", "stackproof.extras.fleet.work", json.dumps(asked)]
 
 
 def answered(order: CardOrder) -> bool:
     """Whether this host has answered already, as one whose job was started again may have."""
-    tasks = HostTasks(order.stack.name, order.profile, order.without)
     try:
-        return order.path.is_file() and answers.read(order.path, order.host, tasks).plan == order.plan
+        return order.path.is_file() and answers.read(order.path, order.host, order.plan).plan == order.plan.id
     except Refusal:
         return False
 
@@ -142,7 +141,7 @@ class HostWork:
             marker.touch()
         except OSError as error:  # which is no reason not to begin
             self.say(f"{marker}: {error.strerror}")
-        own = {"host": order.host, "profile": order.profile, "plan": order.plan}
+        own = {"host": order.host, "profile": order.plan.profile, "plan": order.plan.id}
         self.record.provenance = {**provenance.host_facts(order.stack), **own, **set_facts()}
         try:
             with tempfile.TemporaryDirectory(prefix="stackproof-fleet-", ignore_cleanup_errors=True) as home:
@@ -172,7 +171,7 @@ class HostWork:
 
     def _work(self) -> None:
         for name, stage in (("doctor", lambda: verbs.doctor(self.order.stack.name)), ("smoke", self._smoke)):
-            if name in self.order.without:
+            if name in self.order.plan.without:
                 self._add(Check(name, Verdict.SKIPPED, "left out by the plan", 0.0))
             else:
                 self._stage(name, stage)
@@ -220,7 +219,7 @@ class HostWork:
 
     @property
     def _deadline(self) -> float:
-        return 60 * plan.profile(self.order.profile).deadline * self.order.scale
+        return 60 * plan.profile(self.order.plan.profile).deadline * self.order.scale
 
     def _card(self, card: int) -> CardDone:
         out, log, began = self._home / f"card-{card}.json", self._home / f"card-{card}.log", time.monotonic()

@@ -112,9 +112,7 @@ def _card(options: argparse.Namespace) -> int:
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
     if options.locked:
         return arguments.again([stack], options.given)
-    order = card.CardOrder(
-        stack, folder.absolute(), host, chosen.profile, chosen.without, options.deadline_scale, chosen.id
-    )
+    order = card.CardOrder(chosen, folder.absolute(), host, options.deadline_scale)
     if card.answered(order):
         _say(f"{host} has answered already: {order.path}; remove that file, and it answers anew")
         return 0

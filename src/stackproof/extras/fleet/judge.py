@@ -126,7 +126,7 @@ class Yardstick:
         gain = 1 / self.spread.ratio(seconds) - 1
         return gain >= plan.table().judging.effect and self.spread.z(seconds) <= -self.fast
 
-    def odd(self, seconds: float) -> bool:
+    def slow(self, seconds: float) -> bool:
         """Whether a card is slow enough to be suspected; what is slower than the blind share needs no more than in a large group."""
         judging, slower = plan.table().judging, self.spread.ratio(seconds) - 1
         least = judging.suspect if slower >= judging.blind else self.suspect
@@ -207,7 +207,7 @@ def vote(cards: Sequence[CardAnswer]) -> list[DigestVote]:
     return votes
 
 
-def odd_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> Iterator[tuple[str, FleetFinding]]:
+def wrong_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> Iterator[tuple[str, FleetFinding]]:
     """Yield by host every card that computes wrong in a row: transient by its own repeats, or persistent by the majority."""
     chosen = {ballot.row: ballot for ballot in votes}
     for card in cards:
@@ -215,9 +215,7 @@ def odd_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> Ite
             voted = chosen[row]
             sentence = ""
             if seen.odd:
-                sentence = (
-                    f"transient: {seen.odd} of {seen.products} equal products gave something else on this very card"
-                )
+                sentence = f"transient: {seen.odd} of {seen.products} equal products differ on this card"
             elif voted.digest and seen.digest != voted.digest:
                 other = f"the majority of {voted.cards} cards {voted.digest}"
                 sentence = f"persistent: {seen.products} products gave {seen.digest}, and {other}"
@@ -270,7 +268,7 @@ class _Group:
 
 def judge(folder: Path) -> FleetJudgement:
     chosen = plan.load(folder)
-    left = answers.gather(folder, chosen.tasks)
+    left = answers.gather(folder, chosen)
     for name, answer in [*left.hosts.items()]:
         if why := _foreign(answer, chosen) or _untimely(answer, chosen.made):
             left.refused[name] = why
@@ -323,7 +321,7 @@ def _untimely(answer: HostAnswer, made: str) -> str:
 def _notes(left: FleetAnswers, chosen: FleetPlan) -> list[str]:
     notes = list[str]()
     if chosen.without:
-        notes.append(f"the plan leaves out {' and '.join(chosen.without)}: whoever is proved is so without")
+        notes.append(f"the plan leaves out {' and '.join(chosen.without)}: nothing is proved of these")
     if strangers := sorted(set(left.hosts) - set(chosen.hosts)):
         notes.append(f"not in the plan, and judged all the same: {', '.join(strangers[:5])}")
     return notes
@@ -399,7 +397,7 @@ class _GroupJudge:
         self._faster: dict[str, list[CardAnswer]] = {}
         """By subject, the cards that are so much faster that the others may be the slow ones."""
         self._strips = [self._strip(key) for key in keys]
-        for host, finding in odd_digests(self._cards, self.votes):
+        for host, finding in wrong_digests(self._cards, self.votes):
             self._add(host, finding)
         torn = (ballot for ballot in self.votes if ballot.torn)
         self._doubts |= {
@@ -415,7 +413,7 @@ class _GroupJudge:
             self._doubts[key.name] = measure.doubt
         elif fast := [card for card in cards if measure.faster(card.seconds[key])]:
             self._faster[key.name] = fast
-        slow = [card for card in cards if measure.odd(card.seconds[key])]
+        slow = [card for card in cards if measure.slow(card.seconds[key])]
         split = len(slow) >= max(3, judging.split * len(self._cards)) and len(self._cards) > 2 * judging.least
         for card in slow:
             self._add(card.host, self._slow(key, card, measure, split))
@@ -451,7 +449,7 @@ class _GroupJudge:
         elif doubt := self._doubt(host):
             word, why = HostVerdict.UNDECIDED, doubt
         else:
-            word, why = own, "as its group"
+            word, why = own, "like its group"
         return JudgedHost(host.host, word, self.group.name, why, tuple(findings))
 
     def _lacks(self, host: HostAnswer) -> str:
@@ -481,7 +479,7 @@ class _GroupJudge:
             by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            yield f"{group}: nobody is proved: {names[0]}{more}: {why}"
+            yield f"{group}: proves no host: {names[0]}{more}: {why}"
         for strip in self._strips:
             if fast := self._faster.get(strip.subject):
                 yield f"{group}: {_gap(strip, fast)}"
@@ -496,7 +494,7 @@ def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
     are = f"{text.counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'}"
     return (
         f"{are} {gap:.1%} faster than the other {len(ratios) - len(fast)} in {strip.subject} ({_first_few(hosts, ', ')}): "
-        "which of them are as they should be no comparison within the group tells; hold them against earlier records"
+        "no comparison within the group can say which of them are as they should be; compare them with earlier records"
     )
 
 
@@ -513,7 +511,7 @@ def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
     names = [host.host for host in hosts if not host.pinned]
     if not names:
         return []
-    what = "in an environment that is no lock of ours: only its flavour of torch is proved, not its packages"
+    what = "in an environment that was not built from a lock: only its kind of torch is proved, not its packages"
     return [f"unpinned: {text.counted(len(names), 'host')}, such as {min(names)}, {what}"]
 
 

@@ -162,7 +162,7 @@ _MOST_NAMED = 8
 _TITLES = {
     HostVerdict.WRONG: "compute wrong", HostVerdict.SLOW: "slow", HostVerdict.NOT_REACHED: "not reached",
     HostVerdict.UNLIKE: "unlike, and not compared", HostVerdict.SUSPECTED: "suspected", HostVerdict.INCOMPLETE: "incomplete",
-    HostVerdict.UNDECIDED: "undecided: nothing is odd, and the group cannot prove it",
+    HostVerdict.UNDECIDED: "undecided: nothing is wrong or slow, but the group cannot prove it",
 }  # fmt: skip
 
 
@@ -195,11 +195,11 @@ def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline
 
 
 def _suspects(judgement: FleetJudgement) -> list[str]:
-    return [host.host for host in sorted((host for host in judgement.hosts if host.findings), key=_oddness)]
+    return [host.host for host in sorted((host for host in judgement.hosts if host.findings), key=_severity)]
 
 
-def _oddness(host: JudgedHost) -> tuple[bool, int, float, str]:
-    """Rank by being wrong, then by how many subjects agree, then by how odd the oddest is."""
+def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
+    """Rank by being wrong, then by how many subjects agree, then by the largest z."""
     wrong = any(finding.standing is HostVerdict.WRONG for finding in host.findings)
     return not wrong, -len(host.findings), -max((finding.z for finding in host.findings), default=0.0), host.host
 

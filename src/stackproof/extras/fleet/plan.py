@@ -47,7 +47,8 @@ class Judging:
             raise toml.Wrong("family", f"is {self.family}; it must be between 0 and 1")
         if self.least < 3:
             raise toml.Wrong(
-                "least", f"is {self.least}; of two hosts nobody can say which one is odd, so it must be 3 or more"
+                "least",
+                f"is {self.least}; of two hosts that differ nobody can say which one is wrong, so it must be 3 or more",
             )
 
     def enough(self, hosts: int) -> int:
@@ -172,10 +173,8 @@ def is_host(name: str) -> bool:
 
 def host(name: str) -> str:
     if not is_host(name):
-        shown = text.plain(name, 80, lines=False)
-        raise Refusal(
-            f"'{shown}' is no name of a host; write letters, digits, dots and hyphens, beginning with a letter or a digit"
-        )
+        remedy = "write letters, digits, dots and hyphens, beginning with a letter or a digit"
+        raise Refusal(f"'{text.plain(name, 80, lines=False)}' is no name of a host; {remedy}")
     return name
 
 
@@ -200,38 +199,6 @@ def parts() -> list[str]:
     return list(dict.fromkeys((*STEPS[1:], *subjects, *(row.kernel for row in whole.replay))))
 
 
-@dataclass(frozen=True)
-class HostTasks:
-    """What each host of a sweep does; `cards`: so many on each host, 0 is as many as it says that it has."""
-
-    stack: str
-    profile: str
-    without: tuple[str, ...] = ()
-    cards: int = 0
-
-    def subjects(self) -> list[str]:
-        """Return the subjects that each card measures, without those that the type of device cannot do."""
-        chosen = profile(self.profile)
-        cannot = chosen.cannot.get(stacks.load(self.stack).device, ())
-        return [name for name in chosen.subjects if name not in (*self.without, *cannot)]
-
-    def together(self, cards: int) -> list[str]:
-        """Return what the first card measures with the others: of as many ranks as there are cards, or of ranks that share one."""
-        chosen = profile(self.profile)
-        shared = stacks.load(self.stack).device in chosen.shared
-        return [name for name in chosen.together if name not in self.without and (shared or _ranks(name) <= cards)]
-
-    def kernels(self) -> dict[str, int]:
-        """Return the rows of the replay, by kernel and dtype, with how many products each computes at once."""
-        precisions = stacks.load(self.stack).precisions
-        named = (
-            (row, f"{row.kernel}-{dtype}") for row in table().replay for dtype in row.dtypes if dtype in precisions
-        )
-        return {
-            name: getattr(row, self.profile).batch for row, name in named if not {row.kernel, name} & set(self.without)
-        }
-
-
 def _ranks(name: str) -> int:
     match = _RANKS.search(name)
     return int(match[1]) if match else 1
@@ -249,6 +216,7 @@ class FleetPlan:
     without: tuple[Annotated[str, toml.OneOf(parts)], ...] = ()
     """What no host does; the judgement says so."""
     cards: int = 0
+    """So many on each host; 0 is as many as it says that it has."""
     id: str = ""
     """Drawn when the plan is made; each record names it."""
     made: str = ""
@@ -261,9 +229,24 @@ class FleetPlan:
         if self.cards < 0:
             raise toml.Wrong("cards", f"is {self.cards}; it must be 0, for as many as a host has, or more")
 
-    @property
-    def tasks(self) -> HostTasks:
-        return HostTasks(self.stack, self.profile, self.without, self.cards)
+    def subjects(self) -> list[str]:
+        """Return the subjects that each card measures, without those that the type of device cannot do."""
+        chosen = profile(self.profile)
+        cannot = chosen.cannot.get(stacks.load(self.stack).device, ())
+        return [name for name in chosen.subjects if name not in (*self.without, *cannot)]
+
+    def together(self, cards: int) -> list[str]:
+        """Return what the first card measures with the others: of as many ranks as there are cards, or of ranks that share one."""
+        chosen = profile(self.profile)
+        shared = stacks.load(self.stack).device in chosen.shared
+        return [name for name in chosen.together if name not in self.without and (shared or _ranks(name) <= cards)]
+
+    def kernels(self) -> dict[str, int]:
+        """Return the rows of the replay, by kernel and dtype, with how many products each computes at once."""
+        precisions = stacks.load(self.stack).precisions
+        rows = [(row, f"{row.kernel}-{dtype}") for row in table().replay for dtype in row.dtypes if dtype in precisions]
+        left_out = set(self.without)
+        return {name: getattr(row, self.profile).batch for row, name in rows if not {row.kernel, name} & left_out}
 
     def keep(self, folder: Path) -> Path:
         """Write the plan into a folder, with the folder that hosts write to; an equal one that is there stays.
@@ -273,9 +256,10 @@ class FleetPlan:
         path = folder / NAME
         if path.exists() or path.is_symlink():
             there = load(folder)
-            if (set(there.hosts), set(there.without)) != (set(self.hosts), set(self.without)) or (
-                dataclasses.replace(there.tasks, without=()) != dataclasses.replace(self.tasks, without=())
-            ):
+            earlier, now = (
+                (set(plan.hosts), set(plan.without), plan.stack, plan.profile, plan.cards) for plan in (there, self)
+            )
+            if earlier != now:
                 raise Refusal(
                     f"{path}: is the plan of other hosts or other work; name a new folder, one for each sweep"
                 )
@@ -335,9 +319,8 @@ def expanded(text: str) -> list[str]:
     Refusal: brackets or ranges are wrong, or there are too many.
     """
     most, words = table().limits.records, list[str]()
-    for piece in filter(
-        None, re.split(r"[,\s]+(?![^\[]*\])", text.strip())
-    ):  # at commas and blanks outside of brackets
+    outside_brackets = r"[,\s]+(?![^\[]*\])"
+    for piece in filter(None, re.split(outside_brackets, text.strip())):
         for name in _expanded(piece):
             words.append(host(name))
             if len(words) > most:

@@ -222,7 +222,7 @@ def coverage(replayed: Sequence[ReplayedKind], card: int, notes: dict[str, Figur
     """Say how much was replayed of which kernels; what was not replayed is not proved."""
     products, odd = sum(row.products for row in replayed), sum(row.odd for row in replayed)
     named = sorted({row.kind.name for row in replayed})
-    sentence = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(replayed)} kinds, cold and hot: {odd} odd"
+    sentence = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(replayed)} kinds, cold and hot: {odd} differ"
     figures: dict[str, Figure] = {"card": str(card), "products": products, "odd": odd, "kernels": len(named), **notes}
     verdict = Verdict.FAILED if odd else Verdict.PASSED
     return Check(coverage_id(str(card)), verdict, sentence, sum(row.seconds for row in replayed), figures)

@@ -40,7 +40,7 @@ def test_the_terminal_says_what_decides_first(found: Drift) -> None:
 
 def test_no_records_are_no_crash() -> None:
     empty = Drift((), ())
-    assert findings.terminal(empty).startswith("NOTHING TO LOOK AT: 11 more nights")
+    assert findings.terminal(empty).startswith("TOO FEW NIGHTS: 11 more nights")
 
 
 def test_a_report_needs_no_file(found: Drift, tmp_path: Path) -> None:

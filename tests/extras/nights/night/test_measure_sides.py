@@ -82,7 +82,7 @@ def test_one_that_is_disturbed_twice_is_left_out_and_said(tmp_path: Path, monkey
     run = held(tmp_path, fake, monkeypatch)
     assert len(fake.launches) == 4
     admission = checks(run)["admission"]
-    assert admission.verdict is Verdict.INCONCLUSIVE and "the night is left out" in admission.reason
+    assert admission.verdict is Verdict.INCONCLUSIVE and "the night does not count" in admission.reason
     (night,), _ = nights(store.read([run.ledger.path]))
     assert "hardware thermal slowdown" in night.disturbed and night.figures
 

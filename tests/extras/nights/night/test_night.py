@@ -101,4 +101,4 @@ def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest
     (words,) = asked
     assert words[:2] == ("gate", "--base") and words[-4:] == ("--profile", "fast", "--minutes", "15.0")
     open_ = next(check for check in run.ledger.record.checks if check.id == "confirm::gemm-float32 ratio")
-    assert open_.verdict is Verdict.SKIPPED and open_.reason.startswith("stays open")
+    assert open_.verdict is Verdict.SKIPPED and open_.reason.startswith("still open")

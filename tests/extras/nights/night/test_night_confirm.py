@@ -56,7 +56,7 @@ def test_the_surest_come_first_and_not_more_than_so_many() -> None:
     [
         (1.1, 0.01, Verdict.FAILED, "confirmed: +10.0 %"),
         (1.0, 0.01, Verdict.PASSED, "refuted: "),
-        (1.04, 0.06, Verdict.SKIPPED, "stays open: "),
+        (1.04, 0.06, Verdict.SKIPPED, "still open: "),
     ],
 )
 def test_a_gate_confirms_refutes_or_leaves_it_open(ratio: float, half: float, verdict: Verdict, word: str) -> None:
@@ -82,7 +82,7 @@ def test_a_slowdown_fails_the_night_that_confirmed_it_and_is_known_after() -> No
     fresh = night.confirmed_slowdowns(drift(1.1), TONIGHT)
     assert fresh.verdict is Verdict.FAILED and "1 confirmed tonight: gemm-float32 (tiny) +10.0 %" in fresh.reason
     later = night.confirmed_slowdowns(drift(1.1), (BEGAN + timedelta(days=52)).isoformat())
-    assert later.verdict is Verdict.KNOWN_ISSUE and "no gate has seen faster since" in later.reason
+    assert later.verdict is Verdict.KNOWN_ISSUE and "no gate has measured faster since" in later.reason
 
 
 @pytest.mark.parametrize("size", [0.08, 0.015])

@@ -50,7 +50,7 @@ def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     night, asked = ran(tmp_path, [601.0], monkeypatch)
     assert asked == ["data"]
     assert verdicts(night)["verify::models"] is Verdict.SKIPPED
-    assert "left out for time: 10 minutes were over" in night.ledger.record.checks[-1].reason
+    assert "left out for time: the 10 minutes were used up" in night.ledger.record.checks[-1].reason
 
 
 def test_what_was_left_out_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

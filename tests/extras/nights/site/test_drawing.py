@@ -6,31 +6,27 @@ import math
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from stackproof.base.statistics import Interval
 from stackproof.extras.nights.site.charts import ticks
 from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, value
-from stackproof.extras.nights.site.model import Curve, CurveMark, SeriesView, StateMark
-from stackproof.record.store import place
-from tests.extras.nights.drift.nightly import BEGAN, FACTS
+from stackproof.extras.nights.site.model import Curve, CurveMark, StateMark
+from tests.extras.nights.drift.nightly import BEGAN
 
 MISSING = Interval(math.nan, math.nan, math.nan)
 
 
-def view(values: Sequence[float | None], marks: tuple[CurveMark, ...] = ()) -> SeriesView:
-    """Return a figure with a value a night, each between bounds of one per cent."""
+def drawn(values: Sequence[float | None], marks: tuple[CurveMark, ...] = (), days: Sequence[int] = ()) -> str:
+    """Return the plot of a figure with a value a night, each between bounds of one per cent."""
     points = tuple(MISSING if one is None else Interval(one, one * 0.99, one * 1.01) for one in values)
     curve = Curve("What users get", "it/s", True, points, marks)
-    times = tuple(BEGAN + timedelta(days=day) for day in range(len(points)))
+    times = tuple(BEGAN + timedelta(days=day) for day in days or range(len(points)))
     states = (StateMark(1, ("driver: 1 -> 2",)),) if len(points) > 1 else ()
-    rest = ((Path(),) * len(points), ("",) * len(points), (6,) * len(points), (curve,), states)
-    return SeriesView(place(FACTS), "gemm", "gemm", "tiny", "s/iteration", times, *rest)
+    return plot(times, states, curve)
 
 
 def path(drawn: str, kind: str) -> str:
@@ -38,12 +34,6 @@ def path(drawn: str, kind: str) -> str:
     found = re.search(rf'class="{kind}" d="([^"]*)"', drawn)
     assert found, drawn
     return found[1]
-
-
-def drawn(values: Sequence[float | None], marks: tuple[CurveMark, ...] = ()) -> str:
-    """Return the plot of these values."""
-    one = view(values, marks)
-    return plot(one, one.curves[0])
 
 
 def corners(told: str) -> list[tuple[int, int]]:
@@ -74,9 +64,7 @@ def test_what_is_missing_is_not_drawn() -> None:
 
 
 def test_runs_at_any_time_are_one_line() -> None:
-    one = view([1.0, 1.1, 1.0, 1.1])
-    times = tuple(BEGAN + timedelta(days=day) for day in (0, 1, 4, 30))
-    assert path(plot(replace(one, times=times), one.curves[0]), "line").count("M") == 2
+    assert path(drawn([1.0, 1.1, 1.0, 1.1], days=(0, 1, 4, 30)), "line").count("M") == 2
 
 
 def test_without_a_value_there_is_a_sentence() -> None:

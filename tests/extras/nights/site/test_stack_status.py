@@ -11,11 +11,10 @@ import pytest
 
 from stackproof.extras.nights.site import stack_status
 from stackproof.extras.nights.site.stack_status import (
-    CellState,
     MatrixCell,
+    ProofState,
     StackMatrix,
     StackStatus,
-    StackWord,
     matrix,
     statuses,
 )  # fmt: skip
@@ -44,21 +43,22 @@ def part(record: Record, *suites: str) -> Record:
 @pytest.mark.parametrize(
     ("records", "word", "said"),
     [
-        ([making.suites("cuda", TODAY)], StackWord.PASSED, "4 of 4 suites passed, 2026-08-01"),
-        ([part(making.suites("cuda", TODAY), "smoke")], StackWord.PARTLY, "1 of 4 suites passed, 2026-08-01"),
-        ([making.suites("cuda", OLD), part(making.suites("cuda", TODAY), "smoke")], StackWord.PARTLY, "1 of 4 suites passed, 2026-08-01"),
-        ([making.suites("cuda", TODAY, Verdict.KNOWN_ISSUE)], StackWord.KNOWN_ISSUE,
+        ([making.suites("cuda", TODAY)], ProofState.PASSED, "4 of 4 suites passed, 2026-08-01"),
+        ([part(making.suites("cuda", TODAY), "smoke")], ProofState.PARTLY, "1 of 4 suites passed, 2026-08-01"),
+        ([making.suites("cuda", OLD), part(making.suites("cuda", TODAY), "smoke")], ProofState.PARTLY, "1 of 4 suites passed, 2026-08-01"),
+        ([making.suites("cuda", TODAY, Verdict.KNOWN_ISSUE)], ProofState.KNOWN_ISSUE,
          "4 of 4 suites passed, 1 with known issues, 2026-08-01"),
-        ([making.suites("cuda", TODAY, Verdict.FAILED)], StackWord.FAILED, "1 suite failed: models, 3 of 4 of a night passed, 2026-08-01"),
-        ([making.suites("cuda", TODAY, rehearsed=True)], StackWord.REHEARSED,
+        ([making.suites("cuda", TODAY, Verdict.FAILED)], ProofState.FAILED,
+         "1 suite failed: models, 3 of 4 suites of a night passed, 2026-08-01"),
+        ([making.suites("cuda", TODAY, rehearsed=True)], ProofState.REHEARSED,
          "4 of 4 suites rehearsed, on a CPU, not on its device, 2026-08-01"),
-        ([making.suites("cuda", OLD)], StackWord.STALE, "nothing since 2026-06-22"),
-        ([making.suites("cuda", TODAY, pinned=False)], StackWord.PASSED, "4 of 4 suites passed, unpinned, 2026-08-01"),
-        ([], StackWord.NEVER, "no record of it is here"),
+        ([making.suites("cuda", OLD)], ProofState.STALE, "nothing since 2026-06-22"),
+        ([making.suites("cuda", TODAY, pinned=False)], ProofState.PASSED, "4 of 4 suites passed, unpinned, 2026-08-01"),
+        ([], ProofState.NEVER, "no record of it is here"),
     ],
 )  # fmt: skip
 def test_a_stack_is_as_good_as_all_suites_of_a_night(
-    tmp_path: Path, records: list[Record], word: StackWord, said: str
+    tmp_path: Path, records: list[Record], word: ProofState, said: str
 ) -> None:
     found = status_of(tmp_path, *records)
     assert (found.word, ", ".join((found.scope, *found.remarks))) == (word, said)
@@ -71,15 +71,15 @@ def test_the_day_is_that_of_the_oldest_proof(tmp_path: Path) -> None:
 
 def test_suites_that_no_night_runs_are_not_asked_for(tmp_path: Path) -> None:
     run = part(making.suites("cuda", TODAY), "smoke", "operators")
-    assert status_of(tmp_path / "a", run, nightly=("smoke", "operators")).word is StackWord.PASSED
+    assert status_of(tmp_path / "a", run, nightly=("smoke", "operators")).word is ProofState.PASSED
     bad = part(making.suites("cuda", TODAY, Verdict.FAILED), "models")
-    assert status_of(tmp_path / "b", run, bad, nightly=("smoke", "operators")).word is StackWord.FAILED
+    assert status_of(tmp_path / "b", run, bad, nightly=("smoke", "operators")).word is ProofState.FAILED
 
 
 def test_a_stack_that_was_only_measured_has_run(tmp_path: Path) -> None:
     nights = nightly.told(nightly.Story(2))
     found = status_of(tmp_path, *nights, stack=nights[0].stack)
-    assert found.word is StackWord.UNVERIFIED and found.run is not None and "measured" in found.scope
+    assert found.word is ProofState.UNVERIFIED and found.run is not None and "measured" in found.scope
 
 
 def cells_of(tmp_path: Path, *records: Record) -> StackMatrix:
@@ -97,16 +97,16 @@ def models(tmp_path: Path, *records: Record, stack: str = "cuda") -> MatrixCell:
 @pytest.mark.parametrize(
     ("verdict", "state"),
     [
-        (Verdict.PASSED, CellState.PASSED), (Verdict.KNOWN_ISSUE, CellState.KNOWN_ISSUE), (Verdict.FAILED, CellState.FAILED),
-        (Verdict.CRASHED, CellState.FAILED), (Verdict.HUNG, CellState.FAILED), (Verdict.INCONCLUSIVE, CellState.UNVERIFIED),
-        (Verdict.SKIPPED, CellState.PASSED),
+        (Verdict.PASSED, ProofState.PASSED), (Verdict.KNOWN_ISSUE, ProofState.KNOWN_ISSUE), (Verdict.FAILED, ProofState.FAILED),
+        (Verdict.CRASHED, ProofState.FAILED), (Verdict.HUNG, ProofState.FAILED), (Verdict.INCONCLUSIVE, ProofState.UNVERIFIED),
+        (Verdict.SKIPPED, ProofState.PASSED),
     ],
 )  # fmt: skip
-def test_a_cell_is_what_its_checks_are(tmp_path: Path, verdict: Verdict, state: CellState) -> None:
+def test_a_cell_is_what_its_checks_are(tmp_path: Path, verdict: Verdict, state: ProofState) -> None:
     found = cells_of(tmp_path, making.suites("cuda", TODAY, verdict))
     assert found.cells["cuda", "models"].state is state
-    assert found.cells["cuda", "operators"].state is CellState.PASSED
-    assert found.cells["dcu", "models"].state is CellState.UNVERIFIED and found.cells["dcu", "models"].run is None
+    assert found.cells["cuda", "operators"].state is ProofState.PASSED
+    assert found.cells["dcu", "models"].state is ProofState.UNVERIFIED and found.cells["dcu", "models"].run is None
 
 
 def skipped(record: Record) -> Record:
@@ -118,7 +118,7 @@ def test_a_suite_of_which_nothing_ran_is_unverified(tmp_path: Path) -> None:
     checks = [Check("environment", Verdict.PASSED, "the lock", 1.0)]
     run = skipped(making.suites("cuda", TODAY))
     found = cells_of(tmp_path, replace(run, checks=[*checks, *run.checks], verdict=Verdict.PASSED))
-    assert found.cells["cuda", "models"].state is CellState.UNVERIFIED
+    assert found.cells["cuda", "models"].state is ProofState.UNVERIFIED
     assert "cuda" in found.never_on_card
 
 
@@ -126,12 +126,12 @@ def test_a_suite_of_which_nothing_ran_is_unverified(tmp_path: Path) -> None:
 def test_a_record_of_a_day_to_come_is_never_green(tmp_path: Path, verdict: Verdict) -> None:
     tomorrow = TODAY + timedelta(1)
     cell = models(tmp_path, making.suites("cuda", TODAY), making.suites("cuda", tomorrow, verdict))
-    assert cell.state is CellState.UNVERIFIED and f"began on {tomorrow}, which is after {TODAY}" in cell.why
-    assert models(tmp_path / "bad", making.suites("cuda", tomorrow, Verdict.FAILED)).state is CellState.FAILED
+    assert cell.state is ProofState.UNVERIFIED and f"began on {tomorrow}, which is after {TODAY}" in cell.why
+    assert models(tmp_path / "bad", making.suites("cuda", tomorrow, Verdict.FAILED)).state is ProofState.FAILED
 
 
-@pytest.mark.parametrize(("age", "state"), [(0, CellState.PASSED), (14, CellState.PASSED), (15, CellState.STALE)])
-def test_a_record_proves_for_so_many_days(tmp_path: Path, age: int, state: CellState) -> None:
+@pytest.mark.parametrize(("age", "state"), [(0, ProofState.PASSED), (14, ProofState.PASSED), (15, ProofState.STALE)])
+def test_a_record_proves_for_so_many_days(tmp_path: Path, age: int, state: ProofState) -> None:
     cell = models(tmp_path, making.suites("cuda", TODAY - timedelta(age)))
     assert cell.state is state
     assert cell.run is not None, "a stale cell still leads to its record"
@@ -139,12 +139,12 @@ def test_a_record_proves_for_so_many_days(tmp_path: Path, age: int, state: CellS
 
 def test_an_old_failure_is_stale_and_says_so(tmp_path: Path) -> None:
     cell = models(tmp_path, making.suites("cuda", TODAY - timedelta(40), Verdict.FAILED))
-    assert cell.state is CellState.STALE and "then failed" in cell.why and "40 days" in cell.why
+    assert cell.state is ProofState.STALE and "then failed" in cell.why and "40 days" in cell.why
 
 
 def test_the_newest_record_of_a_host_counts(tmp_path: Path) -> None:
     cell = models(tmp_path, making.suites("cuda", TODAY - timedelta(1), Verdict.FAILED), making.suites("cuda", TODAY))
-    assert cell.state is CellState.PASSED
+    assert cell.state is ProofState.PASSED
 
 
 def test_the_worst_host_counts(tmp_path: Path) -> None:
@@ -153,12 +153,12 @@ def test_the_worst_host_counts(tmp_path: Path) -> None:
         making.suites("cuda", TODAY, host="two"),
     ]
     cell = models(tmp_path, *records)
-    assert cell.state is CellState.FAILED and cell.run is not None and cell.run.place.host == "one"
+    assert cell.state is ProofState.FAILED and cell.run is not None and cell.run.place.host == "one"
 
 
 def test_a_host_that_is_gone_does_not_age_the_others(tmp_path: Path) -> None:
     records = [making.suites("cuda", TODAY - timedelta(300), host="gone"), making.suites("cuda", TODAY)]
-    assert models(tmp_path, *records).state is CellState.PASSED
+    assert models(tmp_path, *records).state is ProofState.PASSED
 
 
 def rehearsal(age: int = 0, verdict: Verdict = Verdict.PASSED) -> Record:
@@ -168,20 +168,20 @@ def rehearsal(age: int = 0, verdict: Verdict = Verdict.PASSED) -> Record:
 
 def test_a_rehearsal_is_its_own_word(tmp_path: Path) -> None:
     found = cells_of(tmp_path, rehearsal())
-    assert found.cells["cuda", "models"].state is CellState.REHEARSED
+    assert found.cells["cuda", "models"].state is ProofState.REHEARSED
     assert "cuda" in found.never_on_card
 
 
 @pytest.mark.parametrize(
     ("records", "state"),
     [
-        ([rehearsal(), making.suites("cuda", TODAY - timedelta(2))], CellState.PASSED),
-        ([rehearsal(), making.suites("cuda", TODAY - timedelta(20))], CellState.STALE),
-        ([rehearsal(0, Verdict.FAILED), making.suites("cuda", TODAY)], CellState.FAILED),
-        ([rehearsal(30)], CellState.STALE),
+        ([rehearsal(), making.suites("cuda", TODAY - timedelta(2))], ProofState.PASSED),
+        ([rehearsal(), making.suites("cuda", TODAY - timedelta(20))], ProofState.STALE),
+        ([rehearsal(0, Verdict.FAILED), making.suites("cuda", TODAY)], ProofState.FAILED),
+        ([rehearsal(30)], ProofState.STALE),
     ],
 )
-def test_the_card_counts_before_rehearsals(tmp_path: Path, records: Sequence[Record], state: CellState) -> None:
+def test_the_card_counts_before_rehearsals(tmp_path: Path, records: Sequence[Record], state: ProofState) -> None:
     assert models(tmp_path, *records).state is state
 
 
@@ -198,13 +198,13 @@ def test_a_guard_that_fails_is_its_suites_failure(tmp_path: Path) -> None:
     run = making.suites("cuda", TODAY)
     guard = Check("guard: models/part", Verdict.FAILED, "3 checks were collected, 4 are expected", 0.0)
     found = cells_of(tmp_path, replace(run, checks=[*run.checks, guard], verdict=Verdict.FAILED))
-    assert found.cells["cuda", "models"].state is CellState.FAILED
-    assert found.cells["cuda", "operators"].state is CellState.PASSED
+    assert found.cells["cuda", "models"].state is ProofState.FAILED
+    assert found.cells["cuda", "operators"].state is ProofState.PASSED
 
 
 def test_a_stack_or_suite_that_only_records_know_has_a_place(tmp_path: Path) -> None:
     found = cells_of(tmp_path, making.suites("ours", TODAY))
-    assert found.stacks[-1] == "ours" and found.cells["ours", "models"].state is CellState.PASSED
+    assert found.stacks[-1] == "ours" and found.cells["ours", "models"].state is ProofState.PASSED
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""All that nights tell, and how people read it: suspicions, what gates made of them, and what nothing can be said of yet."""
+"""What nights and gates say of each place: suspected, confirmed and refuted steps, and how people read them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from stackproof.extras.nights.drift.series import (
 
 GATE, TIME = "gate", "time"
 _COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
+"""What a gate of two commits says something of."""
 _SEEN = "a gate ran both commits side by side, on one driver and machine"
 
 
@@ -58,12 +59,11 @@ class SuspicionState(str, Enum):
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A step that a series seems to have made; nobody is told of a slowdown before it is confirmed.
+    """A step that a series seems to have made; no slowdown is reported before it is confirmed.
 
     `size`: log of after over before, with its 95 % interval `low` to `high`; above 0 is slower. `score`: in standard errors.
     `before` and `after`: the last night before the step and the first after it; `between`: the first nights that are about as likely.
-    `asks`: what the gate is asked that confirms or refutes it, nothing where none can; `interleaved`: whether both states
-    run side by side in it.
+    `interleaved`: whether a gate can run both states side by side, and so confirm or refute it.
     """
 
     place: store.Place
@@ -81,13 +81,12 @@ class Suspicion:
     changed: tuple[Cause, ...]
     causes: tuple[Cause, ...]
     why: str
-    asks: tuple[str, ...]
     interleaved: bool
     state: SuspicionState = SuspicionState.SUSPECTED
     gate: GateResult | None = None
     """What has settled it."""
     reported: bool = False
-    """Whether people are told of it as a slowdown that lasts."""
+    """Whether it is reported as a slowdown that lasts."""
 
     @property
     def slower(self) -> bool:
@@ -99,13 +98,13 @@ class Suspicion:
         """Its state as people read it, with the direction of what is confirmed."""
         if self.state is not SuspicionState.CONFIRMED:
             return str(self.state.value)
-        return (
-            "confirmed faster"
-            if not self.slower
-            else "confirmed slower"
-            if self.reported
-            else "confirmed slower before"
-        )
+        return f"confirmed {'faster' if not self.slower else 'slower' if self.reported else 'slower, earlier'}"
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The arguments of the gate of both states; none where no gate can run both."""
+        commits = ("--base", self.before.state.commit, "--head", self.after.state.commit)
+        return (*commits, "--only", self.figure.subject) if self.interleaved else ()
 
     @property
     def command(self) -> str:
@@ -139,15 +138,11 @@ def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]])
 
 def _suspicion(trend: Trend, values: dict[SeriesKind, Values], kind: SeriesKind, row: int, steps: Steps) -> Suspicion:
     there = np.flatnonzero(~np.isnan(values[kind]))
-    place = {
-        count: int(there[-count]) for count in {int(steps.after[row]), int(steps.latest[row]), int(steps.earliest[row])}
-    }
-    split = place[int(steps.after[row])]
-    before, after = trend.nights[int(there[there < split][-1])], trend.nights[split]
-    earliest, latest = trend.nights[place[int(steps.earliest[row])]], trend.nights[place[int(steps.latest[row])]]
+    split, latest, earliest = (int(there[-counts[row]]) for counts in (steps.after, steps.latest, steps.earliest))
+    before, settled = (trend.nights[int(there[there < at][-1])] for at in (split, earliest))
     step = float(steps.size[row]), float(steps.error[row]), float(steps.score[row])
-    settled = trend.nights[int(there[there < place[int(steps.earliest[row])]][-1])]
-    return _described(trend, values, kind, (before, after), step, (settled, latest), earliest)
+    span = settled, trend.nights[latest]
+    return _described(trend, values, kind, (before, trend.nights[split]), step, span, trend.nights[earliest])
 
 
 def _described(
@@ -161,10 +156,10 @@ def _described(
     moved = tuple(other for other in SeriesKind if other is kind or _moved(values[other], index))
     changed = _changed(trend.nights, span)
     row = table().blame(moved, changed)
-    asks, interleaved = _confirming(trend, kind, row.causes, before, after)
     return Suspicion(
         trend.place, trend.figure, kind, size, size - statistics.Z_95 * error, size + statistics.Z_95 * error, score, before, after,
-        (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
+        (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why,
+        _can_interleave(kind, row.causes, before, after),
     )  # fmt: skip
 
 
@@ -187,49 +182,30 @@ def _changed(nights: Sequence[Night], span: tuple[Night, Night]) -> tuple[Cause,
     return tuple(cause for cause in Cause if cause in seen)
 
 
-def _confirming(
-    trend: Trend, kind: SeriesKind, causes: Sequence[Cause], before: Night, after: Night
-) -> tuple[tuple[str, ...], bool]:
-    """Return what a gate is asked that measures both states, and whether side by side.
-
-    Two commits, with the locks that they hold, run interleaved. A driver or a machine of yesterday cannot: there another night shows
-    whether it lasts.
-    """
+def _can_interleave(kind: SeriesKind, causes: Sequence[Cause], before: Night, after: Night) -> bool:
+    """Whether a gate can run both states: two commits with their locks, but never a driver or a machine of yesterday."""
     base, head = before.state.commit, after.state.commit
     known = git.is_reachable(base) and git.is_reachable(head) and base != head
-    interleaved = known and kind is not SeriesKind.ANCHOR and causes[0] not in (Cause.DRIVER, Cause.MACHINE)
-    return (("--base", base, "--head", head, "--only", trend.figure.subject) if interleaved else ()), interleaved
+    return known and kind is not SeriesKind.ANCHOR and causes[0] not in (Cause.DRIVER, Cause.MACHINE)
 
 
 def gate_results(records: Mapping[Path, Record]) -> list[GateResult]:
     """Return what gates saw of times, oldest first."""
-    results = [
-        result
-        for path, record in store.distinct(records).items()
-        if record.verb == GATE
-        for result in _of(path, record)
-    ]
+    results, gates = list[GateResult](), [row for row in store.distinct(records).items() if row[1].verb == GATE]
+    for path, record in gates:
+        facts = record.provenance
+        begun = path, datetime.fromisoformat(record.started), record.stack, store.place(facts).host
+        commits = str(facts.get("base", "")), str(facts.get("head", ""))
+        for check in record.checks:
+            if check.kind is Kind.CELL and check.aspect == TIME and (bounds := _bounds(check)):
+                results.append(GateResult(*begun, *commits, check.subject, *bounds))
     return sorted(results, key=lambda result: result.started)
-
-
-def _of(path: Path, record: Record) -> Iterator[GateResult]:
-    facts = record.provenance
-    for check in record.checks:
-        if check.kind is Kind.CELL and check.aspect == TIME and (bounds := _bounds(check)):
-            yield GateResult(
-                path, datetime.fromisoformat(record.started), record.stack, store.place(facts).host,
-                str(facts.get("base", "")), str(facts.get("head", "")), check.subject, *bounds,
-            )  # fmt: skip
 
 
 def _bounds(check: Check) -> tuple[float, float, float] | None:
     values = [check.figures.get(name) for name in ("ratio", "ratio, low", "ratio, high")]
-    numbers = [
-        float(value)
-        for value in values
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-    ]
-    return (math.log(numbers[0]), math.log(numbers[1]), math.log(numbers[2])) if len(numbers) == len(values) else None
+    logs = [math.log(value) for value in values if isinstance(value, (int, float)) and value is not True and value > 0]
+    return (logs[0], logs[1], logs[2]) if len(logs) == len(values) else None
 
 
 def after_gate(step: Suspicion, gate: GateResult) -> Suspicion:
@@ -250,8 +226,7 @@ def _of_commits(step: Suspicion) -> Suspicion:
     if set(step.causes) <= set(own):
         return step
     causes = tuple(cause for cause in own if cause in step.changed) or (Cause.CODE,)
-    asks = ("--base", step.before.state.commit, "--head", step.after.state.commit, "--only", step.figure.subject)
-    return replace(step, causes=causes, why=_SEEN, asks=asks, interleaved=True)
+    return replace(step, causes=causes, why=_SEEN, interleaved=True)
 
 
 def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, Values], list[Suspicion]]:
@@ -261,9 +236,9 @@ def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, 
     that makes `[refuted] nights` in a row it is a new level too, though none of the code's.
     """
     values = {kind: series.copy() for kind, series in trend.values.items()}
-    steps = list[Suspicion]()
-    for gate in gates:
-        for kind in _kinds(trend, gate):
+    steps, here = list[Suspicion](), (trend.place.stack, trend.place.host, trend.figure.subject)
+    for gate in (gate for gate in gates if (gate.stack, gate.host, gate.subject) == here):
+        for kind in _COMMITTED:
             split = _split(trend, gate, kind)
             if not split or not (suspicion := _recalled(trend, values, gate, kind, split)):
                 continue
@@ -275,21 +250,15 @@ def settle(trend: Trend, gates: Iterable[GateResult]) -> tuple[dict[SeriesKind, 
     return values, steps
 
 
-def _kinds(trend: Trend, gate: GateResult) -> Sequence[SeriesKind]:
-    """Return the series that a gate of two commits can speak of; none where it was of another place or subject."""
-    here = (trend.place.stack, trend.place.host, trend.figure.subject)
-    return _COMMITTED if (gate.stack, gate.host, gate.subject) == here else ()
-
-
 def _split(trend: Trend, gate: GateResult, kind: SeriesKind) -> int:
     """Return the first night after the step that a gate was about, 0 for none: its two sides are two nights that follow each other."""
-    there = [
-        int(at) for at in np.flatnonzero(~np.isnan(trend.values[kind])) if trend.nights[at].started <= gate.started
-    ]
-    for before, after in reversed(list(pairwise(there))):
-        if _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after]):
-            return after
-    return 0
+    there = map(int, np.flatnonzero(~np.isnan(trend.values[kind])))
+    pairs = pairwise(at for at in there if trend.nights[at].started <= gate.started)
+    fitting = (
+        after for before, after in pairs
+        if _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after])
+    )  # fmt: skip
+    return max(fitting, default=0)
 
 
 def _commit(label: str, night: Night) -> bool:
@@ -300,10 +269,8 @@ def _recalled(
     trend: Trend, values: dict[SeriesKind, Values], gate: GateResult, kind: SeriesKind, split: int
 ) -> Suspicion | None:
     """Return the suspicion that a gate was asked about, as it stood then; a gate where no series moved settles nothing."""
-    until = {
-        series: np.where([night.started <= gate.started for night in trend.nights], row, np.nan)
-        for series, row in values.items()
-    }
+    past = [night.started <= gate.started for night in trend.nights]
+    until = {series: np.where(past, row, np.nan) for series, row in values.items()}
     there = np.flatnonzero(~np.isnan(until[kind]))
     earlier, behind = there[there < split], int((there >= split).sum())
     if not len(earlier) or not 0 < behind <= table().scan.splits:
@@ -332,7 +299,7 @@ def _leave_out(
 
 
 PASSED, SLOWER, TOO_FEW = 0, 1, 6
-"""Exit codes: nothing is told, a slowdown is confirmed, there are too few nights to look at."""
+"""Exit codes: no slowdown is confirmed, one is, there are too few nights to say."""
 
 
 @dataclass(frozen=True)
@@ -355,12 +322,12 @@ class PlaceDrift:
 
     @property
     def slowdowns(self) -> list[Suspicion]:
-        """Return the slowdowns that people are told: confirmed in the last nights, and no later gate saw the figure faster again."""
+        """Return the slowdowns that are reported: confirmed in the last nights, and no later gate saw the figure faster again."""
         return [step for step in self.settled if step.reported]
 
     @property
     def lacking(self) -> int:
-        """How many more nights are needed before any figure can be looked at; 0 if one can."""
+        """How many more nights are needed before a step of any figure can be seen."""
         return max(0, table().scan.fewest + 1 - max((trend.usable for trend in self.trends), default=0))
 
     @property
@@ -389,10 +356,8 @@ class Drift:
         open_ = sum(len(place.suspicions) for place in self.places)
         if self.exit_code == TOO_FEW:
             lacking = min((place.lacking for place in self.places), default=table().scan.fewest + 1)
-            return f"NOTHING TO LOOK AT: {lacking} more {'night' if lacking == 1 else 'nights'} needed before a step can be seen"
-        confirmed = (
-            f"{slower} confirmed {'slowdown' if slower == 1 else 'slowdowns'}" if slower else "no slowdown is confirmed"
-        )
+            return f"TOO FEW NIGHTS: {text.counted(lacking, 'more night')} needed before a step can be seen"
+        confirmed = text.counted(slower, "confirmed slowdown") if slower else "no slowdown is confirmed"
         far = [term for place in self.places for term in place.long_terms if term.clear and term.size > 0]
         furthest = max(far, key=lambda term: term.size, default=None)
         since = f"; {furthest.figure.label} is {furthest.sentence}" if furthest else ""
@@ -400,7 +365,7 @@ class Drift:
 
 
 def read_drift(tops: Iterable[Path], stack: str = "") -> Drift:
-    """Read the records of nights and gates below these folders and return what they tell; a bad one is skipped and named.
+    """Read the records of nights and gates below these folders and return what they say; a bad one is skipped and named.
 
     So is one whose day cannot be true (`record.dated`). `stack`: of this stack alone.
     """
@@ -421,9 +386,8 @@ def examine(place: store.Place, history: Sequence[Night], gates: Sequence[GateRe
     drawn = trends(place, history)
     by_gates = [settle(trend, gates) for trend in drawn]
     settled = [step for _, those in by_gates for step in those]
-    settled = _with_reported(
-        sorted(settled, key=lambda step: step.gate.started if step.gate else step.after.started), history
-    )
+    settled.sort(key=lambda step: step.gate.started if step.gate else step.after.started)
+    settled = _with_reported(settled, history)
     steps = suspect(drawn, [values for values, _ in by_gates])
     lasting = [step for step in steps if not step.interleaved and step.nights >= table().lasting.nights]
     suspicions = tuple(step for step in steps if step not in lasting)
@@ -445,29 +409,25 @@ def terminal(drift: Drift) -> str:
 def _parts(drift: Drift) -> Iterator[outline.Part]:
     yield outline.Heading(drift.headline)
     for place in drift.places:
-        yield outline.Heading(
-            f"{place.place.label}: {text.counted(len(place.nights), 'night')} of {text.counted(len(place.trends), 'figure')}",
-            2,
-        )
+        counts = f"{text.counted(len(place.nights), 'night')} of {text.counted(len(place.trends), 'figure')}"
+        yield outline.Heading(f"{place.place.label}: {counts}", 2)
         if place.lacking:
             yield outline.TextLine(f"{text.counted(place.lacking, 'more night')} needed before a step can be seen", 1)
         others = [gate for gate in place.confirmed if gate not in place.slowdowns]
         yield from _section("confirmed slowdowns", map(_confirmed, place.slowdowns))
         yield from _section("suspected, not confirmed", map(_suspected, place.suspicions))
-        yield from _section("confirmed before, or for the better", map(_confirmed, others))
+        yield from _section("confirmed earlier, or faster", map(_confirmed, others))
         yield from _section("refuted, and left out", map(_refuted, place.refuted))
-        yield from _section("since the first anchor, whatever its steps", ([line] for line in _came(place)))
-        yield from _section(
-            "disturbed, and left out",
-            ([f"{night.day}: {night.disturbed}"] for night in place.nights if night.disturbed),
-        )
+        yield from _section("since the first anchor", ([line] for line in _came(place)))
+        disturbed = ([f"{night.day}: {night.disturbed}"] for night in place.nights if night.disturbed)
+        yield from _section("disturbed, and left out", disturbed)
     if drift.problems:
         yield outline.Heading("problems", 2)
         yield from (outline.TextLine(line, 1) for line in drift.problems)
 
 
 def _came(place: PlaceDrift) -> list[str]:
-    clear = [f"{far.figure.label}: for users {far.sentence}" for far in place.long_terms if far.clear]
+    clear = [f"{far.figure.label}: {far.sentence}" for far in place.long_terms if far.clear]
     quiet = len(place.long_terms) - len(clear)
     return [*clear, *([f"{text.counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
 
@@ -481,7 +441,7 @@ def _section(title: str, rows: Iterable[list[str]]) -> Iterator[outline.Part]:
 
 def confirmed_line(step: Suspicion) -> str:
     """Say in a line what is confirmed: the figure, what the gate saw, and the likeliest cause."""
-    how = "" if step.gate else ", by nights alone"
+    how = "" if step.gate else ", confirmed by nights alone"
     return f"{step.figure.label} {size_seen(step)}{how}: {causes(step)}"
 
 
@@ -492,12 +452,14 @@ def _confirmed(step: Suspicion) -> list[str]:
 
 def _refuted(step: Suspicion) -> list[str]:
     gate = f" ({step.gate.path})" if step.gate else ""
-    return [f"{step.figure.label}: {size(step)} was suspected, the gate saw {size_seen(step)}{gate}"]
+    return [f"{step.figure.label}: {size(step)} was suspected, the gate measured {size_seen(step)}{gate}"]
 
 
 def _suspected(step: Suspicion) -> list[str]:
-    how = "" if step.interleaved else " (by nights: yesterday's machine cannot run beside today's)"
-    first = f"{step.figure.label}, {step.kind.value}: {size(step)}, score {abs(step.score):.1f}: {causes(step)}"
+    how = "" if step.interleaved else " by another night, as no gate can run yesterday's machine beside today's"
+    first = (
+        f"{step.figure.label}, {step.kind.value}: {size(step)}, {abs(step.score):.1f} standard errors: {causes(step)}"
+    )
     return [first, when(step), *differences(step), f"confirm{how}: {step.command}"]
 
 
@@ -507,22 +469,19 @@ def size(step: Suspicion) -> str:
 
 
 def size_seen(step: Suspicion) -> str:
-    """Return how far a figure has stepped: by its gate, else by its nights."""
-    return size_by_gate(step.gate) if step.gate else size(step)
+    """Return how far a figure has stepped, by its gate or else by its nights; a percentage alone could be of seconds or of speed."""
+    if not (gate := step.gate):
+        return size(step)
+    word = "slower" if gate.low > 0 else "faster" if gate.high < 0 else "neither slower nor faster"
+    return f"{statistics.percent(gate.ratio)} [{statistics.percent(gate.low)}, {statistics.percent(gate.high)}] {word}"
 
 
-def size_by_gate(gate: GateResult) -> str:
-    """Return what a gate has measured of a step, and in which direction."""
-    return f"{statistics.percent(gate.ratio)} [{statistics.percent(gate.low)}, {statistics.percent(gate.high)}] {direction(gate)}"
-
-
-def direction(gate: GateResult) -> str:
-    """Return what a gate's interval says in a word: a percentage alone could be of seconds or of speed."""
-    return "slower" if gate.low > 0 else "faster" if gate.high < 0 else "neither slower nor faster"
+def cause_names(step: Suspicion) -> str:
+    return " and ".join(cause.value for cause in step.causes)
 
 
 def causes(step: Suspicion) -> str:
-    return f"{' and '.join(cause.value for cause in step.causes)} ({step.why})"
+    return f"{cause_names(step)} ({step.why})"
 
 
 def when(step: Suspicion) -> str:

@@ -247,14 +247,16 @@ def _admission(night: MeasuredNight, reasons: list[str]) -> Check:
     """Return whether the night counts; a disturbed one is left out of every series, and is no success."""
     loads = {f"launch {number}, others' share of the cores": load for number, load in enumerate(night.conditions.loads)}
     if reasons:
-        return Check("admission", Verdict.INCONCLUSIVE, f"{'; '.join(reasons)}; the night is left out", 0.0, {**loads})
+        return Check(
+            "admission", Verdict.INCONCLUSIVE, f"{'; '.join(reasons)}; the night does not count", 0.0, {**loads}
+        )
     sentence = "; ".join(night.conditions.sentences()) or "nothing is known to have disturbed it"
     return Check("admission", Verdict.PASSED, f"admitted: {sentence}", 0.0, {**loads})
 
 
 def _figures(night: MeasuredNight) -> tuple[Verdict, str]:
     beside = [name for name, sides in night.seen.items() if Measured.ANCHOR in sides]
-    alone = [f"{name} of today alone ({why})" for name, why in night.alone.items()]
+    alone = [f"{name} without the anchor ({why})" for name, why in night.alone.items()]
     if not night.seen:
         bad = [loss for loss in night.lost.values() if loss.verdict.executed]
         return Verdict.FAILED, "no figure was measured" + (f": {bad[0].reason}" if bad else "")

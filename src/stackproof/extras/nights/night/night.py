@@ -24,30 +24,29 @@ from stackproof.extras.nights.night.request import NightRun
 
 
 def place_drift(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:
-    """Return what all nights of tonight's place tell; None where tonight is not among them."""
+    """Return what the nights of tonight's place show; None where tonight is not among them."""
     here = store.place(facts)
     return next((place for place in findings.read_drift(tops, stack).places if place.place == here), None)
 
 
 def scanned(drift: PlaceDrift | None) -> verbs.StageOutcome:
     if drift is None:
-        return verbs.StageOutcome(Verdict.SKIPPED, "no night of this place can be read, so there is nothing to look at")
-    if drift.lacking:
         return verbs.StageOutcome(
-            Verdict.SKIPPED, f"{text.counted(drift.lacking, 'more night')} needed before a step can be seen"
+            Verdict.SKIPPED, "no night of this place can be read, so that nothing can be compared"
         )
+    if drift.lacking:
+        needed = f"{text.counted(drift.lacking, 'more night')} needed before a step can be seen"
+        return verbs.StageOutcome(Verdict.SKIPPED, needed)
     sentence = "; ".join(_suspected(suspicion) for suspicion in drift.suspicions) or "nothing is suspected"
-    sentence += "".join(f"; {far.figure.label}: for users {far.sentence}" for far in drift.long_terms if far.clear)
-    return verbs.StageOutcome(
-        Verdict.PASSED,
-        f"{text.counted(len(drift.nights), 'night')} of {text.counted(len(drift.trends), 'figure')}: {sentence}",
-    )
+    sentence += "".join(f"; {far.figure.label}: {far.sentence}" for far in drift.long_terms if far.clear)
+    counts = f"{text.counted(len(drift.nights), 'night')} of {text.counted(len(drift.trends), 'figure')}"
+    return verbs.StageOutcome(Verdict.PASSED, f"{counts}: {sentence}")
 
 
 def _suspected(suspicion: Suspicion) -> str:
     way = "slower" if suspicion.slower else "faster"
     step = f"{suspicion.figure.label} {suspicion.kind.value} {statistics.percent(suspicion.size)} {way}"
-    return f"{step} since {suspicion.after.day} ({_causes(suspicion)})"
+    return f"{step} since {suspicion.after.day} ({findings.cause_names(suspicion)})"
 
 
 def surest(drift: PlaceDrift | None, most: int) -> list[Suspicion]:
@@ -66,12 +65,12 @@ def became(suspicion: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | 
     by_gates = reversed(after.settled if after else ())
     settled = next((step for step in by_gates if _identity(step) == _identity(suspicion)), None)
     if settled is None:
-        return verbs.StageOutcome(Verdict.SKIPPED, f"stays open: {_suspected(suspicion)}; the gate: {ended.reason}")
+        return verbs.StageOutcome(Verdict.SKIPPED, f"still open: {_suspected(suspicion)}; the gate: {ended.reason}")
     seen = findings.size_seen(settled)
     if settled.state is SuspicionState.REFUTED:
-        return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(suspicion)}; the gate saw {seen}")
+        return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(suspicion)}; the gate measured {seen}")
     verdict = Verdict.FAILED if suspicion.slower else Verdict.PASSED
-    return verbs.StageOutcome(verdict, f"confirmed: {seen}, {_causes(settled)} ({settled.why})")
+    return verbs.StageOutcome(verdict, f"confirmed: {seen}, {findings.cause_names(settled)} ({settled.why})")
 
 
 def _identity(suspicion: Suspicion) -> tuple[object, ...]:
@@ -88,17 +87,12 @@ def confirmed_slowdowns(drift: PlaceDrift | None, tonight: str) -> verbs.StageOu
     known = {step.figure for step in before.slowdowns if not step.gate}
     if fresh := [step for step in slower if (step.gate.started >= began if step.gate else step.figure not in known)]:
         return verbs.StageOutcome(Verdict.FAILED, f"{len(fresh)} confirmed tonight: {words}")
-    return verbs.StageOutcome(
-        Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"
-    )
-
-
-def _causes(suspicion: Suspicion) -> str:
-    return " and ".join(cause.value for cause in suspicion.causes)
+    why = f"{len(slower)} confirmed on an earlier night, and no gate has measured faster since: {words}"
+    return verbs.StageOutcome(Verdict.KNOWN_ISSUE, why)
 
 
 _NIGHTS = 30
-"""So many are looked back: a suite may have to wait for its turn for some of them."""
+"""So many nights back verdicts are compared: a suite may wait for its turn for some of them."""
 _SECONDS = 300.0
 
 
@@ -142,7 +136,7 @@ def run_stages(run: NightRun) -> Verdict:
             if run.ledger.over:
                 break
             if name in run.asked.without:
-                run.ledger.add(Check(name, Verdict.SKIPPED, "left out, as was asked", 0.0))
+                run.ledger.add(Check(name, Verdict.SKIPPED, "left out, as asked", 0.0))
             else:
                 stages[name]()
     except KeyboardInterrupt:
@@ -176,7 +170,7 @@ def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
     facts = run.ledger.record.provenance
     if run.ledger.record.measurements and not facts.get("disturbed"):
         return None
-    return verbs.StageOutcome(Verdict.SKIPPED, "tonight counts for nothing, so there is nothing new to look at")
+    return verbs.StageOutcome(Verdict.SKIPPED, "tonight's figures do not count, so there is nothing new to compare")
 
 
 def _place_drift(run: NightRun) -> PlaceDrift | None:
@@ -227,11 +221,11 @@ def verify(run: NightRun) -> None:
     minutes = plan.of(asked.plan.verify.minutes, asked.stack.device)
     until = time.monotonic() + 60 * minutes
     chosen = order(asked.results, asked.stack.name, run.ledger.folder)
-    run.ledger.say(f"verify: {text.counted(len(chosen), 'suite')}, of which none is begun after {minutes:g} minutes")
+    run.ledger.say(f"verify: {text.counted(len(chosen), 'suite')}; none starts after {minutes:g} minutes")
     for suite in chosen:
         name, began = f"{_STAGE}{suite}", time.monotonic()
         if began > until:
-            why = f"left out for time: {minutes:g} minutes were over; it comes first tomorrow"
+            why = f"left out for time: the {minutes:g} minutes were used up; it runs first in the next night"
             run.add(name, began, verbs.StageOutcome(Verdict.SKIPPED, why, {_LEFT_OUT: True}))
         else:
             run.ledger.say(f"{name} ...")
@@ -248,7 +242,7 @@ def order(results: Path, stack: str, tonight: Path) -> list[str]:
 def _waiting(results: Path, stack: str, tonight: Path) -> Iterator[str]:
     try:
         record = reading.read(resume.newest(results, VERB, stack, but=tonight))
-    except Refusal:  # there is none, or it will be said where nights are looked at
+    except Refusal:  # there is none, or the scan will name it
         return
     for check in record.checks:
         if check.id.startswith(_STAGE) and check.figures.get(_LEFT_OUT):

@@ -14,7 +14,7 @@ from statistics import median
 
 from stackproof.api.base import statistics
 from stackproof.extras.nights.site import charts
-from stackproof.extras.nights.site.model import Curve, SeriesView
+from stackproof.extras.nights.site.model import Curve, StateMark
 
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""
@@ -54,9 +54,9 @@ def stamp(times: Sequence[datetime], at: int) -> str:
     return f"{times[at]:%Y-%m-%d}" if resolution(times) == _STEPS[0] else f"{times[at]:%Y-%m-%d %H:%M}"
 
 
-def plot(view: SeriesView, curve: Curve) -> charts.Markup:
+def plot(times: Sequence[datetime], states: Sequence[StateMark], curve: Curve) -> charts.Markup:
     """Return the plot of one curve; without a point, a sentence."""
-    places = steps_of(view.times)
+    places = steps_of(times)
     points = [
         (x, point.median, point.low, point.high) for x, point in zip(places, curve.values, strict=True) if not math.isnan(point.median)
     ]  # fmt: skip
@@ -67,10 +67,12 @@ def plot(view: SeriesView, curve: Curve) -> charts.Markup:
     label = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
     box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
     inner = charts.el(
-        "svg", *_drawn(view, curve, places, points, (low, high)), viewBox=box, preserveAspectRatio="none",
+        "svg", *_drawn(states, curve, places, points, (low, high)), viewBox=box, preserveAspectRatio="none",
         width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
     )  # fmt: skip
-    field = charts.el("svg", inner, *_labels(view, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
+    field = charts.el(
+        "svg", inner, *_labels(times, states, places), width="100%", height=_HEIGHT + _BELOW, class_="field"
+    )
     return charts.el("div", _scale((low, high)), field, role="img", aria_label=label, class_="chart")
 
 
@@ -100,7 +102,7 @@ def span(points: Sequence[_Point]) -> tuple[float, float]:
 
 
 def _drawn(
-    view: SeriesView, curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
+    states: Sequence[StateMark], curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
 ) -> Iterator[charts.Markup]:  # fmt: skip
     left_out = [x for x, interval in zip(places, curve.values, strict=True) if math.isnan(interval.median)]
     step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
@@ -108,7 +110,7 @@ def _drawn(
     across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in charts.ticks(*ends))
     yield charts.el("path", class_="grid", d=charts.Markup(across))
     yield charts.el("path", class_="band", d=charts.Markup("".join(_band(run, ends) for run in runs)))
-    for mark in view.states:
+    for mark in states:
         yield charts.el("path", class_="state", d=charts.Markup(f"M{places[mark.at]} 0v{TALL}"))
     yield charts.el("path", class_="line", d=charts.Markup("".join(_line(run, ends) for run in runs)))
     dots = points if len(points) <= _FEW else [run[0] for run in runs if len(run) == 1]
@@ -160,11 +162,11 @@ def _scale(ends: tuple[float, float]) -> charts.Markup:
     return charts.el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")
 
 
-def _labels(view: SeriesView, places: Sequence[int]) -> Iterator[charts.Markup]:
+def _labels(times: Sequence[datetime], states: Sequence[StateMark], places: Sequence[int]) -> Iterator[charts.Markup]:
     wide = max(1, places[-1])
-    for number, mark in enumerate(view.states, 1):
+    for number, mark in enumerate(states, 1):
         share = 100 * places[mark.at] / wide
         yield charts.el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
-    yield charts.el("text", stamp(view.times, 0), x=0, y=_HEIGHT + 16, class_="date")
-    if len(view.times) > 1:
-        yield charts.el("text", stamp(view.times, -1), x="100%", y=_HEIGHT + 16, class_="date last")
+    yield charts.el("text", stamp(times, 0), x=0, y=_HEIGHT + 16, class_="date")
+    if len(times) > 1:
+        yield charts.el("text", stamp(times, -1), x="100%", y=_HEIGHT + 16, class_="date last")

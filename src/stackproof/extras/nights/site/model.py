@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from stackproof.extras.nights.drift.findings import Drift, PlaceDrift, Suspicion
 from stackproof.extras.nights.drift.scan import SeriesKind
 from stackproof.extras.nights.drift.series import LongTerm, Measured, Night, Trend, long_term
 from stackproof.extras.nights.site import stack_status
-from stackproof.extras.nights.site.stack_status import CellState, IndexedRun, RecordsIndex, StackMatrix, matrix
+from stackproof.extras.nights.site.stack_status import IndexedRun, ProofState, RecordsIndex, StackMatrix, matrix
 
 _MISSING = statistics.Interval(math.nan, math.nan, math.nan)
 _TITLES = {
@@ -61,27 +62,33 @@ class StateMark:
 
 @dataclass(frozen=True)
 class SeriesView:
-    """One figure at one place: `times` of the points, of each its record's file and a note, and its curves."""
+    """One figure at one place with what pages show of it: its curves, changes of state, and steps."""
 
-    place: store.Place
-    name: str
-    subject: str
-    preset: str
-    unit: str
-    times: tuple[datetime, ...]
-    paths: tuple[Path, ...]
-    notes: tuple[str, ...]
-    counts: tuple[int, ...]
+    trend: Trend
     curves: tuple[Curve, ...]
     states: tuple[StateMark, ...]
-    steps: tuple[Suspicion, ...] = ()
-    sentences: tuple[str, ...] = ()
-    far: LongTerm | None = None
+    steps: tuple[Suspicion, ...]
+
+    @property
+    def name(self) -> str:
+        return self.trend.figure.label
+
+    @property
+    def place(self) -> store.Place:
+        return self.trend.place
+
+    @property
+    def times(self) -> tuple[datetime, ...]:
+        return tuple(night.started for night in self.trend.nights)
+
+    @cached_property
+    def far(self) -> LongTerm | None:
+        return long_term(self.trend)
 
     @property
     def id(self) -> str:
         """The same for the same figure at the same place, so that links survive."""
-        key = [self.place.stack, self.place.host, self.place.digest, self.name, self.unit, True]
+        key = [self.place.stack, self.place.host, self.place.digest, self.name, self.trend.figure.unit, True]
         return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
 
     @property
@@ -116,29 +123,14 @@ def _states(nights: Sequence[Night]) -> Iterator[StateMark]:
 
 
 def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[Suspicion, ...]) -> SeriesView:
-    key, nights = trend.figure, trend.nights
-    values = {kind: _intervals(trend, kind) for kind in SeriesKind}
-    places = {night.path: at for at, night in enumerate(nights)}
-    curves = [
-        Curve(_TITLES[kind], _unit(kind, key.unit), kind is SeriesKind.RATIO or key.unit in text.RATES, values[kind], tuple(
-            CurveMark(places[step.after.path], step.word, step.slower) for step in steps if step.kind is kind
-        ))
-        for kind in SeriesKind
-    ]  # fmt: skip
-    return SeriesView(
-        trend.place, key.label, key.subject, key.preset, key.unit, tuple(night.started for night in nights),
-        tuple(night.path for night in nights), tuple(_note(night) for night in nights),
-        tuple(len(night.figures.get(key, {}).get(Measured.TODAY, ())) for night in nights), tuple(curves), states, steps,
-        trend.problems, long_term(trend),
-    )  # fmt: skip
-
-
-def _note(night: Night) -> str:
-    return f"left out: {night.disturbed}" if night.disturbed else ""
-
-
-def _unit(kind: SeriesKind, unit: str) -> str:
-    return "times as fast as the anchor" if kind is SeriesKind.RATIO else text.RATES.get(unit, unit)
+    places, curves = {night.path: at for at, night in enumerate(trend.nights)}, list[Curve]()
+    for kind in SeriesKind:
+        marks = [CurveMark(places[step.after.path], step.word, step.slower) for step in steps if step.kind is kind]
+        rate = text.RATES.get(trend.figure.unit)
+        unit = "times as fast as the anchor" if kind is SeriesKind.RATIO else rate or trend.figure.unit
+        up = kind is SeriesKind.RATIO or rate is not None
+        curves.append(Curve(_TITLES[kind], unit, up, _intervals(trend, kind), tuple(marks)))
+    return SeriesView(trend, tuple(curves), states, steps)
 
 
 def _intervals(trend: Trend, kind: SeriesKind) -> tuple[statistics.Interval, ...]:
@@ -173,7 +165,7 @@ def _shown(seconds: statistics.Interval, kind: SeriesKind, unit: str) -> statist
 
 _NEWEST = 5
 """Runs of one verb at one place that have a page for being new; older ones have one if something points at them."""
-_LOUD = (CellState.FAILED, CellState.STALE)
+_LOUD = (ProofState.FAILED, ProofState.STALE)
 
 
 @dataclass(frozen=True)
@@ -199,7 +191,8 @@ class SiteModel:
     @property
     def sentence(self) -> str:
         """What matters, in one sentence, the worst first: what is red or old, slowdowns, what was never seen on its card."""
-        lines = [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
+        states = [cell.state for cell in self.matrix.cells.values()]
+        lines = [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := states.count(state))]
         lines.append(", ".join(self._steps()))
         never = [name for name in self.matrix.never_on_card if name not in self.doubles]
         device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
@@ -240,8 +233,8 @@ def model(
     index: RecordsIndex, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int,
     doubles: Sequence[str] = (), nightly: Sequence[str] = (),
 ) -> SiteModel:  # fmt: skip
-    loaded = store.dated(index.loaded(), today)
-    drift = drift_of(loaded)
+    loaded = store.Loaded({run.path: run.record for run in index.runs}, list(index.problems))
+    drift = drift_of(store.dated(loaded, today))
     views = [view for place in drift.places for view in of_nights(place)]
     cells = matrix(index.runs, stacks, suites, today, days, nightly)
     kept = _kept(index, cells, drift)

@@ -18,14 +18,13 @@ from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
 from stackproof.api.record import Check, Kind, Measurement, Record, Verdict, repeat, store
 from stackproof.extras.nights.drift import findings
-from stackproof.extras.nights.drift.findings import Suspicion
+from stackproof.extras.nights.drift.findings import Suspicion, SuspicionState
+from stackproof.extras.nights.drift.series import Measured
 from stackproof.extras.nights.site import charts, drawing
 from stackproof.extras.nights.site.model import SeriesView, SiteModel
 from stackproof.extras.nights.site.stack_status import (
-    CellState,
     IndexedRun,
-    StackStatus,
-    StackWord,
+    ProofState,
     statuses,
     streak,
 )
@@ -37,17 +36,20 @@ _SHAPES = {
     "passed": "✓", "known issue": "◆", "rehearsed": "◐", "unverified": "○", "failed": "✕", "stale": "◌", "in part": "◔", "never run": "○",
 }  # fmt: skip
 _MEANING = {
-    CellState.PASSED: "every check of the suite that ran on the card passed",
-    CellState.KNOWN_ISSUE: "so, but for failures that are excused until a day",
-    CellState.REHEARSED: "its software passed on a CPU; nothing is known of the card", CellState.UNVERIFIED: "never ran, or cannot say",
-    CellState.FAILED: "a check failed, crashed or hung",
-    CellState.STALE: "no record within {days} days, whatever the last one said",
+    ProofState.PASSED: "every check of the suite that ran on the card passed",
+    ProofState.KNOWN_ISSUE: "passed, but for failures that are excused until a given day",
+    ProofState.REHEARSED: "its software passed on a CPU; nothing is known of the card", ProofState.UNVERIFIED: "never ran, or cannot say",
+    ProofState.FAILED: "a check failed, crashed or hung",
+    ProofState.STALE: "no record within {days} days, whatever the last one said",
 }  # fmt: skip
 _CELLS = {"SLOWER": "failed", "FASTER": "passed", "CHANGED": "failed", "SAME": "dim"}
+_OF_STACK = ("stack", "proved", "wanted", "scope", "day", "unpinned", "double")
 _MOST, _MOST_CHANGES = 250, 100
 _ROWS = 20
 """Points at the end of a curve that have a row in its table, as those have that something is said of."""
-_Step = dict[str, Any]
+_KINDS = {Verdict.PASSED: "passed", Verdict.KNOWN_ISSUE: "known"} | dict.fromkeys(
+    (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED, Verdict.UNAVAILABLE), "unverified"
+)
 
 
 @cache
@@ -100,12 +102,7 @@ def _link(run: IndexedRun | SeriesView, text: str) -> charts.Markup:
 
 
 def _verdict(verdict: Verdict) -> charts.Markup:
-    kind = {Verdict.PASSED: "passed", Verdict.KNOWN_ISSUE: "known"}.get(
-        verdict, "failed" if verdict.exit_code else "dim"
-    )
-    if verdict in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED, Verdict.UNAVAILABLE):
-        kind = "unverified"
-    return _word(verdict.value, kind)
+    return _word(verdict.value, _KINDS.get(verdict, "failed" if verdict.exit_code else "dim"))
 
 
 # The first page, and the same for machines.
@@ -113,24 +110,22 @@ def _verdict(verdict: Verdict) -> charts.Markup:
 
 def _index(site: SiteModel) -> tuple[str, str]:
     cells, stacks = site.matrix, statuses(site.matrix, site.doubles)
-    by_place = groupby(
-        sorted(site.views, key=lambda view: (view.place.label, view.name)), key=lambda view: view.place.label
-    )  # fmt: skip
-    known = [status for status in stacks if status.word is not StackWord.NEVER]
+    views = sorted(site.views, key=lambda view: (view.place.label, view.name))
+    known = [status for status in stacks if status.word is not ProofState.NEVER]
+    names = [status.stack for status in known]
     return _page(
         "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=known,
-        never=[status.stack for status in stacks if status.word is StackWord.NEVER], suites=cells.shown([status.stack for status in known]),
-        streaks={status.stack: streak(site.index.runs, status.stack) for status in known},
-        bars={status.stack: _bar(site, status.stack) for status in known}, confirmed=_steps_of(site, "confirmed"),
-        suspected=_steps_of(site, "suspected"),
+        never=[status.stack for status in stacks if status.word is ProofState.NEVER], suites=cells.shown(names),
+        streaks={name: streak(site.index.runs, name) for name in names}, bars={name: _bar(site, name) for name in names},
+        confirmed=_steps_of(site, "confirmed"), suspected=_steps_of(site, "suspected"),
         meanings=[(state.value, meaning.format(days=cells.days)) for state, meaning in _MEANING.items()],
-        places=[(label, [*map(_figure, views)]) for label, views in by_place],
+        places=[(label, [*map(_figure, group)]) for label, group in groupby(views, key=lambda view: view.place.label)],
     )  # fmt: skip
 
 
 def _bar(site: SiteModel, stack: str) -> charts.Markup:
     """Return a mark for each suite, the good ones first; the table below says the same in words."""
-    order = sorted(site.matrix.of(stack), key=lambda cell: -list(CellState).index(cell.state))
+    order = sorted(site.matrix.of(stack), key=lambda cell: -list(ProofState).index(cell.state))
     kinds = [(cell.state.value if cell.run else "never").replace(" ", "-") for cell in order]
     marks = [charts.el("rect", x=10 * at, width=9, height=8, class_=kind) for at, kind in enumerate(kinds)]
     box = f"0 0 {max(10 * len(order) - 1, 1)} 8"
@@ -143,11 +138,8 @@ def _figure(view: SeriesView) -> Sequence[object]:
     if not math.isnan(newest):
         against = f"{statistics.percent(-math.log(newest))} {'slower' if newest < 1 else 'faster'}"
     if view.far:
-        far = (
-            f"{statistics.percent(view.far.size)} {'slower' if view.far.size > 0 else 'faster'}"
-            if view.far.clear
-            else "as then"
-        )
+        way = f"{statistics.percent(view.far.size)} {'slower' if view.far.size > 0 else 'faster'}"
+        far = way if view.far.clear else "no change"
     word: object = _word(view.word, "failed" if view.word == "confirmed slower" else "unverified") if view.word else ""
     return (
         _link(view, view.name), drawing.value(view.now), view.curves[-1].unit, against, far, word,
@@ -158,7 +150,10 @@ def _figure(view: SeriesView) -> Sequence[object]:
 def as_json(site: SiteModel) -> str:
     tables = {
         "schema": SCHEMA, "as_of": str(site.matrix.today), "stale_after_days": site.matrix.days, "sentence": site.sentence,
-        "stacks": [_json_of_stack(status) for status in statuses(site.matrix, site.doubles)],
+        "stacks": [
+            {"word": status.word.value} | {key: getattr(status, key) for key in _OF_STACK}
+            for status in statuses(site.matrix, site.doubles)
+        ],
         "cells": [
             {"stack": cell.stack, "suite": cell.suite, "state": cell.state.value, "why": site.shown(cell.why)}
             | ({"record": cell.run.page, "day": cell.run.day, "host": cell.run.place.host} if cell.run else {})
@@ -168,13 +163,6 @@ def as_json(site: SiteModel) -> str:
         "series": [_json_of_series(view) for view in site.views], "problems": list(site.problems),
     }  # fmt: skip
     return json.dumps(tables, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
-
-
-def _json_of_stack(status: StackStatus) -> dict[str, object]:
-    return {
-        "word": status.word.value,
-        **{key: getattr(status, key) for key in ("stack", "proved", "wanted", "scope", "day", "unpinned", "double")},
-    }  # fmt: skip
 
 
 def _json_of_step(site: SiteModel, view: SeriesView, step: Suspicion) -> dict[str, object]:
@@ -202,14 +190,8 @@ def _json_of_series(view: SeriesView) -> dict[str, object]:
 
 
 def _changes(site: SiteModel) -> tuple[str, str]:
-    by_state = {
-        state: [_step(site, view, step) for view, step in _steps_of(site, state)]
-        for state in ("confirmed", "suspected", "refuted")
-    }
-    return _page(
-        "changes.html", "Changes", site=site, most=_MOST_CHANGES, confirmed=by_state["confirmed"],
-        suspected=by_state["suspected"], refuted=by_state["refuted"],
-    )  # fmt: skip
+    steps = {state.value: [_step(site, *row) for row in _steps_of(site, state.value)] for state in SuspicionState}
+    return _page("changes.html", "Changes", site=site, most=_MOST_CHANGES, steps=steps)
 
 
 def _steps_of(site: SiteModel, state: str) -> list[tuple[SeriesView, Suspicion]]:
@@ -218,11 +200,10 @@ def _steps_of(site: SiteModel, state: str) -> list[tuple[SeriesView, Suspicion]]
 
 
 def _title(view: SeriesView, step: Suspicion) -> str:
-    causes = " and ".join(cause.value for cause in step.causes)
-    return f"{view.name} on {view.place.stack}: {findings.size_seen(step)}, {causes}"
+    return f"{view.name} on {view.place.stack}: {findings.size_seen(step)}, {findings.cause_names(step)}"
 
 
-def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> _Step:
+def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> dict[str, Any]:
     """Return what pages show of a step; two series can step on a day."""
     colours = {"suspected": "unverified", "refuted": "dim", "confirmed": "worse" if step.slower else "better"}
     times = (step.before.started, step.after.started)
@@ -246,11 +227,11 @@ def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
     span = f"{drawing.stamp(view.times, 0)} to {drawing.stamp(view.times, -1)}"
     unit, nights = view.curves[-1].unit, text.counted(len(view.times), "night")
     now = f"{drawing.value(view.now)} {unit}; {points} of {nights} count, {span}."
-    heads = ["night", *(curve.title.split(":", 1)[0] for curve in view.curves), "n", "what is said"]
+    heads = ["night", *(curve.title.split(":", 1)[0] for curve in view.curves), "n", "remarks"]
     return _page(
         "series.html", view.name, view.page, ("site.js",), view=view, now=now,
         start=f"{drawing.start_of(view.times):%Y-%m-%dT%H:%M:%SZ}", seconds=drawing.resolution(view.times),
-        curves=[(curve, drawing.plot(view, curve)) for curve in view.curves],
+        curves=[(curve, drawing.plot(view.times, view.states, curve)) for curve in view.curves],
         states=[(drawing.stamp(view.times, mark.at), "; ".join(mark.phrases)) for mark in view.states],
         steps=[_step(site, view, step) for step in view.steps], heads=heads, rows=[*reversed([*_points(site, view)])],
     )  # fmt: skip
@@ -266,10 +247,13 @@ def _points(site: SiteModel, view: SeriesView) -> Iterator[Sequence[object]]:
 def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
     words = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
     words += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]
-    night = _shown_run(site, view.paths[at], drawing.stamp(view.times, at))
-    first = charts.el("a", night["text"], href=f"../{night['page']}") if night["page"] else night["text"]
+    night = view.trend.nights[at]
+    run = _shown_run(site, night.path, drawing.stamp(view.times, at))
+    first = charts.el("a", run["text"], href=f"../{run['page']}") if run["page"] else run["text"]
     values = (drawing.value(curve.values[at]) for curve in view.curves)
-    return first, *values, view.counts[at] or "", "; ".join(filter(None, (*words, view.notes[at])))
+    words += [f"left out: {night.disturbed}"] if night.disturbed else []
+    count = len(night.figures.get(view.trend.figure, {}).get(Measured.TODAY, ()))
+    return first, *values, count or "", "; ".join(words)
 
 
 # Runs: all of them, each with its record.
@@ -287,9 +271,8 @@ def _listing(site: SiteModel) -> tuple[str, str]:
 def _record(run: IndexedRun) -> tuple[str, str]:
     record, own = run.record, run.page.rpartition("/")[2].removesuffix(".html")
     others = [check for check in record.checks if check.kind is not Kind.CELL]
-    facts = [
-        [name, str(fact), store.group_of(name) or "not compared"] for name, fact in sorted(record.provenance.items())
-    ]
+    provenance = sorted(record.provenance.items())
+    facts = [[name, str(fact), store.group_of(name) or "not compared"] for name, fact in provenance]
     facts += [[f"digest of {name}", digest, ""] for name, digest in sorted(record.digests.items())]
     suite_heads, suites = _suites(record)
     return _page(
@@ -304,12 +287,8 @@ def _record(run: IndexedRun) -> tuple[str, str]:
 def _check(check: Check, repro: bool = True) -> Sequence[object]:
     reason: object = check.reason
     if repro and (code := str(check.figures.get("repro", ""))):
-        inner = charts.el(
-            "details",
-            charts.el("summary", "code that repeats it"),
-            charts.el("pre", charts.el("code", code), tabindex=0),
-        )
-        reason = charts.joined((check.reason, inner))
+        pre = charts.el("pre", charts.el("code", code), tabindex=0)
+        reason = charts.joined((check.reason, charts.el("details", charts.el("summary", "code that repeats it"), pre)))
     return check.id, _verdict(check.verdict), f"{check.seconds:.1f}", reason
 
 
@@ -322,9 +301,8 @@ def _suites(record: Record) -> tuple[list[str], list[list[object]]]:
     rows = list[list[object]]()
     for name, checks in groups.items():
         counts = Counter(check.verdict for check in checks)
-        rows.append(
-            [name, *(counts[verdict] or "" for verdict in occurred), f"{sum(check.seconds for check in checks):.1f}"]
-        )
+        seconds = sum(check.seconds for check in checks)
+        rows.append([name, *(counts[verdict] or "" for verdict in occurred), f"{seconds:.1f}"])
     return ["suite", *(verdict.value for verdict in occurred), "s"], rows
 
 
@@ -340,12 +318,9 @@ def _cell(check: Check) -> Sequence[object]:
     ratio, low, high = (_number(check, name) for name in ("ratio", "ratio, low", "ratio, high"))
     columns: Sequence[object] = ("", "", "")
     if 0 < low <= ratio <= high < math.inf:
-        visible, effect = (
-            _number(check, "minimum detectable effect"),
-            min(max(_number(check, "minimum effect"), 0.01), 10.0),
-        )
+        visible, effect = _number(check, "minimum detectable effect"), _number(check, "minimum effect")
         launches = [_number(check, name) for name in check.figures if name.startswith("launch ")]
-        drawn = charts.strip((low, ratio, high), launches, effect, 100, 12)
+        drawn = charts.strip((low, ratio, high), launches, min(max(effect, 0.01), 10.0), 100, 12)
         strip = charts.el("svg", drawn, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
         columns = drawing.value(statistics.Interval(ratio, low, high)), strip, f"{visible:.1%}" if visible else ""
     return f"{check.subject} {check.aspect}".strip() or check.id, _word(word, kind), *columns, check.reason

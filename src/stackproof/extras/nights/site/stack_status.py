@@ -64,9 +64,6 @@ class RecordsIndex:
     runs: tuple[IndexedRun, ...]
     problems: tuple[str, ...]
 
-    def loaded(self) -> store.Loaded:
-        return store.Loaded({run.path: run.record for run in self.runs}, list(self.problems))
-
 
 def tops() -> tuple[Path, ...]:
     """Return the folders that a site is made of where none is named."""
@@ -75,15 +72,9 @@ def tops() -> tuple[Path, ...]:
 
 def files(folders: Iterable[Path]) -> list[Path]:
     """Return every file that is a record by its name."""
-    return sorted({path for top in folders for path in _walk(top)})
-
-
-def _walk(top: Path) -> Iterator[Path]:
-    for at, below, names in os.walk(top):
-        below[:] = [name for name in below if not name.startswith(".")]
-        for name in names:
-            if not name.startswith(".") and (name.endswith(store.SUFFIX) or _RECORD_NAME.match(name)):
-                yield Path(at) / name
+    every = ((path, path.relative_to(top).parts) for top in folders for path in top.rglob("*.json"))
+    shown = (path for path, parts in every if not any(part.startswith(".") for part in parts))
+    return sorted({path for path in shown if path.name.endswith(store.SUFFIX) or _RECORD_NAME.match(path.name)})
 
 
 def read(paths: Sequence[Path], folders: Sequence[Path]) -> RecordsIndex:
@@ -91,29 +82,22 @@ def read(paths: Sequence[Path], folders: Sequence[Path]) -> RecordsIndex:
     loaded = store.read(paths)
     runs, problems = list[IndexedRun](), [f"{shown(sentence, folders)}" for sentence in loaded.problems]
     for path, record in loaded.records.items():
-        name = shown(str(path), folders)
-        if _dated(record):
-            runs.append(IndexedRun(path, record, name))
+        run = IndexedRun(path, record, shown(str(path), folders))
+        try:
+            dated = run.started.utcoffset() is not None
+        except ValueError:
+            dated = False
+        if dated:
+            runs.append(run)
         else:
-            problems.append(f"{name}: began on {record.started}, which is no day; it was skipped")
+            problems.append(f"{run.shown}: began on {record.started}, which is no day; it was skipped")
     return RecordsIndex(tuple(sorted(runs, key=lambda run: (run.started, run.shown))), tuple(problems))
-
-
-def _dated(record: Record) -> bool:
-    try:
-        return bool(datetime.fromisoformat(record.started).utcoffset() is not None)
-    except ValueError:
-        return False
 
 
 def shown(text: str, folders: Iterable[Path]) -> str:
     """Return text that names files without the folders of one machine: below the checkout, or below what was named."""
     others = [folder for folder in folders if not folder.absolute().is_relative_to(places.RESULTS.parent)]
-    for start in (
-        places.RESULTS.parent,
-        *(folder.absolute().parent for folder in others),
-        *(folder.parent for folder in others),
-    ):
+    for start in (places.RESULTS.parent, *(path.parent for folder in others for path in (folder.absolute(), folder))):
         if str(start) not in ("/", "."):
             text = text.replace(f"{start}/", "")
     return text
@@ -124,15 +108,17 @@ DAYS = 14
 _GUARD = "guard: "
 
 
-class CellState(str, Enum):
-    """What a cell says, the worst first."""
+class ProofState(str, Enum):
+    """What a cell or a whole stack is called, the worst first; only stacks are proved in part, or never run."""
 
     FAILED = "failed"
     STALE = "stale"
+    PARTLY = "in part"
     UNVERIFIED = "unverified"
     REHEARSED = "rehearsed"
     KNOWN_ISSUE = "known issue"
     PASSED = "passed"
+    NEVER = "never run"
 
 
 @dataclass(frozen=True)
@@ -141,7 +127,7 @@ class MatrixCell:
 
     stack: str
     suite: str
-    state: CellState
+    state: ProofState
     why: str
     run: IndexedRun | None = None
 
@@ -163,16 +149,13 @@ class StackMatrix:
     def shown(self, stacks: Iterable[str]) -> list[str]:
         """Return the suites that ran on one of these stacks, those first of which the worst is said."""
         rows = {suite: [cell for stack in stacks if (cell := self.cells[stack, suite]).run] for suite in self.suites}
-        states = list(CellState)
+        states = list(ProofState)
         return sorted(
             (row for row in rows if rows[row]), key=lambda word: min(states.index(cell.state) for cell in rows[word])
         )
 
     def of(self, stack: str) -> list[MatrixCell]:
         return [self.cells[stack, suite] for suite in self.suites]
-
-    def count(self, state: CellState) -> int:
-        return sum(cell.state is state for cell in self.cells.values())
 
     @property
     def never_on_card(self) -> list[str]:
@@ -183,7 +166,7 @@ class StackMatrix:
 
 @dataclass(frozen=True)
 class _Proof:
-    state: CellState
+    state: ProofState
     why: str
     run: IndexedRun
     executed: bool
@@ -250,39 +233,39 @@ def _proof(run: IndexedRun, checks: Sequence[Check]) -> _Proof:
     return _Proof(state, why, run, bool(ran))
 
 
-def _state(run: IndexedRun, bad: Sequence[Check], ran: Sequence[Check]) -> CellState:
+def _state(run: IndexedRun, bad: Sequence[Check], ran: Sequence[Check]) -> ProofState:
     if any(check.verdict is not Verdict.INCONCLUSIVE for check in bad):
-        return CellState.FAILED
+        return ProofState.FAILED
     if bad or not ran:
-        return CellState.UNVERIFIED
+        return ProofState.UNVERIFIED
     if _rehearsed(run):
-        return CellState.REHEARSED
-    return CellState.KNOWN_ISSUE if any(check.verdict is Verdict.KNOWN_ISSUE for check in ran) else CellState.PASSED
+        return ProofState.REHEARSED
+    return ProofState.KNOWN_ISSUE if any(check.verdict is Verdict.KNOWN_ISSUE for check in ran) else ProofState.PASSED
 
 
 def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: int) -> MatrixCell:
     if not proofs:
-        return MatrixCell(stack, suite, CellState.UNVERIFIED, "never ran here")
+        return MatrixCell(stack, suite, ProofState.UNVERIFIED, "never ran here")
     aged = [(_true(proof, today), (today - proof.run.started.date()).days) for proof in proofs]
     fresh = [proof for proof, age in aged if age <= days]
-    if any(proof.state is CellState.FAILED for proof in fresh):
-        fresh = [proof for proof in fresh if proof.state is CellState.FAILED]
+    if any(proof.state is ProofState.FAILED for proof in fresh):
+        fresh = [proof for proof in fresh if proof.state is ProofState.FAILED]
     elif real := [proof for proof, _ in aged if proof.executed and not _rehearsed(proof.run)]:
         fresh = [proof for proof in fresh if proof in real]
         aged = [(proof, age) for proof, age in aged if proof in real]
     if fresh:
-        worst = min(fresh, key=lambda proof: (list(CellState).index(proof.state), -proof.run.started.timestamp()))
+        worst = min(fresh, key=lambda proof: (list(ProofState).index(proof.state), -proof.run.started.timestamp()))
         return MatrixCell(stack, suite, worst.state, worst.why, worst.run)
     last, age = min(aged, key=lambda pair: pair[1])
     return MatrixCell(
-        stack, suite, CellState.STALE, f"no record for {age} days; then {last.state.value}: {last.why}", last.run
+        stack, suite, ProofState.STALE, f"no record for {age} days; then {last.state.value}: {last.why}", last.run
     )  # fmt: skip
 
 
 def _true(proof: _Proof, today: date) -> _Proof:
     """Return a proof as it stands, or as none where the day of its record cannot be true."""
-    doubt = "" if proof.state is CellState.FAILED else store.day_doubt(proof.run.record, today)
-    return replace(proof, state=CellState.UNVERIFIED, why=f"its record {doubt}") if doubt else proof
+    doubt = "" if proof.state is ProofState.FAILED else store.day_doubt(proof.run.record, today)
+    return replace(proof, state=ProofState.UNVERIFIED, why=f"its record {doubt}") if doubt else proof
 
 
 def _rehearsed(run: IndexedRun) -> bool:
@@ -293,21 +276,8 @@ def _on_card(cell: MatrixCell) -> bool:
     return cell.run is not None and not _rehearsed(cell.run) and cell.why != "never ran here"
 
 
-_PROOFS = (CellState.PASSED, CellState.KNOWN_ISSUE)
+_PROOFS = (ProofState.PASSED, ProofState.KNOWN_ISSUE)
 _NAMED = 3
-
-
-class StackWord(str, Enum):
-    """What is said of a whole stack; what wants a look first."""
-
-    FAILED = "failed"
-    STALE = "stale"
-    PARTLY = "in part"
-    UNVERIFIED = "unverified"
-    KNOWN_ISSUE = "known issue"
-    REHEARSED = "rehearsed"
-    PASSED = "passed"
-    NEVER = "never run"
 
 
 @dataclass(frozen=True)
@@ -315,7 +285,7 @@ class StackStatus:
     """A stack in a word, with its scope: `proved` of `wanted` suites; `day`: the oldest of their proofs. `run` shows it, if any does."""
 
     stack: str
-    word: StackWord
+    word: ProofState
     proved: int
     wanted: int
     scope: str
@@ -326,17 +296,18 @@ class StackStatus:
 
     @property
     def remarks(self) -> list[str]:
-        lines = [f"{self.proved} of {self.wanted} of a night passed"] if self.word is StackWord.FAILED else []
-        lines += ["on a CPU, not on its device"] if self.word is StackWord.REHEARSED else []
-        lines += ["unpinned"] if self.unpinned else []
-        lines += ["has no card"] if self.double else []
-        return [*lines, *([self.day] if self.day and self.word is not StackWord.STALE else [])]
+        remarks = {
+            f"{self.proved} of {self.wanted} suites of a night passed": self.word is ProofState.FAILED,
+            "on a CPU, not on its device": self.word is ProofState.REHEARSED, "unpinned": self.unpinned,
+            "has no card": self.double, self.day: self.day and self.word is not ProofState.STALE,
+        }  # fmt: skip
+        return [remark for remark, applies in remarks.items() if applies]
 
 
 def statuses(cells: StackMatrix, doubles: Collection[str]) -> list[StackStatus]:
     """Return how each stack stands, the worst first; `doubles` have no card."""
     rows = [_status(stack, cells, stack in doubles) for stack in cells.stacks]
-    return sorted(rows, key=lambda status: list(StackWord).index(status.word))
+    return sorted(rows, key=lambda status: list(ProofState).index(status.word))
 
 
 _RECENT = 30
@@ -360,14 +331,14 @@ def streak(runs: Iterable[IndexedRun], stack: str) -> str:
 def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
     """Green needs every suite of a night, proved on the device and fresh; a failure of any suite is one of the stack."""
     wanted = [cells.cells[stack, suite] for suite in cells.nightly]
-    groups = {state: [cell for cell in wanted if cell.state is state] for state in CellState}
-    groups[CellState.FAILED] = [cell for cell in cells.of(stack) if cell.state is CellState.FAILED]
+    groups = {state: [cell for cell in wanted if cell.state is state] for state in ProofState}
+    groups[ProofState.FAILED] = [cell for cell in cells.of(stack) if cell.state is ProofState.FAILED]
     proved = [cell for state in _PROOFS for cell in groups[state]]
     word, those = _word_and_cells(groups, proved, wanted, cells.of(stack))
-    if word is StackWord.NEVER and stack in cells.measured:
-        word = StackWord.UNVERIFIED
+    if word is ProofState.NEVER and stack in cells.measured:
+        word = ProofState.UNVERIFIED
     days = sorted(cell.run.day for cell in those if cell.run)
-    day = "" if not days else days[-1] if word is StackWord.STALE else days[0]
+    day = "" if not days else days[-1] if word is ProofState.STALE else days[0]
     shows = next((cell.run for cell in those if cell.run), cells.measured.get(stack))
     unpinned = any(cell.run.record.provenance.get("pinned") is False for cell in those if cell.run)
     scope = _scope(word, those, proved, wanted, day)
@@ -375,38 +346,32 @@ def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
 
 
 def _word_and_cells(
-    groups: dict[CellState, list[MatrixCell]], proved: list[MatrixCell], wanted: list[MatrixCell], every: list[MatrixCell]
-) -> tuple[StackWord, Sequence[MatrixCell]]:  # fmt: skip
-    if groups[CellState.FAILED]:
-        return StackWord.FAILED, groups[CellState.FAILED]
+    groups: dict[ProofState, list[MatrixCell]], proved: list[MatrixCell], wanted: list[MatrixCell], every: list[MatrixCell]
+) -> tuple[ProofState, Sequence[MatrixCell]]:  # fmt: skip
+    if groups[ProofState.FAILED]:
+        return ProofState.FAILED, groups[ProofState.FAILED]
     if proved and len(proved) == len(wanted):
-        known = groups[CellState.KNOWN_ISSUE]
-        return (StackWord.KNOWN_ISSUE, [*known, *groups[CellState.PASSED]]) if known else (StackWord.PASSED, proved)
+        known = groups[ProofState.KNOWN_ISSUE]
+        return (ProofState.KNOWN_ISSUE, [*known, *groups[ProofState.PASSED]]) if known else (ProofState.PASSED, proved)
     if proved:
-        return StackWord.PARTLY, proved
-    for state, word in ((CellState.REHEARSED, StackWord.REHEARSED), (CellState.STALE, StackWord.STALE)):
+        return ProofState.PARTLY, proved
+    for state in (ProofState.REHEARSED, ProofState.STALE):
         if groups[state]:
-            return word, groups[state]
+            return state, groups[state]
     ran = [cell for cell in every if cell.run]
-    return (StackWord.UNVERIFIED, ran) if ran else (StackWord.NEVER, [])
+    return (ProofState.UNVERIFIED, ran) if ran else (ProofState.NEVER, [])
 
 
 def _scope(
-    word: StackWord, those: Sequence[MatrixCell], proved: Sequence[MatrixCell], wanted: Sequence[MatrixCell], day: str
+    word: ProofState, those: Sequence[MatrixCell], proved: Sequence[MatrixCell], wanted: Sequence[MatrixCell], day: str
 ) -> str:  # fmt: skip
     of = f"of {text.counted(len(wanted), 'suite')}"
-    if word is StackWord.FAILED:
-        more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
-        return f"{text.counted(len(those), 'suite')} failed: {', '.join(cell.suite for cell in those[:_NAMED])}{more}"
-    if word is StackWord.KNOWN_ISSUE:
-        known = sum(cell.state is CellState.KNOWN_ISSUE for cell in those)
-        return f"{len(proved)} {of} passed, {known} with known issues"
-    if word in (StackWord.PASSED, StackWord.PARTLY):
-        return f"{len(proved)} {of} passed"
-    if word is StackWord.REHEARSED:
-        return f"{len(those)} {of} rehearsed"
-    if word is StackWord.STALE:
-        return f"nothing since {day}"
-    if word is StackWord.UNVERIFIED:
-        return "no suite is proved" if those else "measured, and no suite verified"
-    return "no record of it is here"
+    more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+    known = sum(cell.state is ProofState.KNOWN_ISSUE for cell in those)
+    return {
+        ProofState.FAILED: f"{text.counted(len(those), 'suite')} failed: {', '.join(cell.suite for cell in those[:_NAMED])}{more}",
+        ProofState.KNOWN_ISSUE: f"{len(proved)} {of} passed, {known} with known issues",
+        ProofState.REHEARSED: f"{len(those)} {of} rehearsed", ProofState.STALE: f"nothing since {day}",
+        ProofState.UNVERIFIED: "no suite is proved" if those else "measured, but no suite verified",
+        ProofState.NEVER: "no record of it is here",
+    }.get(word, f"{len(proved)} {of} passed")  # fmt: skip
