@@ -157,7 +157,7 @@ def test_a_block_has_as_much_of_a_cycle_as_there_is_room_for() -> None:
 
 
 def test_a_clock_that_leaves_something_out_of_each_sample_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    budget = Budget(noise=0.0, seconds=0.5, least=10)
+    budget = Budget(noise=0.0, seconds=2.0, least=10)
     sampler = Sampler(HOST, lambda: time.sleep(1e-3))
     sample(sampler, budget, took=1e-3)
     own = HostStopwatch.seconds
@@ -189,6 +189,19 @@ def test_marks_between_spans_may_take_what_they_take_in_a_span_of_no_runs(
     else:
         with pytest.raises(clock.ClockWrongError, match="add up to"):
             sample(sampler, budget, took=5e-4)
+
+
+def test_a_clock_that_leaves_something_out_after_a_while_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler, factors = Sampler(HOST, lambda: None), itertools.chain([1.0] * 3, itertools.repeat(0.97))
+
+    def block(*_: object) -> list[float]:
+        sampler.blocks.append((0.4, 0.4 * next(factors), 2))
+        return [2e-6, 0.4]
+
+    monkeypatch.setattr(sampler, "spans", block)
+    monkeypatch.setattr(sampler, "lengths", lambda _: [0, 1])
+    with pytest.raises(clock.ClockWrongError, match="add up to 97"):
+        sample(sampler, Budget(noise=0.0, seconds=1.0, most=6), took=0.4)
 
 
 _ODD = 1.00037  # whole milliseconds are a lie of their own
