@@ -46,11 +46,9 @@ class EventStopwatch(HostStopwatch):
             self._events = [event(enable_timing=True) for _ in range(2)]
 
     def start(self) -> None:
-        """Record the first event on the card's current stream."""
         self._record(0)
 
     def stop(self) -> None:
-        """Record the second event on the card's current stream."""
         self._record(1)
 
     def seconds(self) -> float:
@@ -190,20 +188,16 @@ class Accelerator(Device):
         return torch.get_device_module(self.kind)
 
     def name(self) -> str:
-        """Return the name that the driver gives."""
         return str(self.module.get_device_properties(self.index).name)
 
     def synchronize(self) -> None:
-        """Wait for all streams of this card."""
         with self.current():
             self.module.synchronize()
 
     def stopwatch(self) -> HostStopwatch:
-        """Return a stopwatch made of two timing events on this card."""
         return EventStopwatch(self.module.Event, self.current)
 
     def memory(self) -> Memory:
-        """Return the allocator's counters, and the driver's view of free and total."""
         allocated, reserved = self.module.memory_allocated(self.index), self.module.memory_reserved(self.index)
         if hasattr(self.module, "mem_get_info"):  # torch.xpu has it from 2.6
             free, total = map(int, self.module.mem_get_info(self.index))
@@ -236,15 +230,12 @@ class Accelerator(Device):
         return count * each
 
     def reset_peak(self) -> None:
-        """Reset the allocator's peak."""
         self.module.reset_peak_memory_stats(self.index)
 
     def empty_cache(self) -> None:
-        """Release the allocator's cached blocks."""
         self.module.empty_cache()
 
     def driver(self) -> dict[str, str]:
-        """Return every version that torch or the device's properties give for driver and toolkit."""
         properties = self.module.get_device_properties(self.index)
         facts = {f"properties.{key}": getattr(properties, key, None) for key in _DRIVER_PROPERTIES}
         facts |= {f"torch.version.{key}": getattr(torch.version, key, None) for key in TOOLKITS}
@@ -252,11 +243,9 @@ class Accelerator(Device):
         return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 
     def current(self) -> AbstractContextManager[None]:
-        """Make this card current by torch's own context."""
         return self.module.device(self.index)  # type: ignore[no-any-return]
 
     def bind(self) -> None:
-        """Make this card current for the rest of the process."""
         self.module.set_device(self.index)
 
     def bus_id(self) -> str:
@@ -268,7 +257,6 @@ class Accelerator(Device):
         return str(getattr(properties, "uuid", ""))
 
     def group_options(self) -> dict[str, Any]:
-        """Return the card's id."""
         return {"device_id": self.torch}
 
 

@@ -307,7 +307,7 @@ def run(
     finally:
         processes.end_tree(mark)
     record.provenance["largest_process_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    kept = [*folder.rglob("*.log"), *folder.rglob("benchmark.json")]
+    kept = list(folder.rglob("*.log"))
     record.logs += [str(path) for path in sorted(kept) if path.stat().st_size]
     return record
 
