@@ -12,21 +12,6 @@ from stackproof import cli
 _GATE = ("gate", "--command", "python x.py")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("gate", "--stack", "cpu", "--metric", "it/s"), "--metric belongs to a command of your own"),
-        (("gate", "--base-dir", "x"), "--base-dir belongs to a command"),
-        (("gate", "--no-counters"), "--no-counters belongs to a command"),
-    ],
-)
-def test_its_flags_need_a_command(
-    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(arguments) == 2
-    assert sentence in capsys.readouterr().err
-
-
 @pytest.mark.skipif(importlib.util.find_spec("scipy") is None, reason="the gate's statistics need scipy")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),

@@ -21,11 +21,6 @@ def test_history_prints_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "there are no figures yet" in capsys.readouterr().out
 
 
-def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["history", "--stack", "cudaa"]) == 2
-    assert "did you mean 'cuda'" in capsys.readouterr().err
-
-
 def test_admit_copies_and_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,8 +13,3 @@ def test_stdout_is_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert head.startswith("# cpu: ")
     assert len(pins) > 50
     assert all("==" in pin for pin in pins)
-
-
-def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["constraints", "dcuu"]) == 2
-    assert "did you mean 'dcu'?" in capsys.readouterr().err
