@@ -24,12 +24,12 @@ def _program(folder: Path, speed: float = 10.0, also: str = "") -> Path:
     return folder
 
 
-def _gate(tmp_path: Path, *flags: str) -> tuple[int, Record]:
+def _gate(tmp_path: Path, *flags: str, counters: bool = False) -> tuple[int, Record]:
     found = tmp_path / "gate.json"
     command = f"{sys.executable} -S job.py"
     code = cli.main(
-        ["gate", "--command", command, "--base-dir", str(tmp_path / "a"), "--head-dir", str(tmp_path / "b"), "--no-counters",
-         "--results", str(tmp_path / "results"), "--json", str(found), *flags]
+        ["gate", "--command", command, "--base-dir", str(tmp_path / "a"), "--head-dir", str(tmp_path / "b"),
+         "--results", str(tmp_path / "results"), "--json", str(found), *flags, *([] if counters else ["--no-counters"])]
     )  # fmt: skip
     return code, reading.read(found)
 
@@ -121,6 +121,25 @@ def test_exact_times_nothing_and_judges_figures(tmp_path: Path) -> None:
     assert _gate(tmp_path, *_SPEED, "--exact")[0] == 6
     _program(tmp_path / "b", also="print('loss: 4')")
     assert _gate(tmp_path, *_SPEED, *loss)[0] == 1
+
+
+_ALLOCATES = """
+import sys, types
+class Card: memory_stats = lambda _: {"allocation.all.allocated": 7}
+sys.modules["torch"] = torch = types.ModuleType("torch")
+torch.get_device_module = Card
+"""
+
+
+@pytest.mark.parametrize(("side", "code", "reason"), [("b", 1, "SLOWER 0 -> 7"), ("a", 0, "FASTER 7 -> 0")])
+def test_a_counter_that_one_side_alone_has_counts_0_on_the_other(
+    side: str, code: int, reason: str, tmp_path: Path
+) -> None:
+    for name in "ab":
+        _program(tmp_path / name, also=_ALLOCATES if name == side else "")
+    got, record = _gate(tmp_path, "--exact", "--figure", r"loss: (\S+)", counters=True)
+    assert got == code
+    assert _check(record, "allocations").reason.startswith(reason)
 
 
 def test_a_changed_figure_ends_a_gate_after_a_pair_and_the_minutes_end_it_before_one(tmp_path: Path) -> None:

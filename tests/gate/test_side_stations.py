@@ -11,7 +11,7 @@ from stackproof.bench.subjects import subjects
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.gate import planted
-from stackproof.gate.side import InProcess
+from stackproof.gate.side import Answer, InProcess
 from stackproof.record.checks import CheckFailed
 from stackproof.stack import stacks
 
@@ -25,9 +25,9 @@ def _threads() -> object:
     torch.set_num_threads(before)
 
 
-def _station(name: str, drill: str = "") -> InProcess:
+def _station(name: str, drill: str = "", earlier: Answer | None = None) -> InProcess:
     known = {one.name: one for one in subjects("fast", stacks.load("cpu"))}
-    return InProcess(known[name], "tiny", HOST, planted.read(drill))
+    return InProcess(known[name], "tiny", HOST, planted.read(drill), earlier)
 
 
 def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:
@@ -52,6 +52,25 @@ def test_the_collector_leaves_alone_what_stood_before_the_blocks() -> None:
     assert gc.get_freeze_count() > 10_000
     station.close()
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("name", ["gemm-float32", "optimiser-yolov8n"])
+def test_what_an_earlier_launch_proved_is_proved_again_only_where_the_work_computes_something_else(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _station(name)
+    fields = first.compute()
+    earlier = {"proved": "in launch 1", "dtype": fields["dtype"], "timed": fields["groups"]["timed"]}
+    proofs = list[object]()
+    monkeypatch.setattr(type(first._work), "prove", lambda work: proofs.append(work) or "anew")
+    first.close()
+    second = _station(name, earlier=earlier)
+    assert (second.proved, proofs) == ("in launch 1", [])
+    assert second.conclude() == {"figures": {}}
+    second.close()
+    other = _station(name, earlier={**earlier, "timed": {}})
+    assert (other.proved, len(proofs)) == ("anew", 1)
+    other.close()
 
 
 @pytest.mark.slow
