@@ -146,11 +146,11 @@ def test_a_changed_figure_ends_a_gate_after_a_pair_and_the_minutes_end_it_before
     _program(tmp_path / "a"), _program(tmp_path / "b", also="print('loss: 4')")
     code, record = _gate(tmp_path, *_SPEED, "--figure", r"loss: (\S+)")
     assert (code, _check(record, "loss").outcome) == (1, "CHANGED")
-    assert "0 of 1 metric judged; ended at once, since loss is worse" in str(record.provenance["times"])
+    assert "0 of 1 metric decided; ended at once, since loss is worse" in str(record.provenance["times"])
     assert len(record.measurements[0].samples) == 1
     _program(tmp_path / "a", also="import time\ntime.sleep(9)")
     code, record = _gate(tmp_path, *_SPEED, "--minutes", "0.01")
-    assert (code, _check(record, "judged").verdict) == (6, Verdict.INCONCLUSIVE)
+    assert (code, _check(record, "speed").verdict) == (6, Verdict.INCONCLUSIVE)
     assert "the minutes were over in a launch of the " in str(record.provenance["times"])
 
 
@@ -160,7 +160,10 @@ def test_fewer_values_are_less_work(tmp_path: Path) -> None:
     _program(tmp_path / "b", also="print('took 0.5 s')")
     code, record = _gate(tmp_path, "--metric-lower", r"took (\S+) s")
     assert code == 1
-    assert "the base gives 2 values of 'took s', the head 1" in _check(record, "values of took s").reason
+    assert (
+        "the base gives 2 values of it, the head 1: it did not do the same work"
+        in _check(record, "values of took s").reason
+    )
 
 
 def test_a_base_without_the_metric_is_a_slip_of_the_command_line(

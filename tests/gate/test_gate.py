@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from stackproof.gate.cells import Cell
 from stackproof.gate.report import headline, markdown
 from stackproof.gate.statistics import Estimate, Ruling
 from stackproof.record.records import CellWord, Verdict
+from stackproof.record.writer import Outputs
 
-from .standins import SUBJECTS, Sides, judged, red
+from .sham import spec
+from .standins import SILENT, SUBJECTS, Sides, comparison, judged, red
 
 
 def test_equal_sides_pass_at_the_first_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -25,7 +28,7 @@ def test_equal_sides_pass_at_the_first_look(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 _NO_TIME = "no time was measured, so nothing was compared"
-_CANNOT_SAY = "0 of 2 times judged"
+_CANNOT_SAY = "0 of 2 times decided"
 _SKIPPED = ("both", Verdict.SKIPPED, "a rule says so")
 
 
@@ -39,9 +42,9 @@ _SKIPPED = ("both", Verdict.SKIPPED, "a rule says so")
         ({"has": (SUBJECTS, ("gemm",))}, 1, {"lora::runs": "head: 'lora' was dropped"}),
         ({"lost": {"lora": ("head", Verdict.SKIPPED, "no peft")}}, 1, {"lora::runs": "no peft; the base runs it"}),
         ({"lost": {"lora": _SKIPPED}}, 0, {}),
-        ({"lost": dict.fromkeys(SUBJECTS, _SKIPPED)}, 1, {"run::judged": _NO_TIME}),
-        ({"noise": 0.8}, 6, {"run::judged": _CANNOT_SAY}),
-        ({"noise": 0.8, "exact": False}, 6, {"run::judged": _CANNOT_SAY}),
+        ({"lost": dict.fromkeys(SUBJECTS, _SKIPPED)}, 1, {"run::speed": _NO_TIME}),
+        ({"noise": 0.8}, 6, {"run::speed": _CANNOT_SAY}),
+        ({"noise": 0.8, "exact": False}, 6, {"run::speed": _CANNOT_SAY}),
         ({"drops": ("peak-memory",)}, 1, {f"{name}::peak-memory": "is missing" for name in SUBJECTS}),
         ({"drops": ("operators",)}, 1, {f"{name}::operators": "is missing" for name in SUBJECTS}),
     ],
@@ -69,6 +72,25 @@ def test_exact_times_nothing(
         "units",
     }
     assert judged(Sides(exact=False), monkeypatch, tmp_path, exact=True).verdict is Verdict.INCONCLUSIVE
+
+
+def test_sides_are_proved_by_an_earlier_gate_of_the_same_and_by_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gate, "launch_until_decided", lambda _design, _until, launch, _look: launch(0))
+
+    def proved(folder: str, **variables: str) -> dict[str, str]:
+        base = spec(tmp_path, "base")
+        sides = (replace(base, environment={**base.environment, **variables}), spec(tmp_path, "head"))
+        asked = replace(comparison(outputs=Outputs(tmp_path / "results")), specs=sides)
+        launch = gate.compare(asked, tmp_path / folder, SILENT).results.launches[0]
+        return {side: seen.proved for side, seen in launch.seen["one"].items()}
+
+    assert proved("first") == {"base": "sound", "head": "sound"}
+    assert proved("second") == {"base": "as before", "head": "as before"}
+    assert proved("variable", OMP_NUM_THREADS="3") == {"base": "sound", "head": "sound"}
+    monkeypatch.setenv("SHAM_FILES", "others")
+    assert proved("files") == {"base": "sound", "head": "sound"}
 
 
 def test_a_subject_that_is_decided_is_not_launched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -167,7 +189,9 @@ def test_a_launch_carries_its_number(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_counters_of_two_torches_do_not_gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     record = judged(Sides(operators=11, facts={"torch": "2.16.0"}), monkeypatch, tmp_path)
     assert record.verdict is Verdict.PASSED
-    assert "different torch" in next(check.reason for check in record.checks if check.id == "gate/gemm::operators")
+    assert "but with different torch" in next(
+        check.reason for check in record.checks if check.id == "gate/gemm::operators"
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,14 +235,18 @@ def test_the_first_line_says_how_many_times_were_judged_and_fewer_than_half_cann
     blind = judged(Sides(noise=0.8), monkeypatch, tmp_path)
     assert blind.verdict is Verdict.INCONCLUSIVE
     first = headline(blind).text
-    assert first.startswith("CANNOT SAY of speed; what is exact is the same (")
-    assert "0 of 2 times judged; they are seen from " in first
-    assert "in these the same operators and kernels were launched" in first
+    assert first.startswith("CANNOT SAY of speed; results and counts are the same (")
+    assert "0 of 2 times decided; they would show a change of " in first
+    assert "in these both sides ran the same operators and kernels" in first
     assert judged(Sides(noise=0.8, operators=11), monkeypatch, tmp_path).verdict.exit_code == 1
     most = judged(_noisy(("gemm", "lora", "yolo"), 0.8, monkeypatch), monkeypatch, tmp_path)
     assert most.verdict is Verdict.PASSED
-    assert "2 of 3 times judged, from 5 % on; the others are seen from " in headline(most).text
-    assert "2 of 2 times judged, from 5 % on -" in headline(judged(Sides(), monkeypatch, tmp_path)).text
+    assert (
+        "2 of 3 times decided, where a change of 5 % counts; the others would show a change of " in headline(most).text
+    )
+    assert (
+        "2 of 2 times decided, where a change of 5 % counts -" in headline(judged(Sides(), monkeypatch, tmp_path)).text
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +260,7 @@ def test_an_open_time_gates_only_where_it_looks_worse(centre: float, verdict: Ve
 
 def test_a_subject_that_was_asked_for_by_name_must_be_judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     record = judged(_noisy(SUBJECTS, 0.8, monkeypatch), monkeypatch, tmp_path, only=SUBJECTS)
-    assert red(record) == {"gate/run::judged": str(record.provenance["times"])}
+    assert red(record) == {"gate/run::speed": str(record.provenance["times"])}
     assert record.verdict is Verdict.INCONCLUSIVE
 
 
@@ -285,7 +313,7 @@ def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path
     record = judged(sides, monkeypatch, tmp_path, minutes=2.5)
     assert len(sides.asked) == 3
     assert record.verdict.exit_code == 6
-    assert red(record)["gate/run::judged"].startswith(_CANNOT_SAY)
+    assert red(record)["gate/run::speed"].startswith(_CANNOT_SAY)
 
 
 def test_what_disturbed_the_run_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

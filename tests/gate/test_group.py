@@ -29,9 +29,9 @@ def test_ranks_prove_run_and_end() -> None:
     try:
         assert "exact on 2 ranks" in station.proved
         assert station.worth["GB"] == pytest.approx(4 * 2**20 / 1e9)
-        told = station.warm(0.5)
+        told = station.warm(seconds=0.5)
         assert told["seconds"] > 0
-        assert station.block(3)["seconds"] > 0
+        assert station.block(runs=3)["seconds"] > 0
         assert station.done()["peak-memory"] > 0
         assert station.count()["counters"]["operators"] >= 1
         assert station.conclude()["figures"] == {"call": "all-reduce"}
@@ -48,7 +48,7 @@ def test_a_rank_that_dies_is_a_crash_and_no_hang(monkeypatch: pytest.MonkeyPatch
     victims = [pid for pid in with_mark(mark) if b"ranks.joined" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(victims[-1], signal.SIGKILL)
     with pytest.raises(CheckEnded, match="SIGKILL|rank"):
-        station.block(1)
+        station.block(runs=1)
     station.close()
 
 

@@ -62,7 +62,12 @@ def test_what_an_earlier_launch_proved_is_proved_again_only_where_the_work_compu
     fields = first.compute()
     earlier = {"proved": "in launch 1", "dtype": fields["dtype"], "timed": fields["groups"]["timed"]}
     proofs = list[object]()
-    monkeypatch.setattr(type(first._work), "prove", lambda work: proofs.append(work) or "anew")
+
+    def prove(work: object) -> str:
+        proofs.append(work)
+        return "anew"
+
+    monkeypatch.setattr(type(first._work), "prove", prove)
     first.close()
     second = _station(name, earlier=earlier)
     assert (second.proved, proofs) == ("in launch 1", [])

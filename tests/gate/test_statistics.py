@@ -44,7 +44,7 @@ def test_noise_above_the_minimum_effect_is_blind_and_says_so() -> None:
     ruling = _ruled({"a": _launches(0.0, 14, 0.2, 3)})["a"]
     assert ruling.outcome is CellWord.INCONCLUSIVE
     assert ruling.blind
-    assert "hides less than" in ruling.reason
+    assert "noise still hides a change below" in ruling.reason
 
 
 @pytest.mark.parametrize(("noise", "given_up"), [(0.01, 0.0), (0.03, 0.1), (0.20, 0.8)])

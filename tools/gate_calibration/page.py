@@ -62,7 +62,7 @@ def _cells(calibration: Calibration, rows: Mapping[str, list[Trial]]) -> TextTab
     subjects = calibration.gate.subjects
     lines = [(name, *(str(found(trials, subject)) for subject in subjects)) for name, trials in rows.items()]
     equal = rows[calibration.doses[0].name]
-    return TextTable(("planted", *subjects), [*lines, ("sees from", *(_visible(equal, one) for one in subjects))])
+    return TextTable(("planted", *subjects), [*lines, ("finds from", *(_visible(equal, one) for one in subjects))])
 
 
 def _visible(trials: Sequence[Trial], subject: str) -> str:

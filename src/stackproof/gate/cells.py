@@ -15,6 +15,8 @@ from stackproof.record.records import Figure
 
 TIME = "time"
 BASE, HEAD = "base", "head"
+Pairs = Sequence[tuple[dict[str, int], dict[str, int]]]
+"""Counters of base and head, for each launch that counted."""
 _FEWEST = 3
 
 
@@ -67,12 +69,12 @@ class ComparedCells(dict[str, Cell]):
 
     def look(self, design: Design) -> None:
         """Judge all cells together; those that are decided stay as they are, and stay in the family of tests."""
-        whole = {name: cell for name, cell in self.items() if len(cell.ratios) >= _FEWEST}
-        if not whole:
-            return
-        estimates = {name: estimate(cell.ratios, design.per_look) for name, cell in whole.items()}
-        for name, ruling in rule(estimates, {name: cell.effect for name, cell in whole.items()}, design).items():
-            if not (cell := whole[name]).decided:
+        estimates = {
+            name: estimate(each.ratios, design.per_look) for name, each in self.items() if len(each.ratios) >= _FEWEST
+        }
+        effects = {name: self[name].effect for name in estimates}
+        for name, ruling in (rule(estimates, effects, design) if estimates else {}).items():
+            if not (cell := self[name]).decided:
                 cell.ruling = ruling
                 cell.underpowered = ruling.blind and underpowered(cell.ratios, cell.effect, design)
 
@@ -128,8 +130,7 @@ class Results:
     def _add_subject(self, subject: str, base: Observed, head: Observed, counted: bool) -> None:
         """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
         if head.blocks:
-            effect = self.plan.effect(subject, self.kind)
-            self.cells.add(Cell(subject, TIME, effect), head.log_ratio(base))
+            self.cells.add(Cell(subject, TIME, self.plan.effect(subject, self.kind)), head.log_ratio(base))
         if base.computed and head.computed:
             self.computed[subject] = head.compared(base)
         if base.units or head.units:
@@ -164,6 +165,6 @@ class Results:
         return [subject for subject in asking if subject not in self.lost]
 
 
-def counters_of(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], known: Iterable[str]) -> list[str]:
+def counters_of(pairs: Pairs, known: Iterable[str]) -> list[str]:
     """Return the counters that both sides gave in every launch, in the plan's order."""
     return [name for name in known if all(name in side for pair in pairs for side in pair)]

@@ -74,11 +74,9 @@ class Sameness:
         first = self.differences[0].group
         shown = [each.words for each in self.differences if each.group == first][:_SHOWN]
         also = [group for group in dict.fromkeys(each.group for each in self.differences) if group != first]
-        cause, tail = (
-            _CAUSES.get(first, f"from the same seeds the {first} differs"),
-            f"; so do: {', '.join(also)}" if also else "",
-        )
-        return f"{WORD} {cause}: {'; '.join(shown)} ({len(self.differences)} of {self.compared} differ){tail}"
+        cause, tail = _CAUSES.get(first, f"from the same seeds the {first} differs"), "; so do: " if also else ""
+        many = f"{len(self.differences)} of {self.compared} differ"
+        return f"{WORD} {cause}: {'; '.join(shown)} ({many}){tail}{', '.join(also)}"
 
 
 def compare(base: Message, head: Message) -> Sameness:
@@ -129,8 +127,7 @@ def _share(one: Message | None, other: Message | None, floor: float) -> float:
     """Return the distance of two tensors by their sketches, as a share of the base's norm."""
     if one is None or other is None or one["shape"] != other["shape"] or "sketch" not in one or "sketch" not in other:
         return math.inf
-    pairs = zip(one["sketch"], other["sketch"], strict=True)
-    squares = [(after - before) ** 2 for before, after in pairs]
+    squares = [(after - before) ** 2 for before, after in zip(one["sketch"], other["sketch"], strict=True)]
     distance, size = math.sqrt(sum(squares) / len(squares)), max(one["norm"], floor)
     if not math.isfinite(distance) or not math.isfinite(size):
         return math.inf
@@ -185,16 +182,12 @@ def compare_figures(base: Series, head: Series, within: float = 0.0) -> Compared
     Where each side says the same in every launch, so must both. One that varies by itself can only be seen to have moved: its
     means over a run of all launches of one side lie beyond all of the other's.
     """
-    counts = {side: {len(values) for values in series} for side, series in (("base", base), ("head", head))}
-    if any(len(count) > 1 for count in counts.values()):
-        return ComparedFigure(
-            CellWord.NOT_JUDGED, "not judged: one side gives now more and now fewer values of it by itself"
-        )
-    many, other = counts["base"].pop(), counts["head"].pop()
+    if any(len(set(map(len, series))) > 1 for series in (base, head)):
+        return ComparedFigure(CellWord.NOT_JUDGED, "one side gives now more and now fewer values of it by itself")
+    many, other = len(base[0]), len(head[0])
     if many != other:
-        return ComparedFigure(
-            CellWord.CHANGED, f"CHANGED the base gives {many} values of it, the head {other}", math.inf
-        )
+        words = f"CHANGED the base gives {many} values of it, the head {other}"
+        return ComparedFigure(CellWord.CHANGED, words, math.inf)
     bad = next((value for values in (*base, *head) for value in values if not math.isfinite(value)), None)
     if bad is not None:
         return ComparedFigure(CellWord.CHANGED, f"CHANGED a value is {bad}", math.inf)
@@ -218,18 +211,13 @@ def _varying(base: Series, head: Series, own: float) -> ComparedFigure:
     worst, seen = _distance(*middles), f"means over a run are {middles[0]:.6g} and {middles[1]:.6g}"
     apart = max(sides[0]) < min(sides[1]) or max(sides[1]) < min(sides[0])
     if apart and min(map(len, sides)) >= _ENOUGH:
-        return ComparedFigure(
-            CellWord.CHANGED, f"CHANGED beyond what varies by itself ({100 * own:.3g} %): {seen}", worst
-        )
-    return ComparedFigure(
-        CellWord.NOT_JUDGED,
-        f"not judged: it varies by {100 * own:.3g} % by itself from launch to launch; {seen}",
-        worst,
-    )
+        words = f"CHANGED beyond what varies by itself ({100 * own:.3g} %): {seen}"
+        return ComparedFigure(CellWord.CHANGED, words, worst)
+    words = f"it varies by {100 * own:.3g} % by itself from launch to launch; {seen}"
+    return ComparedFigure(CellWord.NOT_JUDGED, words, worst)
 
 
 def _spread(series: Series) -> float:
-    """Return the largest relative difference between launches of one side."""
     return max((_distance(min(values), max(values)) for values in zip(*series, strict=True)), default=0.0)
 
 

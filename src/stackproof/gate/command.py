@@ -11,27 +11,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from stackproof.base import files, git
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import HostLoad
-from stackproof.gate import changed, plan
+from stackproof.gate import changed, gate, plan
 from stackproof.gate.cells import BASE, HEAD, Cell, Results
 from stackproof.gate.changed import ComparedFigure
-from stackproof.gate.gate import (
-    EXACT,
-    at_once,
-    check_of,
-    compared,
-    exact_checks,
-    finish,
-    give_verdict,
-    launch_until_decided,
-    opened,
-)
-from stackproof.gate.interleave import Lost, OutOfTimeError, SideEndedError, gravest, turns
+from stackproof.gate.gate import compared
+from stackproof.gate.interleave import Lost, OutOfTimeError, SideEndedError, all_or_gravest, turns
 from stackproof.gate.report import FLAG, UNVERIFIED
 from stackproof.gate.variants import CommandGateRequest, Variant, resolved
 from stackproof.jobs import launch
@@ -80,12 +71,12 @@ class CommandRun:
     until: float = math.inf
 
     def launches(self, side: str) -> list[OneLaunch]:
-        """Return the launches of a side that were timed, in order."""
-        return [pair[side] for pair in self.pairs]
+        """Return the launches of a side in order, of which all but the first were timed."""
+        return [self.first[side], *(pair[side] for pair in self.pairs)]
 
     def seen(self, side: str, metric: Metric) -> list[float]:
         """Return a side's value of a metric in each pair."""
-        return [metric.value(launched.values[metric.name]) for launched in self.launches(side)]
+        return [metric.value(pair[side].values[metric.name]) for pair in self.pairs]
 
     def compare(self) -> None:
         """Launch both sides once to see that they run, count what can be counted, then launch pairs until all is decided.
@@ -99,10 +90,10 @@ class CommandRun:
             self._count()
             if self.request.exact:
                 self.pairs.append(self._pair(self.folder / "again"))
-                self.say("both sides once more: what is not exact is not judged")
+                self.say("both sides once more: only what is exact is compared")
             else:
                 self._warn(self.until)
-                launch_until_decided(self.results.plan.design, self.until, self._another_pair, self._look)
+                gate.launch_until_decided(self.results.plan.design, self.until, self._another_pair, self._look)
         except SideEndedError as ended:
             self.results.lost[SUBJECT] = Lost(SUBJECT, ended.side, ended.verdict, str(ended))
         except OutOfTimeError as late:
@@ -113,16 +104,14 @@ class CommandRun:
 
     def _try_both(self) -> None:
         """Launch each side, also the head where the base fails: it matters whether both do."""
-        ended: list[SideEndedError] = []
-        for side in self.sides:
-            try:
-                log = self.folder / "first" / f"{side.name}.log"
-                self.first[side.name] = self._launch(side, log, self.request.deadline * self.request.deadline_scale)
-                self.say(f"{side.name} runs, in {self.first[side.name].seconds:.1f} s (this launch is not timed)")
-            except SideEndedError as error:
-                ended.append(error)
-        if ended:
-            raise gravest(ended)
+
+        def first(side: Variant) -> OneLaunch:
+            deadline = self.request.deadline * self.request.deadline_scale
+            launched = self.first[side.name] = self._launch(side, self.folder / "first", deadline)
+            self.say(f"{side.name} runs, in {launched.seconds:.1f} s (this launch is not timed)")
+            return launched
+
+        all_or_gravest({side.name: partial(first, side) for side in self.sides})
 
     def _count(self) -> None:
         """Run both sides inside our wrapper, twice, because a second launch shows what varies by itself; a third sees what is compiled."""
@@ -193,7 +182,7 @@ class CommandRun:
         self.say(f"pair {number + 1} of at most {design.design.looks[-1]}")
         exact = [check for check in _exact(self) if check.verdict.exit_code]
         if exact and not self.request.go_on:
-            results.ended = at_once(exact[0].aspect)
+            results.ended = gate.at_once(exact[0].aspect)
         return not results.ended
 
     def _look(self) -> bool:
@@ -203,10 +192,7 @@ class CommandRun:
     def _pair(self, folder: Path) -> dict[str, OneLaunch]:
         """Launch both sides one after the other, the head first in every second pair, so that drift hits both."""
         load, deadline = HostLoad(), self._deadline()
-        pair = {
-            side.name: self._launch(side, folder / f"{side.name}.log", deadline)
-            for side in turns(self.sides, len(self.pairs))
-        }
+        pair = {side.name: self._launch(side, folder, deadline) for side in turns(self.sides, len(self.pairs))}
         self.results.conditions.add([], load.share())
         return pair
 
@@ -214,23 +200,19 @@ class CommandRun:
         longest = max(launched.seconds for launched in self.first.values())
         return min(self.request.deadline * self.request.deadline_scale, max(_LEAST_S, _SLACK * longest))
 
-    def _launch(self, side: Variant, log: Path, deadline: float) -> OneLaunch:
-        folder = side.folder or Path.cwd()
+    def _launch(self, side: Variant, place: Path, deadline: float) -> OneLaunch:
+        folder, log, steps = side.folder or Path.cwd(), place / f"{side.name}.log", place / f"{side.name}.steps"
         metrics, figures = self.request.metrics, self.request.figures
-        log.parent.mkdir(parents=True, exist_ok=True)
-        steps = log.with_suffix(".steps")
+        place.mkdir(parents=True, exist_ok=True)
         written = {folder / metric.file for metric in (*metrics, *figures) if metric.file}
         before = {path: path.stat().st_mtime_ns if path.exists() else 0 for path in written}
-        environment = {**side.environment, STEPS_FILE: str(steps)}
-        left = max(1.0, self.until - time.monotonic())
+        environment, left = {**side.environment, STEPS_FILE: str(steps)}, max(1.0, self.until - time.monotonic())
         ended = launch.run(self.request.words, folder, environment, log, min(deadline, left))
         if ended.hung and left < deadline:
             raise OutOfTimeError(f"a launch of the {side.name}")
         if ended.hung or ended.status:
-            verdict = Verdict.HUNG if ended.hung else Verdict.CRASHED
-            raise SideEndedError(
-                side.name, verdict, f"{side.name}: the command {ended.words}; it printed last: {launch.last_words(log)}"
-            )
+            why = f"{side.name}: the command {ended.words}; it printed last: {launch.last_words(log)}"
+            raise SideEndedError(side.name, Verdict.HUNG if ended.hung else Verdict.CRASHED, why)
         output = Output(log, folder, steps, ended.seconds, before)
         values = {metric.name: _values(metric, output, side, positive=True) for metric in metrics}
         named = {metric.name: _values(metric, output, side) for metric in figures}
@@ -261,9 +243,8 @@ def run_command_gate(request: CommandGateRequest) -> int:
     stack = stacks.load(request.stack) if request.stack else _host()
     with _sides(request) as sides:
         line = launch.shown(request.words)
-        record, folder, progress = opened(
-            "gate", stack, request.outputs, f"{line}: {sides[1].label} against {sides[0].label}"
-        )
+        what = f"{line}: {sides[1].label} against {sides[0].label}"
+        record, folder, progress = gate.opened("gate", stack, request.outputs, what)
         began = time.monotonic()
         run = CommandRun(request, sides, Results(plan.load(), stack.device), folder, progress.say)
         run.compare()
@@ -271,8 +252,8 @@ def run_command_gate(request: CommandGateRequest) -> int:
     record.seconds = time.monotonic() - began
     timed = f"whole launches in turn, {run.results.plan.design.promise}"
     record.provenance |= {BASE: request.base.label, HEAD: request.head.label, "command": line, "pinned": False}
-    record.provenance["method"] = EXACT if request.exact else timed
-    return finish(record, folder, request, progress.console)
+    record.provenance["method"] = gate.EXACT if request.exact else timed
+    return gate.finish(record, folder, request, progress.console)
 
 
 def _host() -> stacks.Stack:
@@ -323,7 +304,7 @@ def conclude(run: CommandRun, record: Record) -> None:
     unverified, cells = _unverified(dict(_figures(run))), run.results.cells
     checks = [*_exact(run), *_metrics(run), compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified)]
     due = {metric.name: cells.get(Cell(SUBJECT, metric.name, 0.0).name) for metric in run.request.metrics}
-    give_verdict(record, run.results, checks, None if run.request.exact else due, what="metric")
+    gate.give_verdict(record, run.results, checks, None if run.request.exact else due, what="metric")
     if run.pairs:
         record.measurements += [_row(run, side, metric) for metric in run.request.metrics for side in (BASE, HEAD)]
     record.provenance[VERIFIED] = unverified
@@ -331,9 +312,9 @@ def conclude(run: CommandRun, record: Record) -> None:
 
 def _exact(run: CommandRun) -> Iterator[Check]:
     """Yield what needs no statistics: counters, figures, and how many values there are."""
-    yield from exact_checks(run.results, run.request.accept_changed)
+    yield from gate.exact_checks(run.results, run.request.accept_changed)
     if run.uncounted:
-        yield compared(SUBJECT, "counters", Verdict.NOT_APPLICABLE, f"not judged: {run.uncounted}")
+        yield compared(SUBJECT, "counters", Verdict.NOT_APPLICABLE, run.uncounted)
     for name, figure in (*_figures(run), *_amounts(run)):
         verdict, reason = _VERDICTS[figure.word], figure.reason
         if run.request.accept_changed and figure.word is CellWord.CHANGED:
@@ -344,7 +325,7 @@ def _exact(run: CommandRun) -> Iterator[Check]:
 def _metrics(run: CommandRun) -> Iterator[Check]:
     by_name = {metric.name: metric for metric in run.request.metrics}
     for cell in run.results.cells.values():
-        check = check_of(cell)
+        check = gate.check_of(cell)
         if metric := by_name.get(cell.what):
             better = "higher" if metric.higher else "lower"
             base, head = (median(run.seen(side, metric)) for side in (BASE, HEAD))
@@ -357,41 +338,29 @@ def _metrics(run: CommandRun) -> Iterator[Check]:
 def _figures(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
     if len(run.first) < 2:
         return
-    launches = {side: [run.first[side], *run.launches(side)] for side in (BASE, HEAD)}
-    names = dict.fromkeys(name for launched in (*launches[BASE], *launches[HEAD]) for name in launched.figures)
-    metrics = {metric.name for metric in run.request.metrics}
+    names = dict.fromkeys(name for side in (BASE, HEAD) for launched in run.launches(side) for name in launched.figures)
     for name in names:
-        base, head = ([launched.figures.get(name, []) for launched in launches[side]] for side in (BASE, HEAD))
-        title = f"{name}, every value" if name in metrics else name
+        base, head = ([launched.figures.get(name, []) for launched in run.launches(side)] for side in (BASE, HEAD))
+        title = f"{name}, every value" if name in {metric.name for metric in run.request.metrics} else name
         yield title, changed.compare_figures(base, head, run.request.within)
 
 
 def _amounts(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
     """Yield what differs in how many values of a metric there are: a run that stops early is soon ready."""
-    for metric in run.request.metrics if len(run.first) == 2 else ():
-        base, head = (
-            {len(launched.values[metric.name]) for launched in (run.first[side], *run.launches(side))}
-            for side in (BASE, HEAD)
-        )
-        if metric.counted and len(base) == len(head) == 1 and base != head:
-            reason = (
-                f"CHANGED the base gives {base.pop()} values of '{metric.name}', the head {head.pop()}: "
-                "it did not do the same work"
-            )
-            yield f"values of {metric.name}", ComparedFigure(CellWord.CHANGED, reason)
+    for name in [metric.name for metric in run.request.metrics if metric.counted and len(run.first) == 2]:
+        base, head = ([launched.values[name] for launched in run.launches(side)] for side in (BASE, HEAD))
+        if set(map(len, base)) != set(map(len, head)):
+            figure = changed.compare_figures(base, head)
+            yield f"values of {name}", replace(figure, reason=f"{figure.reason}: it did not do the same work")
 
 
 def _unverified(figures: Mapping[str, ComparedFigure]) -> str:
     """Say what this gate does not: whether the command computes right; no output takes it for a pass."""
-    judged = [name for name, figure in figures.items() if figure.word is not CellWord.NOT_JUDGED]
-    if judged:
-        return f"{UNVERIFIED}: only {', '.join(judged)} of both sides were compared, not whether either is right"
-    named = (
-        "its figures vary by themselves"
-        if figures
-        else "name figures such as losses with --figure to have them compared"
-    )
-    return f"{UNVERIFIED}: what the command computes was not looked at; {named}"
+    if names := [name for name, figure in figures.items() if figure.word is not CellWord.NOT_JUDGED]:
+        return f"{UNVERIFIED}: only {', '.join(names)} of both sides were compared, not whether either is right"
+    named = "name figures such as losses with --figure to have them compared"
+    why = "its figures vary by themselves" if figures else named
+    return f"{UNVERIFIED}: what the command computes was not looked at; {why}"
 
 
 def _row(run: CommandRun, side: str, metric: Metric) -> Measurement:
@@ -401,6 +370,5 @@ def _row(run: CommandRun, side: str, metric: Metric) -> Measurement:
     if metric.kind == "rate":
         values, unit = [1 / value for value in values], f"s/{metric.name.removesuffix('/s')}"
     facts: dict[str, Figure] = {"side": side, "better": "higher" if metric.higher else "lower"}
-    return Measurement(
-        SUBJECT, "full", "", 1, metric.name, unit, median(values), values, f"a command, {side}", "", facts
-    )
+    device = f"a command, {side}"
+    return Measurement(SUBJECT, "full", "", 1, metric.name, unit, median(values), values, device, "", facts)

@@ -83,9 +83,8 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
         before = {name: one.detach().clone() for name, one in named.items() if one.requires_grad}
         with _seeded(), _scaled(before, named, scale):
             groups[f"loss of step {number}"] = _sketches({"loss": job.step()})
-        groups[f"update of step {number}"] = _sketches(
-            {name: named[name].detach() - kept for name, kept in before.items()}
-        )
+        moved = {name: named[name].detach() - kept for name, kept in before.items()}
+        groups[f"update of step {number}"] = _sketches(moved)
     groups["buffer"] = _sketches({name: one for name, one in job.model.named_buffers() if one.is_floating_point()})
     return groups
 
@@ -103,13 +102,11 @@ def timed(work: Work) -> dict[str, dict[str, Message]]:
         with _seeded():
             given = work.run()
         given = given if isinstance(given, Mapping) else {"result": given}
-        found |= {
-            f"{name} of run {number}": sketch(one) for name, one in given.items() if isinstance(one, torch.Tensor)
-        }
+        tensors = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
+        found |= {f"{name} of run {number}": sketch(one) for name, one in tensors.items()}
         if before:
-            moved = torch.cat(
-                [(one.detach() - kept).flatten().cpu().double() for one, kept in zip(parameters, before, strict=True)]
-            )
+            pairs = zip(parameters, before, strict=True)
+            moved = torch.cat([(one.detach() - kept).flatten().cpu().double() for one, kept in pairs])
             found[f"size of the change of run {number}"] = sketch(moved.norm())
     return {"timed": found}
 
@@ -148,7 +145,6 @@ def _signs(start: int, count: int) -> torch.Tensor:
 
 @contextmanager
 def _seeded() -> Iterator[None]:
-    """Let what is drawn inside be the same on both sides, and leave the CPU's generator as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
         yield

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import math
 import os
 import time
@@ -15,14 +17,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import percent
-from stackproof.base.text import plain
+from stackproof.base.text import counted, plain
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.bench.subjects import require_named
 from stackproof.gate import interleave, plan, report
-from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counters_of
+from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Pairs, Results, counters_of
 from stackproof.gate.changed import WORD
 from stackproof.gate.interleave import PROCESS, Answer, LaunchTerms, Lost, SideEndedError, SideSpec, handshake, launch
 from stackproof.gate.plan import Design, GatePlan
@@ -36,6 +39,7 @@ from stackproof.record.writer import Outputs
 from stackproof.runner.runs import vet
 from stackproof.stack import hosts, provenance, stacks
 
+_EARLIER = "; proved in an earlier gate of the same files"
 METRIC = "gate"
 """What marks the rows that a gate stores of a side; a benchmark's are named after the kind of work."""
 CONDITIONS = "gate/run::conditions"
@@ -114,14 +118,14 @@ class GateRun:
             nonlocal left
             before, left = left, terms.affordable(left, next(look for look in design.looks if look > number) - number)
             if dropped := [name for name in before if name not in left]:
-                progress.say(f"no time until the next look for: {', '.join(dropped)}")
+                progress.say(f"the minutes are too few to decide: {', '.join(dropped)}")
             if number and not any(terms.fits([PROCESS, *words]) for words in ([[name] for name in left] or [[]])):
                 results.ended = f"the minutes were over in launch {number + 1}, which would not fit"
                 return False
             load = HostLoad()
             seen, lost = launch(
                 self.comparison.specs, left, terms, number, folder / f"launch-{number}",
-                lambda subject: progress.say(f"launch {number + 1} of at most {most}: {subject}"),
+                lambda subject: progress.say(f"launch {number + 1} of at most {most}, ended: {subject}"),
             )  # fmt: skip
             results.conditions.add(seen.conditions, load.share())
             results.add(seen, map(_not_skipped, lost))
@@ -139,7 +143,8 @@ class GateRun:
             looked = len(results.launches)
             results.cells.look(design)
             left = results.undecided()
-            progress.say(f"after {looked} launches: " + (f"open: {', '.join(left)}" if left else "all is decided"))
+            words = f"undecided: {', '.join(left)}" if left else "all is decided"
+            progress.say(f"after {looked} launches {words}")
             still, left = bool(left), [subject for subject in left if subject != PROCESS]
             return still  # start-up alone is launched too: an open cell leaves the whole gate open
 
@@ -172,45 +177,68 @@ def compare(comparison: Comparison, folder: Path, progress: GateProgress) -> Gat
     comparison = replace(comparison, plan=replace(comparison.plan, asked=hello[HEAD]["subjects"]))
     facts = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
     require_alike(comparison, facts)
-    results = Results(comparison.plan, comparison.kind)
-    results.same_torch = facts[BASE].get("torch") == facts[HEAD].get("torch")
-    results.same_software = same_software(comparison, facts)
     subjects, lost = match_subjects(comparison, hello)
-    results.lost |= {each.subject: each for each in lost}
+    results = Results(comparison.plan, comparison.kind, lost={each.subject: each for each in lost})
+    results.same_torch = facts[BASE].get("torch") == facts[HEAD].get("torch")
+    # The files of a project may differ.
+    own = [({**spec.environment, projects.VARIABLE: ""}, spec.proof, spec.backend) for spec in comparison.specs]
+    results.same_software = store.state(facts[BASE]) == store.state(facts[HEAD]) and own[0] == own[1]
     outcome = GateRun(comparison, results, subjects, facts)
+    paths = {side: _proofs_path(outcome, side, answer["files"]) for side, answer in hello.items() if "files" in answer}
+    known = {side: _proofs(path) for side, path in paths.items()}
+    for subject in set.intersection(*map(set, known.values())) if known else ():
+        # Of both or of neither: what one of them held for a proof would count as its memory.
+        terms.proofs.update({(side, subject): known[side][subject] for side in known})
     outcome.run(replace(terms, plan=comparison.plan), folder, progress)
+    for side, path in paths.items():
+        anew = {
+            subject: {**proof, "proved": f"{proof['proved']}{_EARLIER}"}
+            for (name, subject), proof in terms.proofs.items()
+            if name == side and subject not in results.lost and _EARLIER not in proof["proved"]
+        }
+        if anew:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write_atomically(path, json.dumps({**known[side], **anew}))
     return outcome
 
 
-def same_software(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> bool:
-    """Whether both sides have the same wheels, driver and variables; the files of a project may differ."""
-    if store.state(facts[BASE]) != store.state(facts[HEAD]):
-        return False
-    own = [({**spec.environment, projects.VARIABLE: ""}, spec.proof, spec.backend) for spec in comparison.specs]
-    return own[0] == own[1]
+def _proofs_path(outcome: GateRun, side: str, digest: str) -> Path:
+    """Return where gates keep what they proved of the same files, variables, host, devices, drivers and settings, and of no other."""
+    comparison, facts = outcome.comparison, outcome.facts[side]
+    spec = next(spec for spec in comparison.specs if spec.name == side)
+    variables = sorted({**spec.environment, projects.VARIABLE: ""}.items())  # the project is in the digest
+    about = [
+        digest, store.place(facts).digest, store.state(facts).digest, variables, str(spec.python), spec.profile, spec.device,
+        spec.drill, spec.backend, comparison.preset,
+    ]  # fmt: skip
+    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]
+    return comparison.request.outputs.results / spec.stack / "proofs" / f"{name}.json"
+
+
+def _proofs(path: Path) -> dict[str, Answer]:
+    """A file that is damaged says nothing, and all is proved anew."""
+    rows = files.try_read_json(path)
+    known = rows if isinstance(rows, dict) and all(isinstance(row, dict) for row in rows.values()) else {}
+    return {name: row for name, row in known.items() if {"proved", "dtype", "timed"} <= row.keys()}
 
 
 def _not_skipped(lost: Lost) -> Lost:
-    """What only the head skips was there before: it was not skipped but lost."""
     skipped = lost.verdict is Verdict.SKIPPED and lost.side == HEAD
     return replace(lost, verdict=Verdict.FAILED, reason=f"{lost.reason}; the base runs it") if skipped else lost
 
 
 def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> None:
     """Refuse to compare unlike devices or drivers, unless that was asked for."""
-    if comparison.request.unlike:
-        return
-    both = [facts[side] for side in (BASE, HEAD)]
-    drivers = [sorted(store.state(side).groups.get("driver", {}).items()) for side in both]
-    for what, (base, head) in {
-        "devices": [store.place(side).devices for side in both],
-        "driver": [", ".join(f"{name} {value}" for name, value in driver) for driver in drivers],
-    }.items():
-        if base != head:
-            raise Refusal(
-                f"the two sides have unlike {what} (base: {base or 'unknown'}; head: {head or 'unknown'}); a difference would "
-                "not be the change's; add --unlike if that is what is compared"
-            )
+
+    def driver(side: Mapping[str, Figure]) -> str:
+        return ", ".join(map(" ".join, sorted(store.state(side).groups.get("driver", {}).items())))
+
+    for what, told in (("devices", lambda side: store.place(side).devices), ("driver", driver)):
+        base, head = told(facts[BASE]), told(facts[HEAD])
+        if base != head and not comparison.request.unlike:
+            both = f"(base: {base or 'unknown'}; head: {head or 'unknown'})"
+            why = "a difference would not be the change's; add --unlike if that is what is compared"
+            raise Refusal(f"the two sides have unlike {what} {both}; {why}")
 
 
 def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple[dict[str, Any], list[Lost]]:
@@ -222,23 +250,20 @@ def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple
     }
     head, base, only = known[HEAD], known[BASE], comparison.request.only
     every = {**base, **head}
-    for name in only:
-        if name not in every:
-            raise Refusal(
-                f"--only '{name}' is no subject of this profile{suggestion(name, every)}; there are: {', '.join(every)}"
-            )
-    chosen = [name for name in every if not only or name in only]
-    lost = []
+    for name in set(only) - every.keys():
+        near = f"{suggestion(name, every)}; there are: {', '.join(every)}"
+        raise Refusal(f"--only '{name}' is no subject of this profile{near}")
+    chosen, lost = {name: row for name, row in every.items() if not only or name in only}, dict[str, Lost]()
     for name in chosen:
         if name not in head:
-            lost.append(Lost(name, HEAD, Verdict.FAILED, f"head: '{name}' was dropped; the base has it"))
+            lost[name] = Lost(name, HEAD, Verdict.FAILED, f"head: '{name}' was dropped; the base has it")
         elif name not in base:
             reason = f"base: has no '{name}' yet, so there is nothing to compare it with"
-            lost.append(Lost(name, BASE, Verdict.NOT_APPLICABLE, reason))
+            lost[name] = Lost(name, BASE, Verdict.NOT_APPLICABLE, reason)
         elif comparison.plan.spares(name, comparison.kind) and not only:
-            reason = f"its workload is not worth its time on {comparison.kind} (`spared`)"
-            lost.append(Lost(name, "both", Verdict.NOT_APPLICABLE, reason))
-    return {name: every[name] for name in chosen}, lost
+            reason = f"left out on {comparison.kind}, where it takes too long; --only {name} compares it"
+            lost[name] = Lost(name, "both", Verdict.NOT_APPLICABLE, reason)
+    return chosen, list(lost.values())
 
 
 def conclude(outcome: GateRun, record: Record) -> None:
@@ -257,41 +282,36 @@ def conclude(outcome: GateRun, record: Record) -> None:
 
 
 def give_verdict(
-    record: Record,
-    results: Results,
-    checks: Iterable[Check],
-    due: Mapping[str, Cell | None] | None,
-    named: Collection[str] = (),
+    record: Record, results: Results, checks: Iterable[Check], due: Mapping[str, Cell | None] | None, named: Collection[str] = (),
     what: str = "time",
-) -> None:
-    """Put the checks into the record, how many times were judged, and what disturbed them; and give it its verdict.
+) -> None:  # fmt: skip
+    """Put the checks into the record, how many times were decided, and what disturbed them; and give it its verdict.
 
-    A gate that judged fewer than half of the times that are `due`, or not one that was `named`, cannot say. A time is None where it was
+    A gate that decided fewer than half of the times that are `due`, or not one that was `named`, cannot say. A time is None where it was
     not measured; `due` is None where nothing was to be timed, and something exact must be the same; `what`: what a time is called.
     """
     record.checks += checks
     if results.interrupted:
         record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
     if due is not None:
-        judged = {name for name, cell in due.items() if cell and cell.decided}
-        text = times_judged(list(due.values()), results.alike(), what) + (f"; {results.ended}" if results.ended else "")
-        record.provenance["times"] = text
+        decided = {name for name, cell in due.items() if cell and cell.decided}
+        text = times_decided(list(due.values()), results.alike(), what)
+        record.provenance["times"] = text = f"{text}; {results.ended}" if results.ended else text
         well = not any(check.verdict.exit_code for check in record.checks)
         if well and not any(due.values()) and not results.ended:
-            none = "no time was measured, so nothing was compared"
-            record.checks.append(compared("run", "judged", Verdict.FAILED, none))
-        elif well and (2 * len(judged) < len(due) or not judged or due.keys() & set(named) - judged):
-            record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, text))
+            why = "no time was measured, so nothing was compared"
+            record.checks.append(compared("run", "speed", Verdict.FAILED, why))
+        elif well and (2 * len(decided) < len(due) or not decided or due.keys() & set(named) - decided):
+            record.checks.append(compared("run", "speed", Verdict.INCONCLUSIVE, text))
     elif not any(check.outcome is CellWord.SAME or check.verdict.exit_code for check in record.checks):
         why = "there was nothing exact to compare; of a command, name figures with --figure"
-        record.checks.append(compared("run", "judged", Verdict.INCONCLUSIVE, why))
+        record.checks.append(compared("run", "speed", Verdict.INCONCLUSIVE, why))
     record.verdict = overall(check.verdict for check in record.checks)
     loads = enumerate(results.conditions.loads)
     figures: dict[str, Figure] = {f"launch {number}, others' share of the cores": load for number, load in loads}
-    for subject, phases in ((name, each) for one in results.launches for name, each in one.phases.items()):
-        for phase, seconds in phases.items():
-            name = f"{subject}: {phase}, s"
-            figures[name] = round(float(figures.get(name, 0.0)) + seconds, 3)
+    spans = [(name, row) for each in results.launches for name, phases in each.phases.items() for row in phases.items()]
+    for name, (phase, seconds) in spans:
+        figures[f"{name}: {phase}, s"] = round(float(figures.get(f"{name}: {phase}, s", 0.0)) + seconds, 3)
     nothing = "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
     reason = "; ".join(results.conditions.sentences()) or nothing
     record.checks.append(Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS))
@@ -309,9 +329,8 @@ def exact_checks(results: Results, accepted: bool) -> list[Check]:
         known = [] if name in results.lost else counters_of(pairs, results.plan.counters)
         checks += [_counted(name, counter, pairs, results) for counter in known]
     rows = [(name, "computes", each.sentence(), each.changed) for name, each in results.computed.items()]
-    for name, words in results.units.items():
-        did = f"{WORD} the timed blocks did not do the same work: {words}"
-        rows.append((name, "units", did if words else "SAME units of work, counted in all blocks", bool(words)))
+    same, did = "SAME units of work, counted in all blocks", f"{WORD} the timed blocks did not do the same work: "
+    rows += [(name, "units", f"{did}{words}" if words else same, bool(words)) for name, words in results.units.items()]
     for name, aspect, reason, differs in rows:
         if name not in results.lost:
             verdict = Verdict.FAILED if differs and not accepted else Verdict.PASSED
@@ -327,76 +346,62 @@ def compared(
     """Return the check of one cell; what could not be judged says so in a word, whatever the reason."""
     if outcome is None and not verdict.executed:
         outcome = CellWord.NOT_JUDGED
-    name = f"gate/{subject}::{aspect}"
-    return Check(
-        name, verdict, reason, 0.0, figures or {}, kind=Kind.CELL, subject=subject, aspect=aspect, outcome=outcome
-    )
+    own: dict[str, Any] = {"kind": Kind.CELL, "subject": subject, "aspect": aspect, "outcome": outcome}
+    return Check(f"gate/{subject}::{aspect}", verdict, reason, 0.0, figures or {}, **own)
 
 
 def check_of(cell: Cell) -> Check:
     """Return the check of a cell with noise."""
     ruling, verdict = cell.ruling, Verdict.SKIPPED
     if ruling is None:
-        word, reason = CellWord.NOT_JUDGED, f"does not gate: only {len(cell.ratios)} launches, which say nothing"
+        word, reason = CellWord.NOT_JUDGED, f"too few launches to tell ({len(cell.ratios)})"
     elif (cell.aside and not ruling.decided) or ruling.blind:
-        why = (
-            "after the launches that other cells needed"
-            if cell.aside
-            else f"and the minimum effect is {cell.effect:.0%}"
-        )
-        word, reason = CellWord.BLIND, f"does not gate: {ruling.reason}, {why}"
+        why = "nothing launches longer for it" if cell.aside else f"{cell.effect:.0%} would matter"
+        word, reason = CellWord.BLIND, f"{ruling.reason}, and {why}; decides nothing"
     else:
         word, reason = ruling.outcome, f"{ruling.outcome.value} {ruling.reason}"
         if word is CellWord.INCONCLUSIVE and ruling.estimate.centre < ruling.effect / 2:
-            reason += "; does not gate: it does not look worse by that"
+            reason += "; decides nothing, since it does not look worse by that"
         else:
             verdict = _VERDICTS[word]
     return compared(cell.subject, cell.what, verdict, reason, word, cell.figures())
 
 
-def _counted(
-    subject: str, counter: str, pairs: Sequence[tuple[dict[str, int], dict[str, int]]], results: Results
-) -> Check:
-    """More of what is counted is worse; between two versions of torch it only is a fact, and after too few launches a question.
-
-    What varies by itself proves nothing and says so.
-    """
+def _counted(subject: str, counter: str, pairs: Pairs, results: Results) -> Check:
+    """More of what is counted is worse; between two versions of torch it only is a fact, and after too few launches a question."""
     base, head = (sorted({pair[side][counter] for pair in pairs}) for side in (0, 1))
     before, after = base[0], head[0]
     share = percent(math.log(after / before)) if before > 0 and after > 0 else "not comparable"
-    verdict, word, reason = Verdict.PASSED, CellWord.FASTER, f"FASTER {before} -> {after} ({share})"
-    if len(base) > 1 or len(head) > 1:
-        verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
-        reason = f"INCONCLUSIVE it varies by itself: base {base}, head {head}"
-    elif before == after:
-        word, reason = CellWord.SAME, f"SAME {before} on both sides"
-    elif after > before and not results.same_torch:
-        verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
-        reason = f"SLOWER {before} -> {after} ({share}); the sides have different torch, so this does not gate"
-    elif after > before and len(pairs) < results.plan.count.launches:
-        verdict, word = Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE
-        more = "another launch would show whether it varies by itself: --go-on, or more --minutes"
-        reason = f"INCONCLUSIVE {before} -> {after} ({share}); {more}"
-    elif after > before:
-        verdict, word, reason = Verdict.FAILED, CellWord.SLOWER, f"SLOWER {before} -> {after} ({share})"
+    moved, once = f"{before} -> {after} ({share})", len(pairs) < results.plan.count.launches
+    more = "another launch would show whether it varies by itself: --go-on, or more --minutes"
+    varies = f"it varies by itself: base {base}, head {head}"
+    cases = (
+        (len(base) + len(head) > 2, Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED, varies),
+        (before == after, Verdict.PASSED, CellWord.SAME, f"SAME {before} on both sides"),
+        (before > after, Verdict.PASSED, CellWord.FASTER, f"FASTER {moved}"),
+        (not results.same_torch, Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED, f"{moved}, but with different torch"),
+        (once, Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE, f"INCONCLUSIVE {moved}; {more}"),
+        (True, Verdict.FAILED, CellWord.SLOWER, f"SLOWER {moved}"),
+    )
+    verdict, word, reason = next(case[1:] for case in cases if case[0])
     figures: dict[str, Figure] = {"base": pairs[0][0][counter], "head": pairs[0][1][counter]}
     return compared(subject, counter, verdict, reason, word, figures)
 
 
-def times_judged(times: Sequence[Cell | None], alike: Collection[str] = (), what: str = "time") -> str:
-    """Return in words how many times were judged and from which effect on, and from which on the others would have shown.
+def times_decided(times: Sequence[Cell | None], alike: Collection[str] = (), what: str = "time") -> str:
+    """Return in words how many times were decided and which change they would have shown, and which the others would.
 
     A time is None where it was not measured; `alike`: subjects that launched the same on equal software; `what`: what a time is called.
     """
-    judged = [cell for cell in times if cell and cell.decided]
-    words = f"{len(judged)} of {len(times)} {what}{'s' * (len(times) != 1)} judged"
-    if judged:
-        words += f", from {_shares(cell.effect for cell in judged)} on"
+    decided = [cell for cell in times if cell and cell.decided]
+    words = f"{len(decided)} of {counted(len(times), what)} decided"
+    if decided:
+        words += f", where a change of {_shares(cell.effect for cell in decided)} counts"
     others = [cell for cell in times if cell and not cell.decided]
     seen = [math.expm1(min(cell.ruling.estimate.visible, math.log(10))) for cell in others if cell.ruling]
-    words += f"; {'the others' if judged else 'they'} are seen from {_shares(seen)}" if seen else ""
+    words += f"; {'the others' if decided else 'they'} would show a change of {_shares(seen)}" if seen else ""
     alike_all = others and all(cell.subject in alike for cell in others)
-    return f"{words}; in these the same operators and kernels were launched" if alike_all else words
+    return f"{words}; in these both sides ran the same operators and kernels" if alike_all else words
 
 
 def _shares(values: Iterable[float]) -> str:
@@ -405,7 +410,6 @@ def _shares(values: Iterable[float]) -> str:
 
 
 def _measurements(outcome: GateRun) -> Iterator[Measurement]:
-    """Yield what each side was seen to do, in seconds per unit of work, one sample a launch."""
     for (name, subject), side in itertools.product(outcome.subjects.items(), (BASE, HEAD)):
         launches = [each.seen.get(name, {}).get(side) for each in outcome.results.launches]
         if not (seen := [one for one in launches if one and one.blocks]):
@@ -426,9 +430,9 @@ def run_gate(request: GateRequest) -> int:
     stack = chosen_stack(request)
     base, head = request.base, request.head
     if base.label == head.label and not request.same:
+        differs = "--base REF, --head-env NAME=VALUE, --head-lock FILE or --head-source PACKAGE=PATH"
         raise Refusal(
-            f"both sides are {base.label}; name what differs: --base REF, --head-env NAME=VALUE, --head-lock FILE "
-            "or --head-source PACKAGE=PATH (or --same to see how much noise there is)"
+            f"both sides are {base.label}; name what differs: {differs} (or --same to see how much noise there is)"
         )
     record, folder, progress = opened("gate", stack, request.outputs, f"{head.label} against {base.label}")
     comparison = make_comparison(request, stack, base, head, progress)
@@ -441,7 +445,7 @@ def run_gate(request: GateRequest) -> int:
         record.verdict = ended.verdict if isinstance(ended, SideEndedError) else Verdict.INTERRUPTED
         record.checks.append(compared(PROCESS, "start-up", record.verdict, why))
     record.seconds = time.monotonic() - began
-    method = EXACT if request.exact else f"interleaved A B B A, {comparison.plan.design.promise}"
+    method = EXACT if request.exact else f"in turns A B B A, {comparison.plan.design.promise}"
     method += "; a DRILL with a planted fault" if head.drill else ""
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": method}
     record.provenance |= {f"{spec.name}.environment": spec.proof for spec in comparison.specs}

@@ -8,9 +8,10 @@ from __future__ import annotations
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def arranged(subject: Subject, preset: str, device: Device, backend: str) -> Arr
 
 
 class RankGroup:
-    """A station of several ranks."""
+    """A station of several ranks, which prove their work in every launch."""
 
     def __init__(self, subject: Subject, preset: str, device: Device, backend: str) -> None:
         arrangement = arranged(subject, preset, device, backend)
@@ -197,29 +198,15 @@ class RankGroup:
         self._thread.join(_LAST_S)
         return self._failure or CheckCrashed("a rank ended without a word")
 
+    def __getattr__(self, request: str) -> Callable[..., Answer]:
+        """Ask all ranks: the answer is the slowest one's seconds, the largest peak and the first one's counters."""
+        if request not in ("warm", "block", "done", "count", "conclude"):
+            raise AttributeError(request)
+        return partial(self._ask, request)
+
     def run(self) -> object:
         """Run once on every rank."""
-        return self.block(1)
-
-    def warm(self, seconds: float) -> Answer:
-        """Warm all ranks together."""
-        return self._ask("warm", seconds=seconds)
-
-    def block(self, runs: int) -> Answer:
-        """Return the slowest rank's mean seconds of a run."""
-        return self._ask("block", runs=runs)
-
-    def done(self) -> Answer:
-        """Return the largest peak of memory of a rank."""
-        return self._ask("done")
-
-    def count(self) -> Answer:
-        """Return the counters of the first rank: all ranks do the same."""
-        return self._ask("count")
-
-    def conclude(self) -> Answer:
-        """Ask every rank's work."""
-        return self._ask("conclude")
+        return self._ask("block", runs=1)
 
     def compute(self) -> Answer:
         """Say nothing: ranks are held against one another and against float64 by their proof, and not yet against the other side."""

@@ -29,6 +29,8 @@ _GRACE_S = 2.0
 """At its deadline a side writes down where it is; that is worth waiting for."""
 _REFUSALS = {kind.exit_code: kind for kind in (Refusal, StackUnavailableError, EnvironmentMismatchError)}
 Answer = rpc.Message
+SideOf = TypeVar("SideOf")
+Gained = TypeVar("Gained")
 
 
 class SideEndedError(Exception):
@@ -48,12 +50,24 @@ class OutOfTimeError(Exception):
     """The time of the whole comparison was over before a side answered; the message says in what."""
 
 
-def gravest(ended: Sequence[SideEndedError]) -> SideEndedError:
-    """Return the end that counts: a process that is gone, then a wrong result; where all are still there, it is both sides' end."""
-    worst = max(ended, key=lambda error: (error.gone, error.verdict is Verdict.FAILED))
-    if len(ended) > 1 and not worst.gone:
-        worst.side = "both"
-    return worst
+def all_or_gravest(tries: Mapping[SideOf, Callable[[], Gained]]) -> dict[SideOf, Gained]:
+    """Return what each side gives, all of which are waited for, or an answer would be taken for the next one's.
+
+    Raises:
+        SideEndedError: a process that is gone, else a wrong result; where all are still there, it is both sides' end.
+    """
+    gains: dict[SideOf, Gained] = {}
+    ended: list[SideEndedError] = []
+    for side, attempt in tries.items():
+        try:
+            gains[side] = attempt()
+        except SideEndedError as error:
+            ended.append(error)
+    if ended:
+        worst = max(ended, key=lambda error: (error.gone, error.verdict is Verdict.FAILED))
+        worst.side = "both" if len(ended) > 1 and not worst.gone else worst.side
+        raise worst
+    return gains
 
 
 @dataclass(frozen=True)
@@ -115,62 +129,55 @@ class LiveSide:
         assert self._process.stdin is not None
         self._reading, self._channel = reading, rpc.Channel(reading, self._process.stdin.fileno())
 
-    def hello(self) -> Answer:
-        """Wait until the side is up and return what it is; it refuses to start for instance where there is no device."""
-        fields = self._receive()
-        if "refused" in fields:
-            raise _REFUSALS.get(fields["exit_code"], Refusal)(f"{self.spec.name}: {fields['refused']}")
-        return fields
-
     def ask(self, request: str, deadline_s: float, **arguments: Any) -> Answer:
-        """Return the answer to one request.
-
-        A SideEndedError says that it computes wrong, crashed, or did not answer in time; the process is gone then, except after a wrong
-        result or a missing capability, which only end the subject. An OutOfTimeError says that the whole comparison's time is over.
-        """
+        """Return the answer to one request; raises as `receive` does."""
         self.send(request, deadline_s, **arguments)
         return self.receive()
 
     def send(self, request: str, deadline_s: float, **arguments: Any) -> None:
         """Ask without waiting, so that both sides can work at once; `receive` gives the answer."""
-        scaled = deadline_s * self._scale
-        self._waits = (request, scaled)
+        self._waits = request, deadline_s * self._scale
         try:
-            self._channel.send(request, deadline_s=scaled, **arguments)
+            self._channel.send(request, deadline_s=self._waits[1], **arguments)
         except rpc.ClosedError:
             raise self._gone(request) from None
 
     def receive(self) -> Answer:
-        """Return the answer to what was sent last; raises as `ask` does."""
-        fields = self._receive()
-        if "verdict" in fields:
-            raise SideEndedError(self.spec.name, Verdict(fields["verdict"]), f"{self.spec.name}: {fields['reason']}")
-        return fields
+        """Return the answer to what was sent last, at first what the side is.
 
-    def _receive(self) -> Answer:
-        request, deadline_s = self._waits
-        left = self._until - time.monotonic()
+        A SideEndedError says that it computes wrong, crashed, or did not answer in time; the process is gone then, except after a wrong
+        result or a missing capability, which only end the subject. An OutOfTimeError says that the whole comparison's time is over. A
+        Refusal says that it did not start, for instance where there is no device.
+        """
+        (request, deadline_s), name, left = self._waits, self.spec.name, self._until - time.monotonic()
         try:
-            return self._channel.receive(min(deadline_s + _GRACE_S, max(0.0, left)))
+            fields = self._channel.receive(min(deadline_s + _GRACE_S, max(0.0, left)))
         except rpc.SilentError:
             self.end()
             if left < deadline_s + _GRACE_S:
-                raise OutOfTimeError(f"'{request}' of the {self.spec.name}") from None
+                raise OutOfTimeError(f"'{request}' of the {name}") from None
             lines = map(str.strip, processes.last_lines(self._log, 60, of_bytes=65536))
             frame = next((f"; it was in {line}" for line in lines if line.startswith("File ")), "")
-            reason = f"{self.spec.name}: hung in '{request}' for {deadline_s:.0f} s{frame}"
-            raise SideEndedError(self.spec.name, Verdict.HUNG, reason) from None
+            raise SideEndedError(
+                name, Verdict.HUNG, f"{name}: hung in '{request}' for {deadline_s:.0f} s{frame}"
+            ) from None
         except rpc.ClosedError:
             raise self._gone(request) from None
+        if "refused" in fields:
+            raise _REFUSALS.get(fields["exit_code"], Refusal)(f"{name}: {fields['refused']}")
+        if "verdict" in fields:
+            raise SideEndedError(name, Verdict(fields["verdict"]), f"{name}: {fields['reason']}")
+        return fields
 
     def _gone(self, request: str) -> SideEndedError:
         try:
             how = processes.describe_exit(self._process.wait(5))
         except subprocess.TimeoutExpired:
             how = "its pipe closed"
-        text = processes.last_words(self._log, 2)
-        reason = f"{self.spec.name}: ended with {how} in '{request}'; it printed last: {text}"
-        return SideEndedError(self.spec.name, Verdict.CRASHED, reason)
+        printed = f"it printed last: {processes.last_words(self._log, 2)}"
+        return SideEndedError(
+            self.spec.name, Verdict.CRASHED, f"{self.spec.name}: ended with {how} in '{request}'; {printed}"
+        )
 
     def end(self) -> None:
         """End the process and everything that it started."""
@@ -196,7 +203,6 @@ _BUSY = 0.1
 PROCESS = "process"
 """The subject that start-up belongs to: the side itself."""
 Say = Callable[[str], None]
-SideOf = TypeVar("SideOf")
 
 
 @dataclass(frozen=True)
@@ -311,13 +317,13 @@ class Conditions:
     def sentences(self) -> list[str]:
         """Return a sentence for each thing that may have disturbed the comparison; none if nothing is known to have."""
         launches = len(self.loads)
-        busy = [load for load in self.loads if load > _BUSY]
         lines = [sentence for rule in self.rules for sentence in self._moved(rule)]
         lines += [f"throttled in {count} of {launches} launches: {reason}" for reason, count in self.throttled.items()]
         lines += [f"{other} used the card in {count} of {launches} launches" for other, count in self.others.items()]
-        if busy:
-            share = f"{max(busy):.0%} of the host's cores"
-            lines.append(f"others used up to {share}, in {len(busy)} of {launches} launches")
+        if busy := [load for load in self.loads if load > _BUSY]:
+            lines.append(
+                f"others used up to {max(busy):.0%} of the host's cores, in {len(busy)} of {launches} launches"
+            )
         return lines
 
     def _moved(self, rule: Condition) -> list[str]:
@@ -335,7 +341,7 @@ def handshake(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path) -> di
     """Start each side once and return what it says of itself, by side; files are read from the disk now and not while it counts."""
     with ExitStack() as stack:
         sides = _start(specs, terms, folder, stack)
-        return {side.spec.name: side.hello() for side in sides}
+        return {side.spec.name: {**side.receive(), **side.ask("files", _START_S)} for side in sides}
 
 
 def launch(
@@ -352,7 +358,7 @@ def launch(
             with ExitStack() as stack:
                 sides = _start(specs, terms, folder, stack)
                 with _timed(found, PROCESS, "start-up"):
-                    hello = {side.spec.name: side.hello() for side in sides}
+                    hello = {side.spec.name: side.receive() for side in sides}
                 if not found.hello:  # what the first start of a launch took is its start-up
                     terms.took[PROCESS], found.hello = found.phases[PROCESS]["start-up"], hello
                     for name, row in hello.items():
@@ -370,31 +376,22 @@ def launch(
                         if ended.gone or not _closed(sides):
                             break
                     finally:
-                        say(f"{subject}, {spent(found.phases.get(subject, {}))}")
+                        phases = found.phases[subject]
+                        most = max(phases, key=phases.__getitem__)
+                        say(f"{subject}, {sum(phases.values()):.1f} s, of which {phases[most]:.1f} s in '{most}'")
     except OutOfTimeError as ended:
         found.late = str(ended)
     return found, lost
 
 
-def spent(phases: Mapping[str, float]) -> str:
-    """Return how long a subject took, and what took most of it."""
-    if not phases:
-        return "not begun"
-    most = max(phases, key=phases.__getitem__)
-    return f"{sum(phases.values()):.1f} s, of which {phases[most]:.1f} s in '{most}'"
-
-
 def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: ExitStack) -> list[LiveSide]:
     folder.mkdir(parents=True, exist_ok=True)
-    return [
-        stack.enter_context(LiveSide(spec, folder / f"{spec.name}.log", terms.run, terms.scale, terms.until))
-        for spec in specs
-    ]
+    common = terms.run, terms.scale, terms.until
+    return [stack.enter_context(LiveSide(spec, folder / f"{spec.name}.log", *common)) for spec in specs]
 
 
 @contextmanager
 def _timed(found: Launch, subject: str, phase: str) -> Iterator[None]:
-    """Add to what a phase of a subject took."""
     phases, began = found.phases.setdefault(subject, {}), time.monotonic()
     try:
         yield
@@ -414,7 +411,7 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
         for side in sides:
             earlier = terms.proofs.get((side.spec.name, subject))
             side.send("open", _OPEN_S, subject=subject, preset=terms.preset, earlier=earlier)
-        opened = receive_all(sides)
+        opened = all_or_gravest({side: side.receive for side in sides})
     seen = {side: Observed(worth=opened[side]["worth"], proved=str(opened[side]["proved"])) for side in sides}
     if number == 0 and len(sides) > 1:
         with _timed(found, subject, "comparison"):
@@ -455,11 +452,9 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
 
 def _compute(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, seen: Mapping[LiveSide, Observed]) -> None:
     """Ask what both compute from equal seeds; what the proved work itself gave is the proof of later launches."""
-    for side, fields in ask_all(sides, "compute", _OPEN_S).items():
-        if "groups" not in fields:  # of ranks
-            continue
+    for side, fields in ask_all(sides, "compute", _OPEN_S).items():  # ranks say nothing
         seen[side].computed = fields
-        if timed := fields["groups"].get("timed"):
+        if timed := fields.get("groups", {}).get("timed"):
             proof = {"proved": seen[side].proved, "dtype": fields["dtype"], "timed": timed}
             terms.proofs[side.spec.name, subject] = proof
 
@@ -503,28 +498,11 @@ def ask_all(sides: Sequence[LiveSide], request: str, deadline: float, **argument
     """Let all sides work on one request at once, which nobody times, or both under the same load."""
     for side in sides:
         side.send(request, deadline, **arguments)
-    return receive_all(sides)
-
-
-def receive_all(sides: Sequence[LiveSide]) -> dict[LiveSide, Answer]:
-    """Take all answers before one that is bad is raised, or it would be the answer to the next request."""
-    answers: dict[LiveSide, Answer] = {}
-    bad: list[SideEndedError] = []
-    for side in sides:
-        try:
-            answers[side] = side.receive()
-        except SideEndedError as ended:
-            bad.append(ended)
-    if bad:
-        raise gravest(bad)
-    return answers
+    return all_or_gravest({side: side.receive for side in sides})
 
 
 def _closed(sides: Sequence[LiveSide]) -> bool:
-    """Let every side forget a lost subject; a side that cannot even do that has to be started again."""
     try:
-        for side in sides:
-            side.ask("close", _LEAST_BLOCK_S)
+        return bool(ask_all(sides, "close", _LEAST_BLOCK_S))
     except SideEndedError:
         return False
-    return True

@@ -84,7 +84,7 @@ class Design:
     @property
     def promise(self) -> str:
         """The promise in words."""
-        return f"{1 - self.alpha:.0%} over {len(self.looks)} declared looks"
+        return f"{1 - self.alpha:.0%} sure, looked at after {', '.join(map(str, self.looks))} launches"
 
 
 @dataclass(frozen=True)

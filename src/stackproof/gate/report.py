@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
@@ -10,57 +11,59 @@ from stackproof.base.statistics import strip_scale
 from stackproof.record import outline
 from stackproof.record.console import plain_console
 from stackproof.record.outline import Fold, Heading, Span, TextLine, TextTable
-from stackproof.record.records import Check, Kind, Record, Verdict
+from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 
 FLAG = "--accept-changed"
 """What lets sides that compute different things pass, if they are meant to; the page says so."""
 _WIDTH = 31
 STRIP = "better  <  same  >  worse"
 """The title of the column of strips."""
+SMALLEST = "finds from"
+"""That of the smallest change that a row would have found."""
 UNVERIFIED = "nothing was verified"
 """What a gate of a command says that was told no figure to compare; it stands in the first line of every output."""
 _WORDS = {
-    Verdict.PASSED: ("OK TO MERGE: nothing is worse", "bold green", "not judged"),
+    Verdict.PASSED: ("OK TO MERGE: nothing is worse", "bold green", "not compared"),
     Verdict.FAILED: ("DO NOT MERGE", "bold red", "WRONG"),
     Verdict.CRASHED: ("DO NOT MERGE: a side crashed", "bold red", "CRASHED"),
     Verdict.HUNG: ("DO NOT MERGE: a side hung", "bold red", "HUNG"),
     Verdict.INCONCLUSIVE: ("CANNOT SAY", "bold yellow", "INCONCLUSIVE"),
     Verdict.INTERRUPTED: ("INTERRUPTED: says nothing", "bold yellow", "INTERRUPTED"),
 }
-"""The first words of a gate by its verdict, their style, and the word of a cell that could not be compared."""
+"""The first words of a gate by its verdict, their style, and the word of a row that could not be compared."""
+_PLAIN = {CellWord.BLIND: "too noisy", CellWord.NOT_JUDGED: "not compared"}
+"""What people read in place of a word of the record."""
 _REMEDIES = {
-    Verdict.INCONCLUSIVE: "the noise hides an answer: run it again with more --minutes on a quieter machine, or judge less: fewer subjects "
-    "with --only, or a metric that varies less. What is exact is exact whatever the noise. --allow-inconclusive lets such a gate pass",
-    Verdict.FAILED: "look at the cells on top; what each side printed is beside the record. A retry until it passes is no evidence: more "
-    "launches than were declared make the promise void",
+    Verdict.INCONCLUSIVE: "too few launches or too much noise to tell: run it again with more --minutes on a quieter machine, or compare "
+    "less: fewer benchmarks with --only, or a metric that varies less. --allow-inconclusive lets such a gate pass",
+    Verdict.FAILED: "look at the rows on top; what each side printed is beside the record. Running it again until it passes proves nothing",
     Verdict.HUNG: "the sentence says where the side was; on a slow host --deadline-scale 3 gives more time",
     Verdict.CRASHED: "the sentence has the side's last words; its whole output is beside the record",
 }
 _RANK = (
-    *("HUNG", "CRASHED", "INTERRUPTED", "WRONG", "CHANGED", "SLOWER", "INCONCLUSIVE", "FASTER", "SAME", "blind"),
-    "not judged",
+    *("HUNG", "CRASHED", "INTERRUPTED", "WRONG", "CHANGED", "SLOWER", "INCONCLUSIVE", "FASTER", "SAME", "too noisy"),
+    "not compared",
 )
 
 
 def show(record: Record, console: Console | None = None) -> None:
-    """Print the verdict, the cells with the worst on top, what is equal in one line, what disturbed it, and what to do."""
-    shown, equal = split(record)
+    """Print the verdict, the rows with the worst on top, what is equal or was not compared in a line each, and what to do."""
+    shown, rest = split(record)
     table = [_table(shown)] if shown else []
-    outline.show([TextLine(headline(record)), *table, *footer(record, equal)], console or plain_console())
+    outline.show([TextLine(headline(record)), *table, *footer(record, rest)], console or plain_console())
 
 
 def markdown(record: Record) -> str:
     """Return a comment for a pull request: the verdict, the cells that matter, everything else folded."""
-    shown, equal = split(record)
-    quiet = ("SAME", "not judged") if record.verdict is Verdict.PASSED else ("SAME",)
-    loud = [check for check in shown if word(check) not in quiet]
+    shown, rest = split(record)
+    loud = [check for check in shown if word(check) != "SAME"]
     facts = [TextLine(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
-    same = "Every cell that was judged is the same within its minimum effect."
+    same = any(word(check) == "SAME" for check in cells(record))
     return outline.markdown([
         Heading(("stackproof gate: ", headline(record)), 3),
-        _table(loud) if loud else TextLine(same if any(word(check) == "SAME" for check in cells(record)) else "No cell was judged."),
-        *footer(record, equal),
-        Fold(f"all {len(cells(record))} cells, and what was compared", [_table(ordered(record)), *facts]),
+        _table(loud) if loud else TextLine("Whatever could be compared is the same." if same else "Nothing could be compared."),
+        *footer(record, rest),
+        Fold(f"all {len(cells(record))} rows, and what was compared", [_table(ordered(record)), *facts]),
     ])  # fmt: skip
 
 
@@ -72,15 +75,15 @@ def _table(checks: Sequence[Check]) -> TextTable:
         )
         for check in checks
     ]  # fmt: skip
-    return TextTable(("", "cell", STRIP, "what was seen", "sees from"), rows, right={4}, wide={3})
+    return TextTable(("", "compared", STRIP, "result", SMALLEST), rows, right={4}, wide={3})
 
 
 def headline(record: Record) -> Span:
-    """Return the one line that decides: the verdict, how many cells say what, between what."""
+    """Return the one line that decides: the verdict, how many rows say what, between what."""
     words, style, _ = _WORDS.get(record.verdict, (record.verdict.value, "bold red", ""))
     exact = {word(check) for check in cells(record) if check.subject != "run" and "ratio" not in check.figures}
     if record.verdict is Verdict.INCONCLUSIVE and "SAME" in exact and "INCONCLUSIVE" not in exact:
-        words = "CANNOT SAY of speed; what is exact is the same"
+        words = "CANNOT SAY of speed; results and counts are the same"
     if changed := [check for check in cells(record) if word(check) == "CHANGED"]:
         words, style = _with_changes(record, changed, words, style)
     between = f"{record.provenance.get('head', 'head')} against {record.provenance.get('base', 'base')}"
@@ -99,14 +102,13 @@ def _with_changes(record: Record, changed: list[Check], words: str, style: str) 
     return ("CHANGED: the sides do not compute the same", style) if alone else (f"{words}, and CHANGED", style)
 
 
-def footer(record: Record, equal: Sequence[Check]) -> Iterator[TextLine]:
-    """Yield the lines below the cells: what is exactly equal, what does not gate, what disturbed the run, what to do."""
-    if equal:
-        names = dict.fromkeys(check.aspect for check in equal)
-        yield TextLine(Span(f"equal in {len(equal)} cell{'s' * (len(equal) > 1)}: {', '.join(names)}", "dim"))
-    if blind := [cell_name(check) for check in cells(record) if word(check) == "blind"]:
-        hidden = f"does not gate, because its noise hides the minimum effect: {', '.join(blind)}"
-        yield TextLine(Span(hidden, "yellow"))
+def footer(record: Record, rest: Sequence[Check]) -> Iterator[TextLine]:
+    """Yield the lines below the rows: what is exactly equal, what was not compared, what disturbed the run, what to do."""
+    for title, reason in dict.fromkeys(map(_folded, rest)):
+        alike = [check for check in rest if _folded(check) == (title, reason)]
+        counts, last = Counter(check.aspect for check in alike), {check.aspect: cell_name(check) for check in alike}
+        shown = ", ".join(last[name] if count == 1 else f"{name} of {count}" for name, count in counts.items())
+        yield TextLine(Span(f"{title}: {shown}{reason}", "dim"))
     if conditions := next((check.reason for check in record.checks if check.kind is Kind.CONDITIONS), ""):
         yield TextLine(Span(f"conditions: {conditions}", "dim"))
     remedy = _REMEDIES.get(record.verdict, "")
@@ -116,16 +118,24 @@ def footer(record: Record, equal: Sequence[Check]) -> Iterator[TextLine]:
         yield TextLine(Span(f"what to do: {remedy}", "yellow"))
 
 
+def _folded(check: Check) -> tuple[str, str]:
+    """Return the line that a check is only counted in, and the reason that stands there; nothing for one that has a row of its own."""
+    if word(check) == "SAME" and "ratio" not in check.figures:
+        return "exactly equal", ""
+    if word(check) == "not compared" and not check.verdict.exit_code:
+        return "not compared", f": {check.reason}"
+    return "", ""
+
+
 def cells(record: Record) -> list[Check]:
     """Return the checks that compare something."""
     return [check for check in record.checks if check.kind is Kind.CELL]
 
 
 def split(record: Record) -> tuple[list[Check], list[Check]]:
-    """Return what is worth a row, the worst first, and the counters that are equal on both sides."""
+    """Return what is worth a row, the worst first, and what a line below the rows sums up."""
     own = ordered(record)
-    equal = [check for check in own if word(check) == "SAME" and "ratio" not in check.figures]
-    return [check for check in own if check not in equal], equal
+    return [check for check in own if not _folded(check)[0]], [check for check in own if _folded(check)[0]]
 
 
 def ordered(record: Record) -> list[Check]:
@@ -136,16 +146,16 @@ def ordered(record: Record) -> list[Check]:
 
 
 def tally(checks: Iterable[Check]) -> str:
-    """Return how many cells say what."""
-    counts: dict[str, int] = {}
-    for check in checks:
-        counts[word(check)] = counts.get(word(check), 0) + 1
+    """Return how many rows say what."""
+    counts = Counter(map(word, checks))
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: _RANK.index(item[0])))
 
 
 def word(check: Check) -> str:
     """Return the one word of a cell: its own, or what became of a subject that could not be compared."""
-    return check.outcome.value if check.outcome else _WORDS.get(check.verdict, ("", "", "not judged"))[2]
+    if check.outcome:
+        return _PLAIN.get(check.outcome, check.outcome.value)
+    return _WORDS.get(check.verdict, ("", "", "not compared"))[2]
 
 
 def cell_name(check: Check) -> str:
@@ -174,5 +184,5 @@ def strip(check: Check) -> str:
 
 
 def _style(check: Check) -> str:
-    calm = {"SAME": "dim", "CHANGED": "bold yellow", "FASTER": "green", "blind": "yellow", "INCONCLUSIVE": "yellow"}
+    calm = {"SAME": "dim", "CHANGED": "bold yellow", "FASTER": "green", "too noisy": "yellow", "INCONCLUSIVE": "yellow"}
     return calm.get(word(check), "") or ("bold red" if check.verdict.exit_code else "dim")

@@ -113,24 +113,21 @@ def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: De
     worse = stats.false_discovery_control([each.p_worse for each in found.values()], method="bh")
     better = stats.false_discovery_control([each.p_better for each in found.values()], method="bh")
     limit = design.per_look / 2
-    return {
-        name: _ruling(each, math.log1p(effects[name]), bool(worse[at] <= limit), bool(better[at] <= limit))
-        for at, (name, each) in enumerate(found.items())
-    }
+    rows = zip(found.items(), worse <= limit, better <= limit, strict=True)
+    return {name: _ruling(each, math.log1p(effects[name]), bool(up), bool(down)) for (name, each), up, down in rows}
 
 
 def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling:
-    shown = found.shown
-    least = percent(effect).lstrip("+")
+    shown, least = found.shown, percent(effect).lstrip("+")
     if worse and found.low > 0 and found.centre >= effect:
         return Ruling(CellWord.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
     if better and found.high < 0 and found.centre <= -effect:
         return Ruling(CellWord.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
     if -effect < found.low and found.high < effect:
         return Ruling(CellWord.SAME, found, effect, f"{shown}: surely within {least}")
-    why = f"too near to the minimum effect of {least} to say"
+    why = f"too near to {least}, from which on it counts, to say"
     if found.visible > effect:
-        why = f"the noise of {found.launches} launches hides less than {percent(found.visible).lstrip('+')}"
+        why = f"after {found.launches} launches noise still hides a change below {percent(found.visible).lstrip('+')}"
     return Ruling(CellWord.INCONCLUSIVE, found, effect, f"{shown}: {why}")
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from stackproof.base.errors import Refusal
 from stackproof.base.text import shown
 from stackproof.bench.subjects import kinds_of
@@ -20,7 +18,7 @@ from stackproof.gate.cells import TIME, Cell
 from stackproof.gate.gate import Comparison, GateProgress, GateRun, chosen_stack, compare, compared, make_comparison
 from stackproof.gate.interleave import Answer, LaunchTerms, LiveSide, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
-from stackproof.gate.report import STRIP, sees, strip, word
+from stackproof.gate.report import SMALLEST, STRIP, sees, strip, word
 from stackproof.gate.variants import CompareRequest, Variant
 from stackproof.record import outline, writer
 from stackproof.record.outline import Heading, Part, Span, TextLine, TextTable
@@ -54,9 +52,8 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[SweptSetting]:
         name, _, values = (part.strip() for part in text.partition("="))
         axis = [(name, value.strip()) for value in values.split(",") if value.strip()]
         if not name or not axis:
-            raise Refusal(
-                f"--env '{text}' is not of the form NAME=V1,V2; write for instance --env NCCL_PROTO=Simple,LL128"
-            )
+            example = "write for instance --env NCCL_PROTO=Simple,LL128"
+            raise Refusal(f"--env '{text}' is not of the form NAME=V1,V2; {example}")
         if name in axes:
             raise Refusal("--env names a variable twice; write all its values behind one: --env NAME=V1,V2")
         axes[name] = axis
@@ -102,7 +99,7 @@ def _effect(comparison: Comparison, spec: SideSpec, asked: Mapping[str, str], fo
     terms = LaunchTerms(comparison.preset, comparison.plan, scale)
     folder.mkdir(parents=True, exist_ok=True)
     with LiveSide(spec, folder / "effect.log", terms.run, scale) as side:
-        subjects: Mapping[str, Any] = side.hello()["subjects"]
+        subjects: Mapping[str, Any] = side.receive()["subjects"]
         for name, row in subjects.items():
             if row["kind"] in RANKED and (not only or name in only):
                 return side.ask("effect", _PROBE_S, subject=name, preset=comparison.preset, asked=dict(asked))
@@ -153,29 +150,31 @@ def _whole(label: str, aspect: str, verdict: Verdict, reason: str, figures: dict
 
 def _cells(label: str, outcome: GateRun) -> Iterator[Check]:
     results = outcome.results
-    checks = [
-        compared(lost.subject, "runs", Verdict.SKIPPED if not lost.verdict.executed else lost.verdict, lost.reason)
-        for lost in results.lost.values()
+    lost = [
+        (each.subject, each.verdict if each.verdict.executed else Verdict.SKIPPED, each.reason)
+        for each in results.lost.values()
     ]
     times = [cell for cell in results.cells.values() if cell.what == TIME and cell.subject not in results.lost]
     if results.interrupted:
-        reason = "interrupted from outside; the settings after it were not measured"
-        yield _whole(label, "runs", Verdict.INTERRUPTED, reason)
+        yield _whole(
+            label, "runs", Verdict.INTERRUPTED, "interrupted from outside; the settings after it were not measured"
+        )
     else:
         why = "was not timed before the minutes were over; allow more --minutes"
-        due = [name for name in outcome.subjects if name not in results.lost and name not in results.seen()]
-        checks += [compared(name, "runs", Verdict.INCONCLUSIVE, why) for name in due]
+        lost += [
+            (name, Verdict.INCONCLUSIVE, why)
+            for name in outcome.subjects
+            if name not in {*results.lost, *results.seen()}
+        ]
+    checks = [compared(name, "runs", verdict, reason) for name, verdict, reason in lost]
     for check in (*checks, *(_cell(cell, outcome) for cell in times)):
         yield replace(check, id=f"sweep/{label}/{check.subject}::{check.aspect}", group=label)
 
 
 def _cell(cell: Cell, outcome: GateRun) -> Check:
     """Return the check of a time: slower is an answer here, and no failure."""
-    reason, word = f"only {len(cell.ratios)} launches; allow more --minutes", CellWord.INCONCLUSIVE
-    if cell.ruling is not None:
-        word, reason = cell.ruling.outcome, f"{cell.ruling.outcome.value} {cell.ruling.reason}"
-    verdict = Verdict.PASSED if cell.decided else Verdict.INCONCLUSIVE
-    return compared(cell.subject, TIME, verdict, reason, word, {**cell.figures(), **_rates(cell, outcome)})
+    check, verdict = gate.check_of(cell), Verdict.PASSED if cell.decided else Verdict.INCONCLUSIVE
+    return replace(check, verdict=verdict, figures={**check.figures, **_rates(cell, outcome)})
 
 
 def _rates(cell: Cell, outcome: GateRun) -> dict[str, Figure]:
@@ -197,15 +196,14 @@ def ranked(record: Record) -> list[Check]:
 def run_sweep(request: CompareRequest, settings: Sequence[SweptSetting]) -> int:
     """Measure the settings of a grid and return the exit code of the contracts."""
     stack = chosen_stack(request)
-    record, folder, progress = gate.opened(
-        "sweep", stack, request.outputs, f"{len(settings)} settings against the defaults"
-    )
+    what = f"{len(settings)} settings against the defaults"
+    record, folder, progress = gate.opened("sweep", stack, request.outputs, what)
     comparison = make_comparison(request, stack, Variant("base"), Variant("head"), progress)
     began = time.monotonic()
     conclude(*sweep(_ranked(comparison), settings, folder, progress), record)
     record.seconds = time.monotonic() - began
     path = writer.keep(record, folder / "record.json", request.outputs, markdown)
-    show(record, progress.console)
+    outline.show(parts(record), progress.console)
     progress.say(f"record: {path}")
     return record.verdict.exit_code
 
@@ -218,25 +216,16 @@ def _ranked(comparison: Comparison) -> Comparison:
     return replace(comparison, plan=replace(comparison.plan, design=design))
 
 
-def show(record: Record, console: Console) -> None:
-    """Print what was ignored or went wrong, then by subject all settings, the fastest first."""
-    outline.show(_parts(record), console)
-
-
 def markdown(record: Record) -> str:
-    """Return the same for a comment or a job's summary."""
-    return outline.markdown([Heading(f"stackproof sweep: {record.stack}", 3), *_parts(record)])
+    """Return a comment for a pull request, or a job's summary."""
+    return outline.markdown([Heading(f"stackproof sweep: {record.stack}", 3), *parts(record)])
 
 
-def _parts(record: Record) -> Iterator[Part]:
-    quiet = (0, Verdict.INCONCLUSIVE.exit_code)
+def parts(record: Record) -> Iterator[Part]:
+    """Yield what was ignored or went wrong, then by subject all settings, the fastest first."""
     for check in record.checks:
-        if check.outcome is CellWord.IGNORED or check.verdict.exit_code not in quiet:
+        if check.outcome is CellWord.IGNORED or check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code):
             yield TextLine(Span(f"{check.id.removeprefix('sweep/')}: {check.reason}", "bold red"))
-    yield _table(record)
-
-
-def _table(record: Record) -> TextTable:
     ignored = {check.group for check in record.checks if check.outcome is CellWord.IGNORED}
     rows = []
     for check in ranked(record):
@@ -245,5 +234,5 @@ def _table(record: Record) -> TextTable:
         rate = shown(float(figures["seconds"]), str(figures["unit"])) if "seconds" in figures else ""
         bar = Span(strip(check), code=True)
         rows.append((check.subject, setting, f"{word(check)}{change}", bar, rate, sees(check)))
-    heads = ("subject", "setting", "against the defaults", STRIP, "rate", "sees from")
-    return TextTable(heads, rows, right={5}, wide={1})
+    heads = ("subject", "setting", "against the defaults", STRIP, "rate", SMALLEST)
+    yield TextTable(heads, rows, right={5}, wide={1})

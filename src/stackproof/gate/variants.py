@@ -13,7 +13,6 @@ import math
 import os
 import re
 import shutil
-import stat
 import sys
 import tarfile
 import tempfile
@@ -47,9 +46,7 @@ _LEFT_OUT = ("results", "docs", "tests")
 class Variant:
     """One side as it was asked for; everything that is empty is as in this checkout.
 
-    `commit`: a revision of this repository; `lock`: a file in place of the stack's lock; `sources`: packages
-    replaced by a checkout; `environment`: variables; `drill`: a planted fault; `folder`: where a
-    command runs.
+    `lock`: a file in place of the stack's; `sources`: packages replaced by a checkout; `drill`: a planted fault; `folder`: of a command.
     """
 
     name: str
@@ -131,13 +128,10 @@ def assignments(
     words: Sequence[str], flag: str, form: str = "NAME=VALUE", example: str = "NCCL_PROTO=Simple"
 ) -> dict[str, str]:
     """Read `NAME=VALUE` words of a flag; anything else is refused with an example."""
-    values = {}
     for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not _NAMED.fullmatch(name.strip()):
+        if "=" not in word or not _NAMED.fullmatch(word.partition("=")[0].strip()):
             raise Refusal(f"{flag} '{word}' is not of the form {form}; write for instance {flag} {example}")
-        values[name.strip()] = value
-    return values
+    return {name.strip(): value for name, _, value in (word.partition("=") for word in words)}
 
 
 def require_known(names: Iterable[str], flag: str) -> None:
@@ -190,9 +184,10 @@ def unpinned(variant: Variant, stack: stacks.Stack, profile: str, device: str, p
     A source is imported from where it lies, before what is installed.
     """
     if variant.lock:
-        raise Refusal(
-            f"{variant.name}: --unpinned installs nothing, so that locks cannot be compared; run without it to compare {variant.label}"
+        why = (
+            f"--unpinned installs nothing, so that locks cannot be compared; run without it to compare {variant.label}"
         )
+        raise Refusal(f"{variant.name}: {why}")
     proof = "; ".join(["unpinned", *(f"{package} from {path}" for package, path in variant.sources.items())])
     if roots := [str(_import_root(package, path)) for package, path in variant.sources.items()]:
         rest = {**os.environ, **stack.process_environment(), **variant.environment}.get("PYTHONPATH", "")
@@ -202,7 +197,6 @@ def unpinned(variant: Variant, stack: stacks.Stack, profile: str, device: str, p
 
 
 def _import_root(package: str, path: Path) -> Path:
-    """Return the folder of a checkout from which its package is imported as it lies there."""
     name = package.replace("-", "_")
     for root in (path, path / "src"):
         if (root / name / "__init__.py").is_file() or (root / f"{name}.py").is_file():
@@ -215,13 +209,9 @@ def _import_root(package: str, path: Path) -> Path:
 
 def require_interpreter(python: Path) -> None:
     """Refuse what is no program at all."""
-    try:
-        usable = stat.S_ISREG(python.stat().st_mode) and os.access(python, os.X_OK)
-        why = "" if usable else "is no program that can be run"
-    except OSError as error:
-        why = f"cannot be run ({error.strerror})"
-    if why:
-        raise Refusal(f"--unpinned {python}: {why}; name the Python of the environment, such as /opt/venv/bin/python")
+    if not (os.access(python, os.X_OK) and python.is_file()):
+        why = "is no program that can be run; name the Python of the environment, such as /opt/venv/bin/python"
+        raise Refusal(f"--unpinned {python}: {why}")
 
 
 def _spec(
@@ -235,7 +225,6 @@ def _spec(
 
 
 def _project(variant: Variant) -> dict[str, str]:
-    """Return the variable that names a side's project: as it is, or with its files of the commit that was asked for."""
     project = projects.current()
     if project is None:
         return {}
@@ -285,7 +274,6 @@ def _tree(variant: Variant, stack: stacks.Stack) -> Path:
 
 
 def _lay_harness(tree: Path) -> None:
-    """Copy this checkout's files, local changes included; what it keeps from an earlier gate is its environment."""
     for old in tree.glob("*"):
         if old.name != ".nox":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -345,29 +333,17 @@ def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path:
     if package not in known:
         raise Refusal(f"'{package}' is not in the lock{suggestion(package, known)}; name a package that the stack has")
     (python.parent.parent / environments.STAMP).unlink(missing_ok=True)  # it is no longer its lock: rebuilt next time
-    words = [
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--reinstall-package",
-        package,
-        "--python",
-        str(python),
-        str(path),
-    ]
-    ended = processes.run([environments.find_uv(say), *words], seconds=math.inf)
+    words = f"pip install --quiet --no-deps --reinstall-package {package} --python".split()
+    ended = processes.run([environments.find_uv(say), *words, str(python), str(path)], seconds=math.inf)
     if not ended.ok:
         hint = environments.mirror_hint(ended.errors)
         raise Refusal(f"{package} from {path} cannot be installed: {tail(ended.errors, 3, most=2000)}{hint}")
 
 
 def _lock_in_tree(stack: stacks.Stack) -> Path:
-    """Return where a tree has a stack's lock; a project's own stack lies beside it and is the same for both sides."""
     if not stack.lock.is_relative_to(ROOT):
-        raise Refusal(
-            f"'{stack.name}' is a stack of the project, whose lock is the same on both sides; compare commits or variables"
-        )
+        why = "is a stack of the project, whose lock is the same on both sides; compare commits or variables"
+        raise Refusal(f"'{stack.name}' {why}")
     return stack.lock.relative_to(ROOT)
 
 
@@ -389,10 +365,8 @@ def resolved(commit: str, folder: Path = ROOT) -> str:
     if not commit:
         return ""
     require_history(folder)
-    text = git.try_output(
-        folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", seconds=60
-    )
-    if text is None:
+    words = "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"
+    if (text := git.try_output(folder, *words, seconds=60)) is None:
         raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name")
     return text.strip()
 
@@ -408,10 +382,8 @@ def require_history(folder: Path = ROOT) -> None:
     except Refusal as refusal:
         owned = "dubious ownership" in str(refusal)
         why = "is not owned by you; see git's safe.directory" if owned else "has no git history"
-        raise Refusal(
-            f"{folder} {why}, so there are no commits to compare (was it unpacked from an archive?); clone the repository, or compare "
-            "what needs none: variables"
-        ) from None
+        remedy = "(was it unpacked from an archive?); clone the repository, or compare what needs none: variables"
+        raise Refusal(f"{folder} {why}, so there are no commits to compare {remedy}") from None
 
 
 def clean_head(folder: Path, paths: Sequence[str]) -> str:
