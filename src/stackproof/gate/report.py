@@ -107,7 +107,7 @@ def footer(record: Record, rest: Sequence[Check]) -> Iterator[TextLine]:
     for title, reason in dict.fromkeys(map(_folded, rest)):
         alike = [check for check in rest if _folded(check) == (title, reason)]
         counts, last = Counter(check.aspect for check in alike), {check.aspect: cell_name(check) for check in alike}
-        shown = ", ".join(last[name] if count == 1 else f"{name} of {count}" for name, count in counts.items())
+        shown = ", ".join(last[name] if count == 1 else f"{name} ({count})" for name, count in counts.items())
         yield TextLine(Span(f"{title}: {shown}{reason}", "dim"))
     if conditions := next((check.reason for check in record.checks if check.kind is Kind.CONDITIONS), ""):
         yield TextLine(Span(f"conditions: {conditions}", "dim"))
