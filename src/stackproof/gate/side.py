@@ -182,7 +182,9 @@ class Side:
         ]
         for top in (folder for folder in map(Path, sys.path) if folder not in own):
             for folder, inner, names in os.walk(top):
-                inner[:] = sorted(name for name in inner if name != "__pycache__")
+                inner[:] = sorted(
+                    {*inner} - {"__pycache__", "site-packages", "dist-packages"}
+                )  # those are listed themselves
                 paths = [f"{folder}/{name}" for name in sorted(names) if name != installed_files.CACHE]
                 lines += [f"{path} {installed_files.file_state(path, '')}" for path in paths]
         return {"files": hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()}
