@@ -223,7 +223,6 @@ def _ranks(subject: Subject, preset: str) -> int:
 
 
 def _on_ranks(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
-    """Launch the ranks, let them verify and sample together, and return the figures of the slowest."""
     arguments = {"parameters": dict(subject.parameters[preset]), "preset": preset, "budget": asdict(budget)}
     ranks, deadline = _ranks(subject, preset), _START_S + 3 * budget.seconds
     rows = _launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, deadline)
@@ -236,7 +235,6 @@ def _on_ranks(subject: Subject, device: Device, preset: str, budget: Budget) -> 
 def _launched(
     subject: Subject, device: Device, ranks: int, program: str, arguments: dict[str, Any], seconds: float
 ) -> list[dict[str, Any]]:
-    """Run a program of `ranks` on so many, each on a card of its own, and return what each gave back."""
     with workspace(subject.name) as folder:
         return launch(
             f"{_PROGRAMS}:{program}", subject.stack, alone(subject, device, ranks), arguments, folder, seconds

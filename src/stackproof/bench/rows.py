@@ -57,7 +57,6 @@ class Sampled:
 
     @property
     def noise(self) -> float:
-        """Half the width of the median's interval, relative to the median."""
         return self.interval.relative
 
     def seconds_per(self, unit: str) -> tuple[float, ...]:

@@ -110,7 +110,6 @@ class Sampler:
         self._began = time.perf_counter()
 
     def pause(self, seconds: float) -> None:
-        """Do not count the last seconds."""
         self._began += seconds
 
     def spent(self) -> float:

@@ -157,7 +157,6 @@ class Device:
         return ""
 
     def seed(self, seed: int) -> None:
-        """Seed the CPU generator and those of all devices."""
         torch.manual_seed(seed)
 
     def group_options(self) -> dict[str, Any]:

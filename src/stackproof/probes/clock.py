@@ -83,14 +83,12 @@ class Products:
         self._value, self._out = self._start.clone(), torch.empty_like(self._start)
 
     def submit(self, units: int) -> None:
-        """Multiply again and again."""
         self._value.copy_(self._start)
         for _ in range(units):
             torch.mm(self._factor, self._value, out=self._out)
             self._value, self._out = self._out, self._value
 
     def read(self) -> float:
-        """Copy one number to the host."""
         return float(self._value[0, 0].item())
 
 
@@ -161,7 +159,6 @@ def _share(spans: Spans) -> float:
 
 
 def _finished(work: KnownWork, units: int) -> float:
-    """Return the time until the result is here, whatever synchronising does."""
     began = time.perf_counter()
     work.submit(units)
     work.read()

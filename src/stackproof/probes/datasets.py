@@ -90,7 +90,6 @@ def examine(path: Path | str, most: int = MOST) -> list[Defect]:
 
 
 def _findings(stream: BinaryIO) -> Iterator[Defect]:
-    """Yield what is wrong as it is found; memory grows by 100 bytes a sample, to know a repeated one again."""
     seen: dict[bytes, int] = {}
     count = 0
     for item in records(stream):
@@ -193,7 +192,6 @@ class DataSample:
     value: Any
 
     def finding(self, field: str, rule: str, sentence: str) -> Defect:
-        """Make a finding in this record."""
         return Defect(self.line, self.number, field, rule, sentence)
 
 

@@ -267,7 +267,6 @@ class Workload(ABC):
 
 
 def _require_batches(batches: object) -> None:
-    """Refuse what is no list of mappings from names to tensors, before an attribute of it is missed."""
     if isinstance(batches, (Mapping, torch.Tensor)) or not isinstance(batches, Sequence):
         raise TypeError(f"the batches are of type {type(batches).__name__}; write a list, [{{'images': images}}]")
     for batch in batches:

@@ -37,7 +37,6 @@ class Classifier(Workload):
     name = "classifier"
 
     def assemble(self, recipe: Recipe) -> Job:
-        """Build network, the rank's pictures, and SGD that brings the loss down within 20 steps."""
         model = _network(_WIDTH[recipe.preset])
         reset(model, recipe.seed)
         model.to(recipe.device, recipe.dtype)

@@ -101,7 +101,6 @@ class _Look:
             raise Refusal(f"{self.where}: {why}")
 
     def _try(self, what: str, act: Callable[[], T]) -> T:
-        """Let the workload's own code run; what it raises becomes the sentence."""
         try:
             return act()
         except Refusal:
@@ -142,7 +141,6 @@ class _Look:
             self._need(same, f"{name} differs {how}")
 
     def _repeats(self, job: Job) -> None:
-        """The same seed gives the same weights and batches, another seed others."""
         self._same(
             job, self._job(torch.float32), 0.0, "between two builds from one seed; draw everything from recipe.seed"
         )

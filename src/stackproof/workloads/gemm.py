@@ -49,7 +49,6 @@ class Gemm(Work):
         self.worth = {"TFLOP": 2 * self._size**3 / 1e12}  # a multiplication and an addition are two
 
     def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - the same start for any number
-        """Start from the first B; what receives is no number."""
         self.buffers[0].copy_(self._start)
         self.buffers[1].fill_(torch.nan)
         self._turn = 0
@@ -70,7 +69,6 @@ class Gemm(Work):
         scale.judge(array, unit(self._start.dtype, self._size, short=self._short), f"{runs} products", math.inf)
 
     def prove(self) -> str:
-        """Hold every element of one product against float64."""
         self.begin(1)
         self.run()
         array = fold(self.buffers[1], self._signs)

@@ -28,7 +28,6 @@ _NOTHING = 1e-9
 
 
 def _typical(exact: StepResult) -> float:
-    """Return the root mean square of all gradients."""
     return float(joined(exact.gradients).square().mean().sqrt()) if exact.gradients else 0.0
 
 

@@ -163,7 +163,6 @@ def classification(seed: int, count: int, size: int) -> tuple[npt.NDArray[np.uin
 
 
 def _places(draws: Draws, layout: Layout) -> list[tuple[tuple[int, int], int]]:
-    """Draw cells, and in each a side and an odd corner that keeps the shape inside."""
     across = layout.size // layout.cell
     places = []
     for cell in draws.choose(range(across * across), draws.between(1, layout.most)):

@@ -72,7 +72,6 @@ class _Job(Job):
     workload: Lora
 
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
-        """Return the logits (tokens, vocabulary) and the mean cross-entropy of the next token."""
         logits = model(input_ids=batch["tokens"], use_cache=False).logits[0]
         predicted = logits[:-1].to(torch.promote_types(logits.dtype, torch.float32))
         return logits, functional.cross_entropy(predicted, batch["tokens"][0, 1:])
@@ -101,7 +100,6 @@ class _Job(Job):
             base.enable_input_require_grads()
 
     def closed_form(self, index: int) -> tuple[Any, float]:
-        """Return logits and loss of a sequence as the papers write the model, by NumPy."""
         state = self.model.state_dict()
         weights = {name.removeprefix("base_model.model."): tensor.detach().numpy() for name, tensor in state.items()}
         adapters, config = self.workload._file.lora, self.workload.setting(self.recipe.preset).config
@@ -124,7 +122,6 @@ class Lora(Workload):
         self.file = DATA / "models" / f"{model}.toml"
 
     def precision(self, preset: Preset) -> tuple[torch.dtype, torch.dtype | None]:
-        """Return bfloat16 for `full`, as the users train it, and float32 for `tiny`."""
         setting = self.setting(preset)
         return setting.dtype, setting.autocast
 
@@ -178,7 +175,6 @@ def non_embedding(model: nn.Module) -> int:
 
 
 def _bound(deviation: float, name: str, parameter: torch.Tensor) -> float:
-    """Return the bound of a parameter: weights uniform with the model's own standard deviation, adapters as above."""
     if "lora_A" in name:
         return fan_in_bound(name, parameter)
     return _B_BOUND if "lora_B" in name else deviation * 3**0.5

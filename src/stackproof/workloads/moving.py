@@ -164,7 +164,6 @@ class Loading(Work):
         self._kept = [batch.to(self.device.torch, non_blocking=True) for batch in self._loader]
 
     def verify(self, runs: int) -> None:
-        """Hold every picture of the last epoch."""
         seen = sum(map(len, self._kept))
         require(bool(runs) and seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
         tensor, wanted = torch.cat([_sums(result) for result in self._kept]), self._sums[self._order]

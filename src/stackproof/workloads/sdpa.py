@@ -93,7 +93,6 @@ class Attention(Work):
         self.switches.enter_context(_restricted(self._kernel))
 
     def begin(self, runs: int, held: bool = True) -> None:
-        """Move and multiply each run's inputs by other numbers, and let go of the results."""
         self._left, self._turn = [{} for _ in range(self.most_runs)], 0
         if not held:
             return
@@ -119,7 +118,6 @@ class Attention(Work):
         return tensors
 
     def verify(self, runs: int) -> None:
-        """Hold some rows of every head of each run's results."""
         length = self._shape[2]
         chosen = torch.randint(length, (min(length, _ROWS),))
         for number in range(runs):
@@ -146,7 +144,6 @@ class Attention(Work):
         return f"kernel {witness.kernel}, all numbers of {len(self._left[0])} tensors: {seen.said}"
 
     def _judged(self, number: int, rows: torch.Tensor) -> list[Deviation]:
-        """Hold these rows of every head of what a run left."""
         (moved, value, cotangent), left = self._chosen[number], self._left[number]
         factors = {"output": value, "query": value * cotangent, "key": value * cotangent, "value": cotangent}
         require(bool(left), f"attention: run {number} of a block left nothing")

@@ -367,7 +367,6 @@ class _Parameters:
 
 
 def _workload(setting: Setting) -> Workload:
-    """Return the workload that the row names, or end with the rule that says why it cannot run here."""
     workload = get(setting.parameters.row(_Parameters).workload)
     workload.require()
     return workload
@@ -411,7 +410,6 @@ class OptimiserStep(ReplayedSteps):
         return f"all {self.facts['parameters']} parameters and their state after two steps, {worst:.1%} of what rounding may do"
 
     def verify(self, runs: int) -> None:
-        """Hold the end of a block, and the gradients, which no step changes."""
         super().verify(runs)
         self._require_gradients()
 

@@ -132,7 +132,6 @@ def _model(name: str, recipe: Recipe, setting: _Setting) -> tuple[nn.Module, Any
 
 
 def _settle(model: Any, seed: int) -> None:
-    """Start normalisation and head as the module's docstring says, in place."""
     for name, module in model.named_modules():
         if isinstance(module, nn.BatchNorm2d):
             for kind, vector in module.named_parameters():
@@ -212,7 +211,6 @@ def without_side_effects() -> Iterator[None]:
 
 @cache
 def _ultralytics() -> tuple[Any, Any, Any]:
-    """Import ultralytics without its side effects and return (DetectionModel, v8DetectionLoss, yaml_model_load)."""
     with without_side_effects():
         from ultralytics.nn.tasks import DetectionModel, yaml_model_load
         from ultralytics.utils.loss import v8DetectionLoss
