@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stackproof.base import places
-from stackproof.base.errors import EnvironmentMismatchError, Refusal
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.text import error_line
 
 _IN_SESSION = "NOX_CURRENT_SESSION"
@@ -91,6 +91,10 @@ def unloadable(error: Exception) -> Refusal | None:
         return None
     if module.startswith("stackproof") or (not module and source.is_relative_to(places.PACKAGE)):
         return Refusal(f"stackproof's own files are damaged ({why}); `git status` names them, or install it again")
+    if "shared object" in str(error):
+        return StackUnavailableError(
+            f"{module or source} cannot be loaded on this host ({why}); install what that library belongs to"
+        )
     if places.STAMP.is_file() and (module or source.is_relative_to(sys.prefix)):
         what = f"MISMATCHED: the environment {sys.prefix} is damaged ({why})"
         return EnvironmentMismatchError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import functools
 import re
+import string
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,8 +48,6 @@ BACKENDS = DATA / "backends"
 ANY_VERSION = SpecifierSet()
 _LONGEST = datetime.timedelta(days=366)
 """For so long a row may excuse before somebody looks at its thread again; a last day beyond it is none."""
-_NOTHING = "x: y 0"
-"""What every failure says: a name, a word, a number."""
 Versions = Annotated[SpecifierSet, Parsed(version_range)]
 
 
@@ -93,7 +92,7 @@ class KnownIssue:
             if not is_visible(getattr(self, name)):
                 raise Wrong(name, "is empty; a row without it is looked at by nobody")
         try:
-            vague = re.search(self.says, "") or re.search(self.says, _NOTHING)
+            vague = re.search(self.says, "") or re.search(self.says, string.printable)  # any one character, too
         except re.error as error:
             raise Wrong("says", f"is {self.says!r}, and no pattern: {error}") from error
         if vague:
@@ -172,14 +171,13 @@ def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
     """Return the check as a known issue if a row that holds is about it; its own reason is kept."""
     if check.verdict not in EXCUSABLE:
         return check
-    for row in rows:
-        if not row.expired and row.matches(check) and row.applies(record.provenance):
-            if not re.search(row.says, check.reason):
-                text = f"{check.reason}; the row at {row.place} knows another failure of it, which says '{row.says}'"
-                return replace(check, reason=text)
+    about = [row for row in rows if not row.expired and row.matches(check) and row.applies(record.provenance)]
+    for row in about:
+        if re.search(row.says, check.reason):
             reason = f"{row.reason} ({row.link}, until {row.expires}); it said: {check.reason}"
             return replace(check, verdict=Verdict.KNOWN_ISSUE, reason=reason)
-    return check
+    others = "".join(f"; the row at {row.place} knows another failure of it, which says '{row.says}'" for row in about)
+    return replace(check, reason=f"{check.reason}{others}") if about else check
 
 
 def verdicts(rows: tuple[KnownIssue, ...], record: Record, suites: tuple[str, ...], partial: bool) -> Iterator[Check]:
