@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -200,58 +201,135 @@ Thread 0x00007f02 (most recent call first):
 """
 
 
-def entered(folder: Path, *counts: dict[str, int]) -> None:
-    for number, one in enumerate(counts):
-        (folder / f"rank{number}.entered").write_text(json.dumps(one))
+SUM, SEND, WORLD = "all_reduce of 8 float32, SUM", "broadcast of 8 float32, root 0", "the world"
+Noted = tuple[str, str]
 
 
-def test_a_hang_in_what_is_wrapped_around_a_collective_is_the_rank_that_did_not_enter(tmp_path: Path) -> None:
+def called(folder: Path, *calls: list[Noted], own_s: tuple[float, ...] = (1.0, 1.0, 1.0)) -> None:
+    """Leave a journal for each rank: of each call its stream and words; a group's members are the digits in its name.
+
+    `own_s`: what each rank does before each call, after which all wait for the slowest.
+    """
+    for number, (mine, seconds) in enumerate(zip(calls, own_s, strict=False)):
+        numbers, lines = Counter[str](), []
+        for at, (stream, words) in enumerate(mine):
+            numbers[stream] += 1
+            members = ", ".join(filter(str.isdigit, stream.rpartition(" of ")[2]))
+            fields = (at, f"{at * max(own_s) + seconds:.3f}", stream, numbers[stream], words, f"train.py:{at}", members)
+            lines.append("\t".join(map(str, fields)).ljust(200))
+        blame.journal_path(folder, number).write_text("\n".join(lines))
+
+
+def hung(folder: Path, *journals: list[Noted], waiting: tuple[int, ...] = (0, 1)) -> str:
+    """Return who hung, of ranks that noted the same phases, of which some wait in a collective."""
+    for number in range(len(journals)):
+        rank(folder, number, "step 1", stderr=WAITING if number in waiting else COMPUTING)
+    called(folder, *journals)
+    return who_hung(Traces(folder, len(journals)), 5.0)
+
+
+def test_a_hang_in_what_is_wrapped_around_a_collective_is_the_rank_that_did_not_call(tmp_path: Path) -> None:
     rank(tmp_path, 0, "step 1", stderr=READING)
     rank(tmp_path, 1, "step 1", stderr=WRAPPED)
-    entered(tmp_path, {"0": 42}, {"0": 41})
+    called(tmp_path, [(WORLD, SUM)] * 3, [(WORLD, SUM)] * 2)
     said = who_hung(Traces(tmp_path, 2), 5.0)
     assert said.startswith("rank 1 hung in 'step 1' (rank 0 in 'step 1'); ")
     assert said.endswith('; rank 0 was in File "/opt/program.py", line 8 in reads_the_loss')
-    assert 'it was in File "/opt/wrapper.py", line 3 in sleeps; collectives entered: rank 0 42, rank 1 41' in said
+    assert f"rank 1 did not call number 3 of the world, {SUM} (train.py:2), which rank 0 called" in said
 
 
-def test_counts_go_before_phases(tmp_path: Path) -> None:
+def test_journals_go_before_phases(tmp_path: Path) -> None:
     rank(tmp_path, 0, "step 1", stderr=WAITING)
     rank(tmp_path, 1, "step 1", "step 2", stderr=COMPUTING)
-    entered(tmp_path, {"0": 7}, {"0": 6})
+    called(tmp_path, [(WORLD, SUM)] * 7, [(WORLD, SUM)] * 6)
     assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 1 hung in 'step 2' (rank 0 in 'step 1'")
 
 
-def test_of_many_ranks_those_that_never_entered_are_named(tmp_path: Path) -> None:
-    for number in range(4):
-        rank(tmp_path, number, "step 1", stderr=COMPUTING if number in (1, 3) else WAITING)
-    entered(tmp_path, {"0": 5}, {"0": 4}, {"0": 5}, {"0": 4})
-    assert who_hung(Traces(tmp_path, 4), 5.0).startswith("rank 1 and rank 3 hung in 'step 1' (rank 0 in 'step 1'")
+def test_of_many_ranks_those_that_never_called_are_named(tmp_path: Path) -> None:
+    said = hung(tmp_path, *([(WORLD, SUM)] * count for count in (5, 4, 5)), waiting=(0, 2))
+    assert said.startswith("rank 1 hung in 'step 1' (rank 0 in 'step 1', rank 2 in 'step 1')")
 
 
 def test_a_rank_that_waits_is_not_accused_of_the_runs_ahead_of_others(tmp_path: Path) -> None:
-    rank(tmp_path, 0, "step 1", stderr=COMPUTING)
-    rank(tmp_path, 1, "step 1", stderr=WAITING)
-    entered(tmp_path, {"0": 20}, {"0": 5})
-    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 0 hung in 'step 1'")
+    said = hung(tmp_path, [(WORLD, SUM)] * 20, [(WORLD, SUM)] * 5, waiting=(1,))
+    assert said.startswith("rank 0 hung in 'step 1'")
 
 
-def test_groups_are_counted_apart(tmp_path: Path) -> None:
-    for number in (0, 1):
-        rank(tmp_path, number, "step 1", stderr=WAITING)
-    entered(tmp_path, {"0": 9, "left": 3, "right": 2}, {"0": 9, "left": 2, "right": 3})
-    said = who_hung(Traces(tmp_path, 2), 5.0)
-    assert said.startswith("rank 0 and rank 1 hung")
-    assert "collectives entered: of group left rank 0 3, rank 1 2; of group right rank 0 2, rank 1 3" in said
+def test_groups_that_wait_for_each_other_are_a_deadlock(tmp_path: Path) -> None:
+    left, right = ("group 1 of ranks 0, 1", SUM), ("group 2 of ranks 0, 1", SUM)
+    said = hung(tmp_path, [(WORLD, SUM), left], [(WORLD, SUM), right])
+    assert said.startswith("rank 1 did not call number 1 of group 1 of ranks 0, 1, ")
+    assert "rank 0 did not call number 1 of group 2 of ranks 0, 1, " in said
+    assert "they wait for each other, which is a deadlock" in said
+
+
+def test_a_member_that_never_called_in_its_group_is_behind(tmp_path: Path) -> None:
+    said = hung(
+        tmp_path, [(WORLD, SUM), ("group 1 of ranks 0, 2", SUM)], [(WORLD, SUM)], [(WORLD, SUM)], waiting=(0, 1)
+    )
+    assert said.startswith("rank 2 hung") and "rank 2 did not call number 1 of group 1 of ranks 0, 2" in said
+
+
+def test_two_that_wait_to_receive_are_said_to(tmp_path: Path) -> None:
+    said = hung(tmp_path, *[[(WORLD, SUM), ("point to point", f"recv with rank {other}")] for other in (1, 0)])
+    assert "rank 0 was last in recv with rank 1 (train.py:1); rank 1 was last in recv with rank 0" in said
+
+
+@pytest.mark.parametrize(
+    ("journals", "words"),
+    [
+        ([[SUM, SEND], [SEND, SUM]], f"rank 0 and rank 1 called different things as number 1 of the world: rank 0 {SUM}"),
+        ([[SEND, SUM], [SEND, SEND], [SEND, SUM]], f"rank 1 called {SEND} (train.py:1) as number 2 of the world, where rank 0 and"),
+        ([[SUM, SEND, SUM], [SUM, SUM]], f"rank 1 skipped number 2 of the world, {SEND} (train.py:1), which rank 0 called"),
+    ],
+)  # fmt: skip
+def test_ranks_that_called_something_else_come_first(tmp_path: Path, journals: list[list[str]], words: str) -> None:
+    said = hung(tmp_path, *([(WORLD, one) for one in mine] for mine in journals), waiting=(0, 1, 2))
+    assert said.startswith(words)
+    failures(tmp_path, rank0=-6)
+    found = failed(tmp_path, len(journals))
+    assert str(found).startswith(words) and "; rank 0 ended with signal SIGABRT in 'step 1'" in str(found)
+
+
+def test_a_rank_that_skipped_a_collective_comes_before_the_connection_that_it_broke(tmp_path: Path) -> None:
+    rank(tmp_path, 0, FORMED, "sum 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738")
+    rank(tmp_path, 1, FORMED, "sum 3", LEAVING, ended=True)
+    called(tmp_path, [(WORLD, SUM)] * 3, [(WORLD, SUM)] * 2)
+    failures(tmp_path, rank0=1)
+    assert str(failed(tmp_path)).startswith("rank 1 did not call number 3 of the world, ")
 
 
 def test_if_nobody_is_behind_that_is_said(tmp_path: Path) -> None:
-    for number in (0, 1):
-        rank(tmp_path, number, "step 1", stderr=WAITING)
-    entered(tmp_path, {"0": 9}, {"0": 9})
-    assert "each rank had entered 9 collectives, so none is behind" in who_hung(Traces(tmp_path, 2), 5.0)
-    (tmp_path / "rank1.entered").write_text("{")
-    assert "entered" not in who_hung(Traces(tmp_path, 2), 5.0)
+    same = [(WORLD, SUM)] * 9
+    assert "each rank had called 9 collectives, so none is behind" in hung(tmp_path, same, same)
+    blame.journal_path(tmp_path, 1).write_text("{")
+    assert "called" not in who_hung(Traces(tmp_path, 2), 5.0)
+
+
+@pytest.mark.parametrize("rest", ["", "\0" * 700, "\n\n", "3\t0.1\tthe world", "one\t1.0\tthe world\t1\ta\tb\t"])
+def test_a_journal_that_is_cut_loses_no_more_than_that(tmp_path: Path, rest: str) -> None:
+    called(tmp_path, [(WORLD, SUM), ("DDP's gradients", "averaging")])
+    path = blame.journal_path(tmp_path, 0)
+    path.write_text(f"{path.read_text()}\n{rest}")
+    assert ["all_reduce of 8 float32, SUM (train.py:0)", "averaging (train.py:1)"] == [
+        str(call) for call in blame.journal(tmp_path, 0)
+    ]
+    assert blame.journal(tmp_path, 1) == []
+
+
+def test_a_rank_for_which_others_wait_in_call_after_call_is_the_straggler(tmp_path: Path) -> None:
+    called(tmp_path, *[[(WORLD, SUM)] * 10] * 3, own_s=(0.1, 0.6, 0.1))
+    said = "rank 1 is the straggler: the others waited 4.5 s of 5.4 s for it, in 10 calls"
+    assert blame.late(Traces(tmp_path, 3)) == said
+    called(tmp_path, *[[(WORLD, SUM)] * 10] * 3, own_s=(0.5, 0.6, 0.5))
+    assert blame.late(Traces(tmp_path, 3)) == ""
+
+
+def test_one_slow_step_accuses_nobody(tmp_path: Path) -> None:
+    called(tmp_path, *[[(WORLD, SUM)] * 10] * 2, own_s=(0.1, 0.1))
+    path = blame.journal_path(tmp_path, 1)
+    path.write_text(path.read_text().replace("\t0.500\t", "\t5.900\t"))
+    assert blame.late(Traces(tmp_path, 2)) == blame.late(Traces(tmp_path, 1)) == ""
 
 
 def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:

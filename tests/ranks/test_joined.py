@@ -54,7 +54,7 @@ def test_a_rank_that_was_started_and_did_not_come_is_said_to_be_there(tmp_path: 
 def test_a_rank_proves_collectives_and_training(alone: Rank) -> None:
     said = joined.prove(alone)
     assert ["all-gather", "broadcast", "barrier"] == said["collectives"]
-    assert len(said["own_s"]) == len(said["training"]["losses"]) == 20
+    assert len(said["training"]["losses"]) == 20
     assert said["training"]["losses"][-1] < 0.9 * said["training"]["losses"][0]
 
 
@@ -73,7 +73,17 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
 
 def test_ranks_of_other_torches_form_no_group() -> None:
     sites = {f"site/{rank}": json.dumps({"world_size": 2, "torch": "2.9.0"}) for rank in (0, 1)}
-    store: Any = SimpleNamespace(get=sites.__getitem__)
-    spec: Any = SimpleNamespace(folder="")
+    store: Any = SimpleNamespace(get=sites.__getitem__, check=lambda keys: keys[0] in sites)
+    spec: Any = SimpleNamespace(folder="", remaining_s=9.0)
     said = joined._decide(store, spec, Placement("plain", 0, 2, 0, 2), stacks.load("cpu")).refused
     assert said.startswith("rank 0 has torch 2.9.0, and rank 0 ") and "one group needs one build" in said
+
+
+def test_a_number_that_two_processes_have_is_named_by_rank_0(tmp_path: Path) -> None:
+    notes = {"twice": b"2"}
+    store: Any = SimpleNamespace(get=notes.__getitem__, check=lambda keys: keys[0] in notes)
+    spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0)
+    refused = joined._decide(store, spec, Placement("plain", 0, 3, 0, 3), stacks.load("cpu")).refused
+    assert refused.startswith(
+        "two processes take themselves for rank 2 of 3, and rank 0 did not come: give each process"
+    )

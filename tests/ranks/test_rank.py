@@ -1,4 +1,4 @@
-"""A rank counts the collectives that it enters and leaves at once; sums of known numbers, hashes of bits, spans that begin together."""
+"""A rank keeps a journal of its collectives and leaves at once; sums of known numbers, hashes of bits, spans that begin together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d
+from torch._C._distributed_c10d import ProcessGroup
+from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ranks import blame, rank
 from stackproof.workloads.catalogue import get
@@ -28,51 +29,37 @@ def group(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("group")
-def test_collectives_are_counted_by_group(tmp_path: Path) -> None:
-    with rank.counted(tmp_path, 0):
-        before = rank._sequences()
+def test_what_a_rank_calls_is_in_its_journal(tmp_path: Path) -> None:
+    before, path = ProcessGroup.allreduce, blame.journal_path(tmp_path, 0)
+    mine = torch.ones(2, 3)
+    with rank.journaled(path):
         second: Any = dist.new_group([0])
-        for _ in range(3):
-            dist.all_reduce(torch.ones(2))
-        dist.all_reduce(torch.ones(2), group=second)
-    found = blame.read_counts(tmp_path, 0)
-    (world,) = before
-    assert len(found) == 2
-    assert found[world] >= before[world] + 3
-    assert [count for name, count in found.items() if name != world] == [1]
+        dist.all_reduce(mine, op=dist.ReduceOp.MAX)
+        dist.broadcast(mine.to(torch.bfloat16), 0, group=second)
+        dist.all_gather_object([None], "something")
+        dist.barrier()
+        model = DistributedDataParallel(torch.nn.Linear(3, 1))
+        model(mine).sum().backward()
+    calls = blame.journal(tmp_path, 0)
+    words = {call.words: (call.stream, call.number) for call in calls}
+    name = second.group_name
+    assert words["new_group of ranks [0]"] == (blame.NEW_GROUPS, 1)
+    assert words["all_reduce of 2x3 float32, MAX"] == (blame.WORLD, 1)
+    assert words["broadcast of 2x3 bfloat16, root 0"] == (f"group {name} of ranks 0", 1)
+    assert words["DDP's averaging of gradients"] == (blame.GRADIENTS, 1)
+    assert any(text.startswith("all_gather_object of ") for text in words) and "barrier" in words
+    assert {call.line.partition(":")[0] for call in calls} == {Path(__file__).name}
+    assert [call.seconds for call in calls] == sorted(call.seconds for call in calls)
+    assert ProcessGroup.allreduce is before
 
 
 @pytest.mark.usefixtures("group")
-def test_a_backend_without_numbers_has_its_calls_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses() -> blame.Counts:
-        raise RuntimeError("ProcessGroup ccl does not yet support sequence numbers.")
-
-    monkeypatch.setattr(rank, "_sequences", refuses)
-    for place in (dist, distributed_c10d):  # put back what is wrapped here
-        for name in rank._COUNTED:
-            monkeypatch.setattr(place, name, getattr(place, name))
-    mine = torch.ones(3)
-    with rank.counted(tmp_path, 0):
-        dist.all_reduce(mine)
-        dist.barrier()
-    assert torch.equal(mine, torch.ones(3))
-    assert blame.read_counts(tmp_path, 0) == {"calls of torch.distributed": 2}
-
-
-def test_ranks_that_lag_are_told_by_group() -> None:
-    counts = {0: {"0": 4, "left": 2}, 1: {"0": 4, "left": 1}, 2: {"0": 3}, 3: {}}
-    assert blame.lagging(counts) == {"0": {2}, "left": {1}}
-    assert blame.counts_sentence(counts) == (
-        "; collectives entered: of group 0 rank 0 4, rank 1 4, rank 2 3; of group left rank 0 2, rank 1 1"
-    )
-    assert blame.counts_sentence({0: {}, 1: {}}) == ""
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"0": null}'])
-def test_a_file_that_is_cut_says_nothing(text: str, tmp_path: Path) -> None:
-    blame.counts_path(tmp_path, 0).write_text(text)
-    assert blame.read_counts(tmp_path, 0) == {}
-    assert blame.read_counts(tmp_path, 1) == {}
+def test_a_journal_keeps_the_last_calls(tmp_path: Path) -> None:
+    with rank.journaled(blame.journal_path(tmp_path, 0)):
+        for _ in range(blame.SLOTS + 7):
+            dist.barrier()
+    calls = blame.journal(tmp_path, 0)
+    assert (calls[0].number, calls[-1].number, len(calls)) == (8, blame.SLOTS + 7, blame.SLOTS)
 
 
 def test_known_numbers_differ_by_rank_and_place() -> None:

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,10 @@ class Traces:
         heads = [number for number, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
         current = [number for number in heads if lines[number].startswith("Current")]
         following = lines[(current or heads)[-1] + 1 :] if heads else []
-        return [line.strip() for line in itertools.takewhile(lambda line: line.strip().startswith("File "), following)]
+        frames = [
+            line.strip() for line in itertools.takewhile(lambda line: line.strip().startswith("File "), following)
+        ]
+        return [frame for frame in frames if not frame.endswith(" in journal_notes")]  # ours, around torch's own
 
     def everything(self, rank: int) -> str:
         """Return what may explain a failure: the error, the end of the output and of the library's own log."""
@@ -103,60 +107,140 @@ class Traces:
         return processes.last_lines(self.log(rank), 200, of_bytes=65536)
 
 
-Counts = dict[str, int]  # collectives by the name of their group
+WORLD, TO_ONE = "the world", "point to point"
+NEW_GROUPS, GRADIENTS = "the new groups", "DDP's gradients"
+SLOTS, SLOT = 512, 512
+"""How many calls a journal keeps, and the bytes of each."""
+_SHARE, _SHORTEST_S = 0.25, 0.1  # of the time from the first to the last common call; seconds
 
 
-def counts_path(folder: Path, rank: int) -> Path:
-    """Return where a rank leaves its counts."""
-    return folder / f"rank{rank}.entered"
+def journal_path(folder: Path, rank: int) -> Path:
+    """Return where a rank keeps its journal of collectives."""
+    return folder / f"rank{rank}.journal"
 
 
-def read_counts(folder: Path, rank: int) -> Counts:
-    """Return a rank's counts by group; nothing where it left none."""
-    value = files.try_read_json(counts_path(folder, rank))
-    with contextlib.suppress(ValueError, TypeError, AttributeError):
-        return {str(group): int(count) for group, count in value.items()}
-    return {}
+@dataclass(frozen=True)
+class Call:
+    """A call as a rank's journal has it: its place among all calls and in its stream (a group), seconds since the group formed."""
+
+    at: int
+    seconds: float
+    stream: str
+    number: int
+    words: str
+    line: str
+    members: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.words} ({self.line})"
 
 
-def lagging(entered: Mapping[int, Counts]) -> dict[str, set[int]]:
-    """Return which ranks have entered fewer collectives of a group than another of its ranks, by group."""
-    groups = dict.fromkeys(group for counts in entered.values() for group in counts)
-    table = {}
-    for group in groups:
-        of_group = {rank: counts[group] for rank, counts in entered.items() if group in counts}
-        if behind := {rank for rank, count in of_group.items() if count < max(of_group.values())}:
-            table[group] = behind
-    return table
+def journal(folder: Path, rank: int) -> list[Call]:
+    """Return the last calls of a rank, the first first; none where it left none."""
+    calls = []
+    with contextlib.suppress(OSError):
+        for text in journal_path(folder, rank).read_bytes().replace(b"\0", b"").decode(errors="replace").splitlines():
+            with contextlib.suppress(ValueError):  # cut off
+                at, seconds, stream, number, words, line, members = text.rstrip(" ").split("\t")
+                ranks = tuple(map(int, filter(None, members.split(", "))))
+                calls.append(Call(int(at), float(seconds), stream, int(number), words, line, ranks))
+    return sorted(calls, key=lambda call: call.at)
 
 
-def counts_sentence(entered: Mapping[int, Counts]) -> str:
-    """Say how many collectives the ranks have entered, group by group where that differs; nothing where they left no counts."""
-    apart = lagging(entered)
-    if not apart:
-        whole = {sum(counts.values()) for counts in entered.values()}
-        return (
-            f"; each rank had entered {whole.pop()} collectives, so none is behind"
-            if len(whole) == 1 and whole != {0}
-            else ""
-        )
-    several = len({group for counts in entered.values() for group in counts}) > 1
-    lines = []
-    for group in apart:
-        each = (f"rank {rank} {counts[group]}" for rank, counts in sorted(entered.items()) if group in counts)
-        lines.append(f"{f'of group {group} ' if several else ''}{', '.join(each)}")
-    return f"; collectives entered: {'; '.join(lines)}"
+@dataclass(frozen=True)
+class Departure:
+    """Where ranks first called something else in a stream than its others (`differ`), or nothing: who, who is ahead, in words."""
+
+    ranks: tuple[int, ...]
+    ahead: tuple[int, ...]
+    differ: bool
+    stream: str
+    text: str
+
+
+def departures(traces: Traces) -> list[Departure]:
+    """Compare the journals of all ranks, stream by stream."""
+    journals = {rank: journal(traces.folder, rank) for rank in range(traces.world_size)}
+    written = [call for calls in journals.values() for call in calls if call.stream != TO_ONE]
+    found = []
+    for stream, members in {call.stream: call.members or tuple(journals) for call in written}.items():
+        numbered = {
+            rank: {call.number: call for call in journals[rank] if call.stream == stream}
+            for rank in members
+            if journals.get(rank)
+        }
+        first = max(min(calls, default=1) for calls in numbered.values())
+        last = max(max(calls, default=0) for calls in numbered.values())
+        numbers = (_departure(stream, number, numbered) for number in range(first, last + 1))
+        if len(numbered) > 1 and (departure := next(filter(None, numbers), None)):
+            found.append(departure)
+    return sorted(found, key=lambda departure: not departure.differ)
+
+
+def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, Call]]) -> Departure | None:
+    here = {rank: calls[number] for rank, calls in numbered.items() if number in calls}
+    (usual, count), *_ = Counter(call.words for call in here.values()).most_common(1)
+    ahead = [rank for rank, call in here.items() if call.words == usual]
+    odd, missing = [rank for rank in here if rank not in ahead], [rank for rank in numbered if rank not in here]
+    what, most = f"number {number} of {stream}", 2 * count > len(here)
+    if not odd:
+        text = f"{_named(missing)} did not call {what}, {here[ahead[0]]}, which {_named(ahead)} called"
+        return Departure(tuple(missing), tuple(ahead), False, stream, text) if missing else None
+    for short, full in itertools.chain(itertools.product(odd, ahead), () if most else itertools.product(ahead, odd)):
+        left, whole = ([call.words for n, call in numbered[rank].items() if n >= number] for rank in (short, full))
+        if left == whole[1 : len(left) + 1]:
+            text = f"{_named([short])} skipped {what}, {here[full]}, which {_named([full])} called"
+            return Departure((short,), (full,), True, stream, text)
+    if most:
+        text = f"{_named(odd)} called {here[odd[0]]} as {what}, where {_named(ahead)} called {here[ahead[0]]}"
+        return Departure(tuple(odd), tuple(ahead), True, stream, text)
+    each = ", ".join(f"rank {rank} {call}" for rank, call in here.items())
+    return Departure(tuple(here), (), True, stream, f"{_named([*here])} called different things as {what}: {each}")
+
+
+def _named(ranks: Sequence[int], most: int = 4) -> str:
+    rest = [f"{len(ranks) - most} more"] if len(ranks) > most else []
+    return " and ".join([*(f"rank {rank}" for rank in ranks[:most]), *rest])
+
+
+def late(traces: Traces) -> str:
+    """Name the rank for which the others waited in call after call, and the seconds; nothing if there is none.
+
+    A rank waits from the second last's arrival at a call, or from that of the last at the call before, to the last's. The ranks' clocks
+    were set together when the group had formed. Of each rank the longest wait is left out: one slow step accuses nobody.
+    """
+    arrivals: dict[tuple[str, int], dict[int, float]] = {}
+    for rank in range(traces.world_size):
+        for call in journal(traces.folder, rank):
+            arrivals.setdefault((call.stream, call.number), {})[rank] = call.seconds
+    common = [sorted((at, rank) for rank, at in of.items()) for of in arrivals.values() if len(of) == traces.world_size]
+    if traces.world_size < 2 or len(common) < 4:
+        return ""
+    common.sort(key=lambda order: order[-1])
+    waited: dict[int, list[float]] = {rank: [] for rank in range(traces.world_size)}
+    before = 0.0
+    for *_, (second, _), (last, rank) in common:
+        waited[rank].append(max(0.0, last - max(second, before)))
+        before = last
+    total = {rank: sum(sorted(waits)[:-1]) for rank, waits in waited.items()}
+    *_, other, rank = sorted(total, key=lambda rank: total[rank])
+    seconds, span = total[rank], common[-1][-1][0] - common[0][-1][0]
+    if seconds < max(_SHORTEST_S, _SHARE * span, 3 * total[other]):
+        return ""
+    return f"rank {rank} is the straggler: the others waited {seconds:.1f} s of {span:.1f} s for it, in {len(waited[rank])} calls"
 
 
 def who_hung(traces: Traces, after_s: float) -> str:
-    """Name the ranks that the others wait for: they entered fewer collectives than the others and are not inside one.
+    """Name the ranks that the others wait for: they called fewer collectives than the others and are not inside one.
 
-    Where no count tells, those that got least far by their phases; among equals those that do not merely wait for the others.
+    Where no journal tells, those that got least far by their phases; among equals those that do not merely wait for the others.
     """
     silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
     ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
-    counts = {rank: read_counts(traces.folder, rank) for rank in range(traces.world_size)}
-    behind = _behind(traces, ranks, counts)
+    found = departures(traces)
+    behind = _behind(traces, ranks, found)
+    nobody = set(behind) == set(ranks)  # stands out: all wait
+    first = "".join(f"{one.text}; " for one in found if nobody or one.differ or any(map(traces.ended, one.ranks)))
     named = " and ".join(f"rank {rank}" for rank in behind)
     stack, last = traces.stack(behind[0]), traces.last_lines(behind[0])
     frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
@@ -168,22 +252,36 @@ def who_hung(traces: Traces, after_s: float) -> str:
         f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size) if rank not in behind
     )
     return (
-        f"{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{slow}{frame}{counts_sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
+        f"{first}{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
+        f"{after_s:.0f} s{slow}{frame}{_called(traces, found, first)}{_theirs(traces, behind)}{_early(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
 
 
-def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, Counts]) -> list[int]:
-    fewer = set().union(*lagging(counts).values())
-    if found := [rank for rank in ranks if rank in fewer and not _waits(traces, rank)]:
-        return found
+def _called(traces: Traces, found: Sequence[Departure], first: str) -> str:
+    """Say what is left to say of the journals: who is behind, who waits for one rank alone, and whether all wait in a ring."""
+    sentences = [departure.text for departure in found if departure.text not in first]
+    behind, ahead = (
+        {rank for one in found for rank in ranks(one)} for ranks in (lambda one: one.ranks, lambda one: one.ahead)
+    )
+    sentences += ["they wait for each other, which is a deadlock"] if behind and behind <= ahead else []
+    lasts = {rank: calls[-1] for rank in range(traces.world_size) if (calls := journal(traces.folder, rank))}
+    sentences += [f"rank {rank} was last in {call}" for rank, call in lasts.items() if call.stream == TO_ONE]
+    if not found and len(lasts) == traces.world_size and len({call.at for call in lasts.values()}) == 1:
+        sentences.append(f"each rank had called {lasts[0].at + 1} collectives, so none is behind")
+    return "".join(f"; {sentence}" for sentence in sentences)
+
+
+def _behind(traces: Traces, ranks: Sequence[int], found: Sequence[Departure]) -> list[int]:
+    fewer = {rank for departure in found if not departure.differ for rank in departure.ranks}
+    if those := [rank for rank in ranks if rank in fewer and not _waits(traces, rank)]:
+        return those
     least = min(len(traces.phases(rank)) for rank in ranks)
     equal = [rank for rank in ranks if len(traces.phases(rank)) == least]
     for depth in (1, _WRAPPED):
-        found = [rank for rank in equal if not _waits(traces, rank, depth)]
-        if 0 < len(found) < len(equal):
-            return found
+        those = [rank for rank in equal if not _waits(traces, rank, depth)]
+        if 0 < len(those) < len(equal):
+            return those
     return equal
 
 
@@ -204,17 +302,18 @@ def who_failed(traces: Traces, status: int) -> Exception:
         return CheckCrashed(f"the launcher, which holds the ranks' store, ended with {ended}; it printed last: {text}")
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
-    meaning = explain(traces.everything(rank))
+    symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
+    before = "".join(f"{departure.text}; " for departure in departures(traces) if departure.differ or symptom)
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
         text = first_line(error, 160 if meaning else 400)
-        silent = _silent(traces, failures) if is_symptom(traces.everything(rank)) else ""
-        return CheckFailed(f"rank {rank} failed in '{where}': {text}{because}{_early(traces, [rank])}{silent}")
+        silent = _silent(traces, failures) if symptom else ""
+        return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{_early(traces, [rank])}{silent}")
     ended, text = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
     ended += "" if first["exitcode"] else ", before its program had come to its end,"
     stack = traces.stack(rank)
     at = f"; it was in {stack[0]}" if stack else ""
-    return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {text}")
+    return CheckCrashed(f"{before}rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {text}")
 
 
 def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import socket
-import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.ranks import launchers
-from stackproof.ranks.blame import Traces, who_failed, who_hung
+from stackproof.ranks.blame import GRADIENTS, NEW_GROUPS, Traces, departures, late, who_failed, who_hung
 from stackproof.ranks.launchers import Placement, Spec, note_failure
 from stackproof.record import writer
 from stackproof.record.checks import CheckEnded, CheckHung
@@ -35,8 +34,8 @@ from stackproof.stack.stacks import Stack
 _FALL = 0.9
 
 
-def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
-    """Return a check each for bring-up, collectives and training, judged by the ranks' evidence."""
+def judge(ranks: Sequence[Mapping[str, Any]], lag: str = "") -> list[Check]:
+    """Return a check each for bring-up, collectives and training, judged by the ranks' evidence; `lag`: who was late, if one was."""
     who = ", ".join(
         f"rank {rank['rank']} on {rank['device']} {rank['bus id']}".rstrip() + f" of {rank['host']}" for rank in ranks
     )
@@ -44,12 +43,10 @@ def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
     facts = ("formed_s", "host", "device", "name", "bus id")
     figures: dict[str, Figure] = {f"rank {rank['rank']}.{name}": rank[name] for rank in ranks for name in facts}
     came_up = f"{ranks[0]['backend']}: {who}; formed in {formed:.2f} s, split in {split:.2f} s"
-    slowest = straggler({rank["rank"]: rank["own_s"] for rank in ranks})
-    lag = f"; rank {slowest[0]} is the straggler, {slowest[1]:.1f} times slower than the others" if slowest else ""
     names = ", ".join(["all-reduce", *ranks[0]["collectives"]])
     return [
         Check("bring_up", Verdict.PASSED, came_up, formed, figures),
-        Check("collectives", Verdict.PASSED, f"{names} are exact over {len(ranks)} ranks{lag}", 0.0),
+        Check("collectives", Verdict.PASSED, f"{names} are exact over {len(ranks)} ranks{lag and f'; {lag}'}", 0.0),
         _training([rank["training"] for rank in ranks]),
     ]
 
@@ -65,20 +62,6 @@ def _training(ranks: Sequence[Mapping[str, Any]]) -> Check:
     elif len(set(digests)) == 1:
         reason = f"the loss went from {first:.4f} to {last:.4f} in {steps} steps, a fall by a tenth was expected"
     return Check("training", verdict, reason, 0.0, {"first loss": first, "last loss": last})
-
-
-def straggler(seconds: Mapping[int, Sequence[float]], times: float = 2.0) -> tuple[int, float] | None:
-    """Return the rank whose own steps (without waiting in collectives) take more than `times` the others' median, and the ratio.
-
-    `seconds`: of each rank, its steps in seconds; medians are compared, so that one step with a bad neighbour accuses nobody.
-    """
-    middle = {rank: statistics.median(steps) for rank, steps in seconds.items()}
-    slowest = max(middle, key=lambda rank: middle[rank])
-    others = [value for rank, value in middle.items() if rank != slowest]
-    if not others:
-        return None
-    ratio = middle[slowest] / max(statistics.median(others), 1e-9)
-    return (slowest, ratio) if ratio > times else None
 
 
 PREFLIGHT = "preflight"
@@ -277,7 +260,7 @@ def _forget(folder: Path, rank: int) -> None:
 
 def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None) -> None:
     if ended is None:
-        _add_results(record, spec)
+        _add_results(record, spec, place)
     else:
         gone = _gone(spec.folder, place.world_size) if ended.id == "program" else []
         for rank in gone:
@@ -288,7 +271,7 @@ def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None)
     record.verdict = overall(check.verdict for check in record.checks)
 
 
-def _add_results(record: Record, spec: Spec) -> None:
+def _add_results(record: Record, spec: Spec, place: Placement) -> None:
     result = files.read_json(spec.folder / "rank0.json")
     note = f"; {result['note']}" if result["note"] else ""
     record.provenance |= {"backend": result["backend"], "note": result["note"]}
@@ -296,8 +279,15 @@ def _add_results(record: Record, spec: Spec) -> None:
     if not spec.checked:
         verdict, text = Verdict.SKIPPED, f"was switched off (--no-preflight){note}"
     record.checks.append(Check(PREFLIGHT, verdict, text, 0.0))
-    if spec.program != PROVE:
-        text = f"{spec.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
-        record.checks.append(Check("program", Verdict.PASSED, text, 0.0))
+    traces = Traces(spec.folder, place.world_size)
+    lag, apart = (
+        late(traces),
+        "; ".join(one.text for one in departures(traces) if one.stream not in (NEW_GROUPS, GRADIENTS)),
+    )
+    if spec.program == PROVE:
+        record.checks += judge(result["ranks"], lag)
         return
-    record.checks += judge(result["ranks"])
+    text = f"{spec.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json{lag and f'; {lag}'}"
+    if apart:
+        text = f"{apart}; {spec.program} ended all the same, and its numbers cannot be trusted"
+    record.checks.append(Check("program", Verdict.FAILED if apart else Verdict.PASSED, text, 0.0))

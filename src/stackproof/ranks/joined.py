@@ -88,14 +88,14 @@ _STEPS = 20
 
 
 def prove(rank: Rank) -> dict[str, Any]:
-    """Return this rank's evidence: `report`, exact collectives by name, own seconds per step, and losses and digest of a short training.
+    """Return this rank's evidence: `report`, exact collectives by name, and losses and digest of a short training.
 
     Raises:
         RuntimeError: a collective of known whole numbers is wrong.
     """
     evidence = report(rank)
     evidence["collectives"] = _collectives(rank)
-    evidence["own_s"] = _own_seconds(rank)
+    _work(rank)
     return {**evidence, "training": _train(rank)}
 
 
@@ -133,22 +133,18 @@ def _collectives(rank: Rank) -> list[str]:
     return list(calls)
 
 
-def _own_seconds(rank: Rank) -> list[float]:
-    """Return the seconds of equal work on each rank, without the wait in the collective after it, so that a slow rank shows."""
+def _work(rank: Rank) -> None:
+    """Do equal work on each rank before each of some collectives, so that a slow rank comes late to them."""
     rank.phase("equal work on every rank")
-    matrix, seconds = torch.ones(256, 256, device=rank.device.torch), []
     for _ in range(_STEPS):
-        began = time.perf_counter()
+        matrix = torch.ones(256, 256, device=rank.device.torch)
         for _ in range(20):
             matrix = (matrix @ matrix) / 256
         rank.device.synchronize()
-        seconds.append(time.perf_counter() - began)
         dist.all_reduce(matrix[:1])
-        matrix = torch.ones_like(matrix)
-    return seconds
 
 
-_FAREWELL_S = 2.0
+_FAREWELL_S, _POLL_S = 2.0, 0.1
 _MEETING = "meeting the other ranks"
 
 
@@ -280,6 +276,7 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     environ = unexplained(place, os.environ)
     seat = preflight.seat_of(place.rank, _card(place, cards), cards, stack, environ)
     if store.add(f"here/{place.rank}", 1) > 1:
+        store.set("twice", str(place.rank))
         raise PreflightRefusal(f"two processes take themselves for rank {place.rank} of {place.world_size}")
     fields = {
         **preflight.to_json(seat, preflight.this_host(cards, environ)),
@@ -299,12 +296,17 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
 
 
 def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decision:
-    seats, nodes, folder = [], [], spec.folder
+    seats, nodes, folder, until = [], [], spec.folder, time.time() + spec.remaining_s / 2
     for rank in range(place.world_size):
-        try:
-            value = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
-        except RuntimeError:
-            return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
+        while not store.check([f"site/{rank}"]):
+            if store.check(["twice"]):
+                twice = f"two processes take themselves for rank {store.get('twice').decode()} of {place.world_size}"
+                remedy = "give each process a rank of its own (RANK, or what the launcher sets in its place)"
+                return Decision(stack.backend, refused=f"{twice}, and rank {rank} did not come: {remedy}")
+            if time.time() > until:
+                return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
+            time.sleep(_POLL_S)
+        value = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
         if value["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, value["world_size"], place.world_size))
         if value.get("torch") != torch.__version__:

@@ -1,7 +1,6 @@
-"""One rank: it joins the group, counts the collectives that it enters, runs the program, and leaves; and what is exact about ranks.
+"""One rank: it joins the group, keeps a journal of its collectives, runs the program, and leaves; and what is exact about ranks.
 
-`blame` compares the counts of all ranks to explain a hang. The count is torch's own sequence number of the group, which C++ callers such
-as DDP's reducer move too. oneCCL's `ccl` keeps none: there the calls of torch.distributed's functions are counted instead.
+`blame` compares the journals of all ranks. torch's flight recorder has as much for some backends and versions; this is all backends'.
 """
 
 from __future__ import annotations
@@ -13,11 +12,14 @@ import gc
 import hashlib
 import importlib
 import json
+import mmap
 import os
+import re
 import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,14 +28,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import ProcessGroup, Store
 from torch.distributed import distributed_c10d
 
 from stackproof.base.files import write_atomically
 from stackproof.base.places import mount_suites
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
-from stackproof.ranks.blame import FORMED, LEAVING, Counts, counts_path
+from stackproof.ranks.blame import FORMED, GRADIENTS, LEAVING, NEW_GROUPS, SLOT, SLOTS, TO_ONE, WORLD, journal_path
 from stackproof.ranks.launchers import Placement, Spec
 from stackproof.stack import stacks
 
@@ -106,64 +108,101 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
         stream.write(f"{name}\n")
 
 
-_EVERY_S = 0.2
-_CALLS = "calls of torch.distributed"
-_COUNTED = (
-    *("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "barrier"),
-    *("reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "scatter"),
-)
+_FIRST = re.compile("_?(all|broadcast|reduce|gather|scatter|barrier)")
+_TO_ONE = ("send", "recv", "recv_anysource")
+_OURS = ("distributed_c10d.py", "c10d_logger.py", __file__)
+_TORCH = str(Path(torch.__file__).parent)
+
+
+class _Journal:
+    """The last calls of this rank, in a file that is mapped into memory: what was noted outlives a rank that is killed or stopped."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("wb+") as file:
+            file.truncate(SLOTS * SLOT)
+            self._memory = mmap.mmap(file.fileno(), SLOTS * SLOT)
+        self._numbers, self._groups, self._began = Counter[str](), dict[Any, tuple[str, str]](), time.monotonic()
+
+    def note(self, stream: str, members: str, words: str, name: str = "") -> None:
+        """Note a call; the name of torch.distributed's own function that was called goes before `name`."""
+        frame = sys._getframe(2)
+        while frame.f_back and frame.f_code.co_filename.endswith(_OURS):
+            name = frame.f_code.co_name if frame.f_code.co_filename.endswith(_OURS[0]) else name
+            frame = frame.f_back
+        while frame.f_back and frame.f_code.co_filename.startswith(_TORCH):
+            frame = frame.f_back
+        place, at = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}", sum(self._numbers.values())
+        self._numbers[stream] += 1
+        seconds = time.monotonic() - self._began
+        fields = (at, f"{seconds:.4f}", stream, self._numbers[stream], f"{name} {words}".strip(), place, members)
+        text = "\t".join(map(str, fields)).encode()[: SLOT - 1].ljust(SLOT - 1) + b"\n"
+        self._memory[at % SLOTS * SLOT : (at % SLOTS + 1) * SLOT] = text
+
+    def group(self, group: Any) -> tuple[str, str]:
+        """Return what a group is called on all its ranks, and its members."""
+        if group not in self._groups:
+            members = ", ".join(map(str, dist.get_process_group_ranks(group)))
+            world = group is dist.group.WORLD
+            self._groups[group] = (WORLD if world else f"group {group.group_name} of ranks {members}", members)
+        return self._groups[group]
 
 
 @contextlib.contextmanager
-def counted(folder: Path, rank: int) -> Iterator[None]:
-    """Keep the count of this rank in its file, from a thread, because the main thread may hang in a collective."""
-    ended, count = threading.Event(), _sequences
-    try:
-        count()
-    except (RuntimeError, AttributeError):  # the backend keeps none
-        count = _wrapped()
-    thread = threading.Thread(target=_follow, args=(folder, rank, count, ended), daemon=True)
-    thread.start()
+def journaled(path: Path) -> Iterator[None]:
+    """Note what this rank calls of torch's groups, of DDP's reducer (which goes on in C++), and each new group."""
+    journal, group = _Journal(path), ProcessGroup
+    names = [name for name in vars(group) if _FIRST.match(name) or name in _TO_ONE]
+    places = [*((group, name) for name in names), (dist.Reducer, "prepare_for_backward")]
+    places.append((distributed_c10d, "_new_group_with_tag"))
+    originals = [(owner, name, vars(owner)[name]) for owner, name in places]
+    for owner, name, _ in originals:
+        setattr(owner, name, _noting(journal, name, getattr(owner, name)))
     try:
         yield
     finally:
-        ended.set()
-        thread.join()
+        for owner, name, function in originals:
+            setattr(owner, name, function)
 
 
-def _follow(folder: Path, rank: int, count: Callable[[], Counts], ended: threading.Event) -> None:
-    last: Counts = {}
-    while True:
-        over = ended.wait(_EVERY_S)
-        with contextlib.suppress(RuntimeError, OSError):  # a group is formed or ended in this moment; a full disk
-            if (now := count()) != last:
-                write_atomically(counts_path(folder, rank), json.dumps(now), durably=False)
-                last = now
-        if over:
-            return
-
-
-def _sequences() -> Counts:
-    groups: list[Any] = list(distributed_c10d._world.pg_map)
-    return {str(group.group_name): int(group._get_sequence_number_for_group()) for group in groups}
-
-
-def _wrapped() -> Callable[[], Counts]:
-    counts = {_CALLS: 0}
-    for name in _COUNTED:
-        counted = _counting(getattr(dist, name), counts)
-        for place in (dist, distributed_c10d):
-            setattr(place, name, counted)
-    return counts.copy
-
-
-def _counting(function: Callable[..., Any], counts: Counts) -> Callable[..., Any]:
+def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def counting(*arguments: Any, **keywords: Any) -> Any:
-        counts[_CALLS] += 1
-        return function(*arguments, **keywords)
+    def journal_notes(*given: Any, **named: Any) -> Any:
+        with contextlib.suppress(Exception):  # what is noted must not end a program
+            if name == "prepare_for_backward":
+                journal.note(GRADIENTS, "", "DDP's averaging of gradients")
+            elif name == "_new_group_with_tag":
+                journal.note(NEW_GROUPS, "", f"of ranks {given[0] if given else named.get('ranks')}")
+            elif name in _TO_ONE:
+                journal.note(TO_ONE, "", " ".join(["with rank", *map(str, given[2:3])]), name)
+            else:
+                journal.note(*journal.group(given[0]), _described(name, [*given[1:], *named.values()]), name)
+        return function(*given, **named)
 
-    return counting
+    return journal_notes
+
+
+def _described(name: str, values: list[Any]) -> str:
+    """Say what all ranks of a collective must call alike: sizes (not those of all-to-all, which may differ), dtype, operator, root."""
+    tensors = next(
+        (
+            value
+            for value in ([value] if isinstance(value, torch.Tensor) else value for value in values)
+            if _tensors(value)
+        ),
+        [],
+    )
+    sizes = ["x".join(map(str, tensor.shape)) or "1" if "to" not in name else "" for tensor in tensors]
+    words = [
+        f"{size} {tensor.dtype}".replace("torch.", "").strip() for size, tensor in zip(sizes, tensors, strict=True)
+    ]
+    for options in values:
+        words += [f"root {options.rootRank}"] if hasattr(options, "rootRank") else []
+        words += [str(getattr(options.reduceOp, "op", "")).rpartition(".")[2]] if hasattr(options, "reduceOp") else []
+    return f"of {', '.join(words)}" if words else ""
+
+
+def _tensors(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], torch.Tensor)
 
 
 def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -> None:
@@ -200,12 +239,13 @@ def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str
     context = Rank(
         place.rank, place.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder, spec.within_s
     )
-    context.phase(FORMED)
-    module, _, function = spec.program.partition(":")
-    mount_suites()
-    program = getattr(importlib.import_module(module), function)
-    with counted(folder, place.rank):
-        result: dict[str, Any] = program(context)
+    with journaled(
+        journal_path(folder, place.rank)
+    ):  # at once: the ranks leave the barrier together, which sets their clocks
+        context.phase(FORMED)
+        module, _, function = spec.program.partition(":")
+        mount_suites()
+        result: dict[str, Any] = getattr(importlib.import_module(module), function)(context)
     context.phase(LEAVING)
     # A rank that ends while another still receives breaks its connection: wait a moment for the others to come as far. The group
     # is not destroyed: the process ends at once after this, and torch 2.4.1 was seen to hang for ever in the destructor of gloo's groups.
