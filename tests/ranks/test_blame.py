@@ -107,15 +107,6 @@ def test_a_crash_says_where_it_was_and_what_its_words_mean(tmp_path: Path) -> No
     assert said.endswith("it printed last: nonsense before / Fatal Python error: Segmentation fault")
 
 
-def test_a_rank_that_called_too_few_collectives_is_named_beside_the_one_that_waited(tmp_path: Path) -> None:
-    rank(tmp_path, 0, FORMED, "sum 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738")
-    rank(tmp_path, 1, FORMED, "sum 2", LEAVING, ended=True)
-    failures(tmp_path, rank0=1)
-    said = str(failed(tmp_path))
-    assert said.startswith("rank 0 failed in 'sum 3'")
-    assert said.endswith("; rank 1 had ended the program: fewer collectives were called there")
-
-
 def test_errors_of_libraries_are_explained(tmp_path: Path) -> None:
     error = "DistBackendError: NCCL error in: NCCLUtils.hpp:275, invalid usage\nLast error:\n"
     error += "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10"
@@ -174,9 +165,7 @@ def test_if_all_wait_all_hung(tmp_path: Path) -> None:
 def test_a_rank_that_ended_is_not_behind(tmp_path: Path) -> None:
     rank(tmp_path, 0, "step 1", "step 2", "step 3", stderr=WAITING)
     rank(tmp_path, 1, "step 1", LEAVING)
-    said = who_hung(Traces(tmp_path, 2), 5.0)
-    assert said.startswith("rank 0 hung in 'step 3' (rank 1 in 'leaving the group')")
-    assert "rank 1 had ended the program" in said
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 0 hung in 'step 3' (rank 1 in 'leaving the group')")
 
 
 def test_a_rank_that_hangs_in_leaving_is_not_the_one_that_has_answered(tmp_path: Path) -> None:

@@ -179,6 +179,8 @@ def departures(traces: Traces) -> list[Departure]:
 
 def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, Call]]) -> Departure | None:
     here = {rank: calls[number] for rank, calls in numbered.items() if number in calls}
+    if not here:  # a line was cut off
+        return None
     (usual, count), *_ = Counter(call.words for call in here.values()).most_common(1)
     ahead = [rank for rank, call in here.items() if call.words == usual]
     odd, missing = [rank for rank in here if rank not in ahead], [rank for rank in numbered if rank not in here]
@@ -253,7 +255,7 @@ def who_hung(traces: Traces, after_s: float) -> str:
     )
     return (
         f"{first}{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{slow}{frame}{_called(traces, found, first)}{_theirs(traces, behind)}{_early(traces, behind)}"
+        f"{after_s:.0f} s{slow}{frame}{_called(traces, found, first)}{_theirs(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
 
@@ -261,9 +263,7 @@ def who_hung(traces: Traces, after_s: float) -> str:
 def _called(traces: Traces, found: Sequence[Departure], first: str) -> str:
     """Say what is left to say of the journals: who is behind, who waits for one rank alone, and whether all wait in a ring."""
     sentences = [departure.text for departure in found if departure.text not in first]
-    behind, ahead = (
-        {rank for one in found for rank in ranks(one)} for ranks in (lambda one: one.ranks, lambda one: one.ahead)
-    )
+    behind, ahead = {rank for one in found for rank in one.ranks}, {rank for one in found for rank in one.ahead}
     sentences += ["they wait for each other, which is a deadlock"] if behind and behind <= ahead else []
     lasts = {rank: calls[-1] for rank in range(traces.world_size) if (calls := journal(traces.folder, rank))}
     sentences += [f"rank {rank} was last in {call}" for rank, call in lasts.items() if call.stream == TO_ONE]
@@ -308,7 +308,7 @@ def who_failed(traces: Traces, status: int) -> Exception:
     if error := traces.error(rank):
         text = first_line(error, 160 if meaning else 400)
         silent = _silent(traces, failures) if symptom else ""
-        return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{_early(traces, [rank])}{silent}")
+        return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{silent}")
     ended, text = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
     ended += "" if first["exitcode"] else ", before its program had come to its end,"
     stack = traces.stack(rank)
@@ -340,11 +340,6 @@ def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:
     if is_symptom(traces.everything(failure["rank"])):
         return 3
     return 1 if traces.error(failure["rank"]) else 0
-
-
-def _early(traces: Traces, but: Sequence[int]) -> str:
-    early = [f"rank {rank}" for rank in range(traces.world_size) if rank not in but and traces.ended(rank)]
-    return f"; {' and '.join(early)} had ended the program: fewer collectives were called there" if early else ""
 
 
 def _before_dump(lines: list[str]) -> list[str]:
