@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 
 from stackproof.collectives import calls
 from stackproof.collectives.calls import COLLECTIVES, Case, bits, fault, play, prepare
@@ -59,50 +58,6 @@ def test_each_rank_holds_what_the_definition_says(name: str, index: int) -> None
     )
     found = COLLECTIVES[name].expected(seen)
     assert [value for tensor in found for value in tensor.tolist()] == EXPECTED[name][index]
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_the_function_of_torch_is_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    called: list[tuple[str, tuple[object, ...]]] = []
-    for function in ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "broadcast", "all_gather"):
-        note(monkeypatch, function, called)
-    for function in ("all_gather_into_tensor", "gather", "scatter", "all_to_all", "all_to_all_single", "send", "recv"):
-        note(monkeypatch, function, called)
-    for function in ("isend", "irecv", "batch_isend_irecv", "all_reduce_coalesced", "all_gather_coalesced"):
-        note(monkeypatch, function, called)
-    monkeypatch.setattr(dist, "P2POp", lambda *arguments: arguments)
-    monkeypatch.setattr(dist.distributed_c10d, "_coalescing_manager", Manager)
-    one = torch.zeros(2)
-    turn = SimpleNamespace(mine=[one, one], out=[one, one], op="op", root=1, peers=(0, 1), index=1)
-    turn.group, turn.later, turn.sizes = "group", True, (None, None)
-    COLLECTIVES[name].call(turn)
-    inner = {"coalescing_all_reduce": "all_reduce", "coalescing_all_gather": "all_gather_into_tensor"}
-    inner |= {"coalescing_reduce_scatter": "reduce_scatter_tensor", "send_recv": "recv", "isend_irecv": "irecv"}
-    first, arguments = called[0]
-    assert first == inner.get(name, name)
-    assert "group" in map(str, arguments) or name == "batch_isend_irecv"
-    assert ("op" in map(str, arguments)) == COLLECTIVES[name].reduces
-    rooted = any(argument is turn.root for argument in arguments if isinstance(argument, int))
-    assert rooted or not COLLECTIVES[name].rooted
-
-
-def note(monkeypatch: pytest.MonkeyPatch, function: str, called: list[tuple[str, tuple[object, ...]]]) -> None:
-
-    def double(*arguments: object, **keywords: object) -> None:
-        called.append((function, (*arguments, *keywords.values())))
-
-    monkeypatch.setattr(dist, function, double)
-
-
-class Manager:
-    """Stands in for torch's coalescing manager."""
-
-    def __init__(self, *arguments: object, **keywords: object) -> None: ...
-
-    def __enter__(self) -> Manager:
-        return self
-
-    def __exit__(self, *arguments: object) -> None: ...
 
 
 WORLDS = (1, 2, 3, 7, 16)

@@ -287,7 +287,7 @@ def _add_results(record: Record, spec: Spec, place: Placement) -> None:
     if spec.program == PROVE:
         record.checks += judge(result["ranks"], lag)
         return
-    text = f"{spec.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json{lag and f'; {lag}'}"
+    text = f"{lag and f'{lag}; '}{spec.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
     if apart:
         text = f"{apart}; {spec.program} ended all the same, and its numbers cannot be trusted"
     record.checks.append(Check("program", Verdict.FAILED if apart else Verdict.PASSED, text, 0.0))
