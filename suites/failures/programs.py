@@ -21,7 +21,6 @@ _FOR_EVER_S = 86400.0
 
 
 def healthy(rank: Rank) -> dict[str, Any]:
-    """Sum a few times, and say so."""
     _sums(rank, 3)
     return {"rank": rank.rank}
 
@@ -70,7 +69,6 @@ def stopped(rank: Rank) -> dict[str, Any]:
 
 
 def raises(rank: Rank) -> dict[str, Any]:
-    """Raise between two collectives."""
     _sums(rank, 1)
     rank.phase("the step that raises")
     if rank.rank == _FAULTY:
@@ -80,7 +78,6 @@ def raises(rank: Rank) -> dict[str, Any]:
 
 
 def too_few(rank: Rank) -> dict[str, Any]:
-    """Call one collective less than the others."""
     _sums(rank, 2 if rank.rank == _FAULTY else 3)
     return {}
 
@@ -104,7 +101,6 @@ def store_dies(rank: Rank) -> dict[str, Any]:
 
 
 def slow(rank: Rank) -> dict[str, Any]:
-    """Take longer than the others for every step."""
     for _ in range(_STEPS):
         time.sleep(0.02 + 0.1 * (rank.rank == _FAULTY))
         _sum(rank, 1031)

@@ -45,7 +45,6 @@ class Fault:
 
     @property
     def within_s(self) -> float:
-        """Seconds that the ranks are given."""
         if CheckHung not in self.ends:
             return _FAILED_S
         return _HUNG_S if len(self.ends) == 1 else _EITHER_S

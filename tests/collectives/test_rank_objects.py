@@ -20,7 +20,6 @@ class Exchange:
         self.turned, self.formed = turned, list[tuple[int, ...]]()
 
     def new_group(self, peers: list[int]) -> tuple[int, ...]:
-        """Note the group, and let its ranks stand for it."""
         self.formed.append(tuple(peers))
         return tuple(peers)
 

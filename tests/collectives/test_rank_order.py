@@ -33,7 +33,6 @@ class Meeting:
     _given: list[torch.Tensor] = field(default_factory=list)
 
     def all_reduce(self, tensor: torch.Tensor, *arguments: Any) -> SimpleNamespace:
-        """Begin; waiting takes until both have begun."""
         self._given.append(tensor)
         if self.blocks:
             self._room.wait(60)
@@ -51,7 +50,6 @@ class Meeting:
         tensor.copy_(before[0] + before[1])
 
     def barrier(self, *arguments: Any, **keywords: Any) -> None:
-        """Wait for the other one, or do not."""
         if self.waits:
             self._room.wait(60)
 
@@ -104,7 +102,6 @@ class Card(Host):
     coming: threading.Event = field(default_factory=threading.Event)
 
     def synchronize(self) -> None:
-        """Wait for the queue."""
         assert self.coming.wait(60)
 
 

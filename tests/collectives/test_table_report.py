@@ -114,7 +114,6 @@ CPU, CUDA, XPU = (stacks.load(name) for name in ("cpu", "cuda", "xpu"))
 
 
 def sizes(found: list[World]) -> list[tuple[str, tuple[int, ...], bool]]:
-    """Return backend, cards and whether tensors are the host's, of each world."""
     return [(world.arrangement.backend, world.arrangement.cards, world.arrangement.on_host) for world in found]
 
 

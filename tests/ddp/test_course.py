@@ -46,7 +46,6 @@ def broken(rank: Rank) -> dict[str, Any]:
 
 
 def outcomes(rank: Rank, cases: dict[str, course.Case]) -> dict[str, Any]:
-    """Conduct cases, and return what they left by name."""
     rank.arguments.update(outcomes=str(rank.folder), rows=[])
     course.conduct(rank, cases)
     found = left_by(rank.folder, rank.rank) or {}
@@ -140,7 +139,6 @@ class Given(torch.nn.Module):
         self.given, self.part = given, slice(2 * rank, 2 * rank + 2)
 
     def forward(self, _images: torch.Tensor) -> dict[str, Any]:
-        """Cut what each head gave."""
         heads = {name: self.given[name][self.part] for name in ("boxes", "scores")}
         return {**heads, "feats": [level[self.part] for level in self.given["feats"]]}
 

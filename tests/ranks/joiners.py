@@ -32,7 +32,6 @@ def open_mpi(rank: int, world_size: int) -> dict[str, str]:
 def join(
     folder: Path, environs: Sequence[Mapping[str, str]], *options: str, stack: str = "cpu", seconds: float = 240.0
 ) -> list[subprocess.CompletedProcess[str]]:
-    """Start a process per set of variables, wait for all, and return how they ended."""
     base = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
     base |= {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "stackproof", "ranks", "--stack", stack, "--folder", str(folder), *options]

@@ -46,7 +46,6 @@ class Host:
         return ["nsenter", f"--target={self.holder.pid}", *_OWN, f"--wd={Path.cwd()}", "--", *command]
 
     def run(self, *command: str) -> None:
-        """Run a short command in there, which must succeed."""
         subprocess.run(self.inside(command), check=True, timeout=_PATIENCE_S, capture_output=True)
 
     def start(

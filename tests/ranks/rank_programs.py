@@ -29,7 +29,6 @@ def report(rank: Rank) -> dict[str, Any]:
 
 
 def variables(rank: Rank) -> dict[str, Any]:
-    """Return the variables that the rank was asked for, as it sees them."""
     return {name: os.environ.get(name) for name in rank.arguments["names"]}
 
 

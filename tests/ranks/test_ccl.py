@@ -41,7 +41,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(root: Path, *arguments: str, **environ: str) -> Record:
-    """Run a verb of the checkout with the doubles on the path; return its record."""
     path = os.pathsep.join(map(str, (root / "src", root, DOUBLES)))
     out = root / "record.json"
     command = [

@@ -36,7 +36,6 @@ def reasons(folder: Path) -> dict[str, tuple[Verdict, str]]:
 
 
 def left_over(folder: Path) -> list[str]:
-    """Return the command lines of living processes that name the folder."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

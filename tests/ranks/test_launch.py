@@ -17,7 +17,6 @@ TWO = Arrangement("gloo", (0, 0))
 
 
 def run(program: str, folder: Path, within_s: float = 0.0) -> list[dict[str, object]]:
-    """Launch a program of tests/ranks/rank_programs.py on two ranks of the cpu stack."""
     name = f"tests.ranks.rank_programs:{program}"
     return launch(name, stacks.load("cpu"), TWO, {"answer": 42}, folder, 180.0, within_s=within_s)
 

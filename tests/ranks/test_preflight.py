@@ -236,7 +236,6 @@ class Fake(Accelerator):
     """A card that no driver has to answer for."""
 
     def name(self) -> str:
-        """Return a name."""
         return "Some Card"
 
     def bus_id(self) -> str:

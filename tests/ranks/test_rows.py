@@ -29,7 +29,6 @@ class Ranks:
         self.deadly, self.launches = deadly, 0
 
     def __call__(self, arguments: dict[str, Any]) -> None:
-        """Launch."""
         self.launches += 1
         folder, names = Path(arguments["outcomes"]), list(arguments["rows"])
         self.asked = names

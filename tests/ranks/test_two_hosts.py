@@ -26,7 +26,6 @@ FOREVER = "tests.ranks.host_programs:train_for_ever"
 
 @pytest.fixture(autouse=True, scope="module")
 def permitted() -> None:
-    """Skip where namespaces are not permitted, saying what refused them."""
     if reason := refusal():
         pytest.skip(reason)
 
@@ -47,27 +46,22 @@ class Nodes:
         self.started.append(self.network.hosts[host].start(command, log, environment, self.mark))
 
     def torchrun(self, deadline_s: float, *program: str) -> None:
-        """Start torchrun with one rank on each host."""
         launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
         meeting = ["--rdzv-backend=c10d", "--rdzv-endpoint=alpha:29400", "--rdzv-id=two-hosts", "--max-restarts=0"]
         for host in range(2):
             self.start(host, [*launcher, *meeting, "-m", *self.ranks(deadline_s), *program])
 
     def ranks(self, deadline_s: float) -> list[str]:
-        """Return the verb that takes part in the group."""
         return ["stackproof", "ranks", "--stack", "cpu", "--folder", str(self.folder), "--deadline", str(deadline_s)]
 
     def wait(self, seconds: float) -> list[int]:
-        """Return the exit codes of all that was started."""
         until = time.monotonic() + seconds
         return [process.wait(max(1.0, until - time.monotonic())) for process in self.started]
 
     def record(self) -> Record:
-        """Return what rank 0 recorded."""
         return reading.read(self.folder / "record.json")
 
     def await_step(self, number: int) -> None:
-        """Wait until both ranks have begun a step of the training."""
         until = time.monotonic() + START_S
         files = [self.folder / f"rank{rank}.phases" for rank in range(2)]
         while not all(file.exists() and f"step {number}\n" in file.read_text() for file in files):
@@ -76,14 +70,12 @@ class Nodes:
             time.sleep(0.1)
 
     def await_word(self, host: int, word: str, seconds: float) -> None:
-        """Wait until what a host printed holds a word."""
         until = time.monotonic() + seconds
         while word not in (self.folder / f"host{host}.out").read_text(errors="replace"):
             assert time.monotonic() < until, self.said()
             time.sleep(0.1)
 
     def said(self) -> str:
-        """Return the last lines of both hosts."""
         return "\n".join(f"{log.name}: {processes.last_lines(log, 12)}" for log in sorted(self.folder.glob("*.out")))
 
 

@@ -265,11 +265,9 @@ class Collective:
 
     @property
     def call(self) -> Callable[[Any], Any]:
-        """The function, of its turn."""
         return CALLS[self.name]
 
     def expected(self, seen: Any) -> Tensors:
-        """Return what a peer must hold."""
         return expected(self.result, seen)
 
 
@@ -369,7 +367,6 @@ def play(turn: Any, collective: Any) -> None:
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the numbers on the CPU in one dimension."""
     return tensor.detach().cpu().reshape(-1)
 
 

@@ -296,7 +296,6 @@ def formed(peers: tuple[int, ...]) -> Any:
 
 
 def compared(rank: Rank, case: Case, group: Any) -> Found:
-    """Return what is wrong with one call on this rank."""
     if isinstance(group, Exception):
         raise group
     collective = COLLECTIVES[case.collective]

@@ -78,12 +78,10 @@ class Row:
 
     @property
     def name(self) -> str:
-        """How records name it."""
         return f"{self.collective}-{self.form}-{self.dtype}"
 
     @classmethod
     def of(cls, name: str) -> Row:
-        """Return the row of that name."""
         return cls(*name.split("-"))
 
 
@@ -236,7 +234,6 @@ class Lack:
 
     @property
     def place(self) -> str:
-        """How people find the row."""
         return f"{places.table('collectives.toml')}, lacks[{self.number}]"
 
     @property
@@ -286,12 +283,10 @@ class World:
 
     @property
     def size(self) -> int:
-        """The world size."""
         return len(self.arrangement.cards)
 
     @property
     def label(self) -> str:
-        """How sentences name it, with what it does not prove."""
         note = f"; {self.arrangement.note}" if self.arrangement.note else ""
         return f"{self.arrangement.backend}, {self.size} rank{'s' if self.size > 1 else ''}{note}"
 
@@ -395,7 +390,6 @@ def _require_lack(what: str, lack: Lack, ranks: Sequence[Outcome], right: int) -
 
 
 def case_words(case: dict[str, Any]) -> str:
-    """Return a case in words."""
     count = "a tensor without dimensions" if case["count"] < 0 else f"{case['count']} elements"
     return f"{count}, layout {case['layout']}, ranks {', '.join(map(str, case['peers']))}, root {case['peers'][case['root']]}"
 

@@ -70,7 +70,6 @@ class Switch:
         self.repeats = 1
 
     def wrap(self, model: torch.nn.Module) -> DistributedDataParallel:
-        """Return the model in DDP with a hook for its buckets."""
         self._parallel = DistributedDataParallel(model)
         self._parallel.register_comm_hook(self, lambda state, bucket: state.average(bucket))  # DDP compares annotations
         return self._parallel
@@ -88,7 +87,6 @@ class Switch:
         return default_hooks.allreduce_hook(everyone, bucket)
 
     def add(self) -> None:
-        """Communicate for a time that is known."""
         for _ in range(self.repeats):
             dist.all_reduce(self.ballast)
 
@@ -163,6 +161,5 @@ def split(ranks: list[dict[str, Any]]) -> dict[str, list[float]]:
 
 
 def quartiles(samples: list[float]) -> tuple[float, float, float]:
-    """Return the median and the quartiles around it."""
     ordered, count = sorted(samples), len(samples)
     return median(ordered), ordered[count // 4], ordered[count - 1 - count // 4]

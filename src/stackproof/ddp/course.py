@@ -293,7 +293,6 @@ def _train_course(rank: Rank, name: str) -> dict[str, Any]:
 
 # Trainings from many seeds for the equivalence test: over ranks with torch's sampler, and the same pictures in one process.
 def compressed(model: nn.Module) -> nn.Module:
-    """Wrap for gradients that travel as bfloat16."""
     wrapped = DistributedDataParallel(model)
     wrapped.register_comm_hook(None, default_hooks.bf16_compress_hook)
     return wrapped

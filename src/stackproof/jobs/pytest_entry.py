@@ -8,7 +8,6 @@ _BESIDE = ("--stack-device", "--stack-json")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take what it needs, in a group of its own."""
     group = parser.getgroup("stackproof", "tests on an accelerator stack, each under a deadline (stackproof)")
     group.addoption("--stack", metavar="NAME", help="run the tests on this stack, in a process that may hang or crash")
     group.addoption("--stack-device", metavar="DEVICE", default="", help="such as xpu:1 (default: the first)")

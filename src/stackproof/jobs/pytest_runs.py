@@ -46,7 +46,6 @@ def register(config: pytest.Config) -> None:
 
 
 def _seconds(deadline: object, what: str) -> float:
-    """Return a deadline, or refuse what no clock can wait for."""
     value = float(deadline) if isinstance(deadline, (int, float)) else 0.0
     if not 0 < value <= _LONGEST_S:  # neither is "nan"
         raise Refusal(f"{what}: {deadline!r} must be a number of seconds above 0, up to {_LONGEST_S:g}")
@@ -59,7 +58,6 @@ def _marked(item: pytest.Item) -> float | None:
 
 
 def refuse(refusal: Refusal) -> None:
-    """End pytest with the sentence and its exit code."""
     pytest.exit(f"stackproof: {refusal}", returncode=refusal.exit_code)
 
 
@@ -101,7 +99,6 @@ class Child:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep what this process is asked for."""
         items[:] = [item for item in items if item.nodeid in self._asked]
         try:
             for item in items:
@@ -164,7 +161,6 @@ class Parent:
     """Runs what was collected in processes of its own, one after the other, and reports as if it had run it itself."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """See that the stack is known and here, before anything is collected."""
         stack = hosts.require(stacks.load(config.getoption("--stack")))
         if config.getoption("numprocesses", default=None):
             raise Refusal("--stack and -n: tests on one card take turns; leave -n out")
@@ -266,7 +262,6 @@ class Parent:
         }
 
     def pytest_unconfigure(self) -> None:
-        """Keep the record where one is asked for."""
         self._home.cleanup()
         path = self._config.getoption("--stack-json")
         if not path:

@@ -166,7 +166,6 @@ class _Job:
 
     @contextmanager
     def _passing(self) -> Iterator[None]:
-        """Let the signals that we get be the job's."""
 
         def pass_on(number: int, _: object) -> None:
             self.signalled.append(number)

@@ -47,7 +47,6 @@ class Traces:
         return processes.with_mark(mark) if mark else []
 
     def phases(self, rank: int) -> list[str]:
-        """Return the phases that a rank noted, the first first."""
         return self._text(f"rank{rank}.phases").splitlines()
 
     def size(self) -> int:
@@ -55,11 +54,9 @@ class Traces:
         return sum(path.stat().st_size for path in self.folder.glob("rank*.phases"))
 
     def place(self, rank: int) -> str:
-        """Return the phase that a rank was in."""
         return (self.phases(rank) or ["start-up"])[-1]
 
     def formed(self) -> bool:
-        """Whether every rank has joined the group."""
         return all(FORMED in self.phases(rank) for rank in range(self.world_size))
 
     def answered(self, rank: int) -> bool:
@@ -71,7 +68,6 @@ class Traces:
         return LEAVING in self.phases(rank) or self.answered(rank)
 
     def error(self, rank: int) -> str:
-        """Return what a rank raised, or nothing."""
         return self._text(f"rank{rank}.error")
 
     def raised(self) -> list[int]:
@@ -80,7 +76,6 @@ class Traces:
         return [rank for rank, error in errors.items() if error and not is_symptom(error)]
 
     def log(self, rank: int) -> Path:
-        """Return the file of a rank's output."""
         return self.folder / f"rank{rank}.log"
 
     def last_lines(self, rank: int, count: int = 3) -> str:
@@ -115,7 +110,6 @@ _SHARE, _SHORTEST_S = 0.25, 0.1  # of the time from the first to the last common
 
 
 def journal_path(folder: Path, rank: int) -> Path:
-    """Return where a rank keeps its journal of collectives."""
     return folder / f"rank{rank}.journal"
 
 

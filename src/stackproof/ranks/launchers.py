@@ -54,14 +54,12 @@ class Spec:
         return max(1.0, self.until - time.time())
 
     def save(self, name: str = "spec.json") -> Path:
-        """Write the specification into its folder."""
         path = self.folder / name
         path.write_text(json.dumps(asdict(self), default=str), encoding="utf-8")
         return path
 
     @classmethod
     def load(cls, path: Path) -> Spec:
-        """Read the specification that a rank was given."""
         values = files.read_json(path)
         return cls(**{**values, "cards": tuple(values["cards"]), "folder": Path(values["folder"])})
 

@@ -99,7 +99,6 @@ class Library:
 
 @cache
 def libraries() -> tuple[Library, ...]:
-    """Load the table."""
     with Table.load(LIBRARIES) as table:
         return table.rows("library", Library)
 

@@ -222,7 +222,6 @@ def _providers(group: PlannedGroup) -> Iterator[str]:
 
 
 def _environment(group: PlannedGroup) -> Iterator[str]:
-    """Settings that the tables of variables call a problem, and misspelt names."""
     for node in group.nodes:
         short = sum(seat.host == node.host for seat in group.seats) > max(node.cards, 1)
         for slip in findings.examine(node.environ, variables.relevant(group.stack)):
@@ -297,7 +296,6 @@ def seat_of(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ
 
 
 def this_host(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
-    """Describe this host."""
     folder = environ.get("FI_PROVIDER_PATH", "")
     loaded = Path(folder).glob("lib*-fi.so*") if folder else ()  # what libfabric would load from there
     names = sorted({path.name.removeprefix("lib").split("-fi.so")[0] for path in loaded})
@@ -310,7 +308,6 @@ def to_json(place: RankPlace, site: Node) -> dict[str, Any]:
 
 
 def from_json(fields: Mapping[str, Any]) -> tuple[RankPlace, Node]:
-    """Return what a rank told of itself."""
     return RankPlace(**fields["seat"]), Node(**fields["node"])
 
 

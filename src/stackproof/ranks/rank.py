@@ -77,15 +77,12 @@ class Board:
         return distributed_c10d._get_default_store()
 
     def put(self, note: str, text: str = "here") -> None:
-        """Leave a note."""
         self._store.set(f"{self.row}/{note}", text)
 
     def has(self, *notes: str) -> bool:
-        """Whether all the notes are there."""
         return bool(self._store.check([f"{self.row}/{note}" for note in notes]))
 
     def text(self, note: str) -> str:
-        """Wait for a note and return its text."""
         return str(self._store.get(f"{self.row}/{note}").decode())
 
     def wait(self, *notes: str, seconds: float) -> bool:
@@ -103,7 +100,6 @@ class Board:
 
 
 def note_phase(folder: Path, rank: int, name: str) -> None:
-    """Append a phase to the rank's own file."""
     with (folder / f"rank{rank}.phases").open("a", encoding="utf-8") as stream:
         stream.write(f"{name}\n")
 
