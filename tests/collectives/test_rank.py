@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from stackproof.collectives import rank as collectives
 from stackproof.collectives.calls import Case
-from stackproof.collectives.table import Row, applicable, lacking, rows
+from stackproof.collectives.table import applicable, lacking, rows
 from stackproof.ranks.rank import Board, Rank
 
 ROWS = [row for row in rows() if row.dtype in ("float32", "none") and row.form != "scalar" and applicable(row, 1)]
@@ -141,7 +141,3 @@ def test_ordinary_numbers_leave_the_worst_error_and_the_bits_of_all_cases(alone:
     collectives.check(asking(alone, "all_reduce-real_prod-float32"))
     outcome = left(tmp_path)["all_reduce-real_prod-float32"]
     assert (outcome["right"], len(outcome["digest"])) == (2, 128) and outcome["error"] <= outcome["bound"]
-
-
-def test_rows_come_back_from_their_names() -> None:
-    assert Row.of("all_reduce-real_sum-bfloat16") in rows()

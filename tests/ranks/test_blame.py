@@ -65,13 +65,16 @@ def failed(folder: Path, ranks: int = 2) -> Exception:
     return who_failed(Traces(folder, ranks), 1)
 
 
-def test_an_early_end_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(0, "exit code 0, before its program had come to its end, in 'step 3'"), (-9, "signal SIGKILL in 'step 3'")],
+)
+def test_a_death_goes_before_the_connections_that_it_breaks(tmp_path: Path, code: int, said: str) -> None:
     rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
     rank(tmp_path, 1, "step 3", stdout="step 3 begins\n")
-    failures(tmp_path, rank0=1, rank1=0)
+    failures(tmp_path, rank0=1, rank1=code)
     found = failed(tmp_path)
-    assert isinstance(found, CheckCrashed)
-    assert str(found).startswith("rank 1 ended with exit code 0, before its program had come to its end, in 'step 3'")
+    assert (CheckCrashed, f"rank 1 ended with {said}; it printed last: step 3 begins") == (type(found), str(found))
 
 
 def test_where_a_launcher_notes_no_cause_the_silent_rank_is_told(tmp_path: Path) -> None:
@@ -80,15 +83,6 @@ def test_where_a_launcher_notes_no_cause_the_silent_rank_is_told(tmp_path: Path)
     rank(tmp_path, 2, "step 3", ended=True)
     failures(tmp_path, rank0=1)
     assert str(failed(tmp_path, 3)).endswith("; what it lost left neither an error nor a result: rank 1 in 'step 2'")
-
-
-def test_a_signal_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> None:
-    rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
-    rank(tmp_path, 1, "step 3", stdout="step 3 begins\n")
-    failures(tmp_path, rank0=1, rank1=-9)
-    found = failed(tmp_path)
-    assert isinstance(found, CheckCrashed)
-    assert str(found) == "rank 1 ended with signal SIGKILL in 'step 3'; it printed last: step 3 begins"
 
 
 def test_an_error_goes_before_the_agents_own_sigterm(tmp_path: Path) -> None:
@@ -107,20 +101,14 @@ def test_a_crash_says_where_it_was_and_what_its_words_mean(tmp_path: Path) -> No
     assert said.endswith("it printed last: nonsense before / Fatal Python error: Segmentation fault")
 
 
-def test_errors_of_libraries_are_explained(tmp_path: Path) -> None:
+def test_errors_of_libraries_and_their_own_logs_are_explained(tmp_path: Path) -> None:
     error = "DistBackendError: NCCL error in: NCCLUtils.hpp:275, invalid usage\nLast error:\n"
     error += "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10"
     rank(tmp_path, 0, "forming the group", error=error)
     failures(tmp_path, rank0=1)
     assert "two ranks share one card (Duplicate GPU), which NCCL refuses" in str(failed(tmp_path, 1))
-
-
-def test_the_librarys_own_log_is_asked_too(tmp_path: Path) -> None:
     rank(tmp_path, 0, "forming the group", error="DistBackendError: invalid usage")
-    (tmp_path / "library.rank0.log").write_text(
-        "node0 NCCL WARN Multiple Ranks are using the same GPU/Partition. Set X=1\n"
-    )
-    failures(tmp_path, rank0=1)
+    (tmp_path / "library.rank0.log").write_text("NCCL WARN Multiple Ranks are using the same GPU/Partition. Set X=1\n")
     assert "two ranks share one card (Duplicate GPU)" in str(failed(tmp_path, 1))
 
 

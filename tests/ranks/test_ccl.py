@@ -43,33 +43,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(root: Path, *arguments: str, **environ: str) -> Record:
     path = os.pathsep.join(map(str, (root / "src", root, DOUBLES)))
     out = root / "record.json"
-    command = [
-        sys.executable,
-        "-m",
-        "stackproof",
-        *arguments,
-        "--stack",
-        "xpu",
-        "--json",
-        str(out),
-        "--results",
-        str(root / "results"),
-    ]
+    command = [sys.executable, "-m", "stackproof", *arguments, "--stack", "xpu", "--json", str(out)]
+    environ = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", places.FIRED: str(DOUBLES.parent / "fired"), **environ}
     ended = subprocess.run(
-        command,
-        cwd=root,
-        env={
-            **os.environ,
-            "PYTHONPATH": path,
-            "OMP_NUM_THREADS": "1",
-            places.FIRED: str(DOUBLES.parent / "fired"),
-            **environ,
-        },
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+        [*command, "--results", str(root / "results")], cwd=root, env={**os.environ, **environ}, capture_output=True, text=True,
+        timeout=500, check=False,
+    )  # fmt: skip
     assert out.exists(), ended.stderr[-2000:]
     found = reading.read(out)
     out.unlink()

@@ -7,33 +7,19 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.ranks.launchers import Placement, around, first_host, placement, rendezvous
 
-TORCHRUN = {
-    "TORCHELASTIC_RUN_ID": "job",
-    "RANK": "5",
-    "WORLD_SIZE": "8",
-    "LOCAL_RANK": "1",
-    "LOCAL_WORLD_SIZE": "4",
-    "MASTER_ADDR": "node0",
-    "MASTER_PORT": "29500",
-}
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "job", "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+TORCHRUN |= {"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
 SRUN = {
     "SLURM_PROCID": "4",
     "SLURM_NTASKS": "9",
     "SLURM_STEP_NUM_TASKS": "5",
     "SLURM_LOCALID": "0",
     "SLURM_NODEID": "2",
-    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
-    "SLURM_JOB_ID": "77",
-    "SLURM_STEP_ID": "0",
-    "SLURM_STEP_NODELIST": "node[03-05]",
 }
-OPENMPI = {
-    "OMPI_COMM_WORLD_RANK": "1",
-    "OMPI_COMM_WORLD_SIZE": "2",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-    "PMIX_NAMESPACE": "prterun-node0-4711@1",
-}
+SRUN |= {"SLURM_STEP_TASKS_PER_NODE": "2(x2),1", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}
+SRUN |= {"SLURM_STEP_NODELIST": "node[03-05]"}
+OPENMPI = {f"OMPI_COMM_WORLD_{name}": value for name, value in (("RANK", "1"), ("SIZE", "2"), ("LOCAL_RANK", "1"))}
+OPENMPI |= {"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun-node0-4711@1"}
 HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
 PLAIN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 

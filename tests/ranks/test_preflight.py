@@ -76,21 +76,21 @@ def test_cards_may_be_shared_where_the_library_allows_it(way: str) -> None:
     assert preflight.refusals(replace(found, seats=seats, on_host=way == "on_host")) == []
 
 
-def test_more_ranks_than_cards_are_refused() -> None:
-    seats = (*group().seats, RankPlace(2, "node0", "cuda:2", ""))
-    said = refused(replace(group(), seats=seats))
-    assert said.startswith("3 ranks on node0, which shows 2 cards: rank 2 has none; start 2 ranks there")
+BARE = tuple(replace(seat, identity="") for seat in group().seats)
+THREE = (*group().seats, RankPlace(2, "node0", "cuda:2", ""))
+CARDLESS = (replace(group().nodes[0], cards=0),)
 
 
-def test_a_host_without_cards_is_refused() -> None:
-    seats = tuple(replace(seat, identity="") for seat in group().seats)
-    node = replace(group().nodes[0], cards=0)
-    assert "node0 shows no card to its ranks" in refused(replace(group(), seats=seats, nodes=(node,)))
-
-
-def test_a_backend_that_torch_lacks_is_refused() -> None:
-    said = refused(replace(group("ccl"), available=False))
-    assert f"torch {torch.__version__} has no backend 'ccl', which stack 'xpu' names" in said
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (replace(group(), seats=THREE), "3 ranks on node0, which shows 2 cards: rank 2 has none; start 2 ranks there"),
+        (replace(group(), seats=BARE, nodes=CARDLESS), "node0 shows no card to its ranks"),
+        (replace(group("ccl"), available=False), f"torch {torch.__version__} has no backend 'ccl', which stack 'xpu' names"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_refused(found: PlannedGroup, words: str) -> None:
+    assert refused(found).startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_mask_that_leaves_fewer_cards_than_ranks_was_not_meant_so() -> None:
             "nccl",
             "NCCL_SOCKET_IFNAME",
             "ens",
-            "matches no interface of node0, which has docker0, eth0, ib0, lo: name one of these",
+            "of node0, which has docker0, eth0, ib0, lo: name one of these",
         ),
         (
             "nccl",
@@ -311,21 +311,12 @@ def test_a_card_that_is_not_shown_has_no_identity() -> None:
 
 
 def test_what_travels_is_what_libraries_and_launchers_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = {
-        "NCCL_DEBUG": "INFO",
-        "NCLL_DEBUG": "INFO",
-        "OMP_NUM_THREADS": "1",
-        "SLURM_PROCID": "0",
-        "HF_TOKEN": "secret",
-        "HOME": "/home/somebody",
-    }
-    seat, node = (
-        preflight.seat_of(0, 0, cards("cuda", 1), stacks.load("cuda"), {}),
-        preflight.this_host(cards("cuda", 1), environ),
-    )
+    environ = {"NCCL_DEBUG": "INFO", "NCLL_DEBUG": "INFO", "OMP_NUM_THREADS": "1", "SLURM_PROCID": "0"}
+    seat = preflight.seat_of(0, 0, cards("cuda", 1), stacks.load("cuda"), {})
+    node = preflight.this_host(cards("cuda", 1), {**environ, "HF_TOKEN": "secret", "HOME": "/home/somebody"})
     told = json.loads(json.dumps(preflight.to_json(seat, node)))
     back = preflight.from_json(told)
-    assert {"NCCL_DEBUG", "NCLL_DEBUG", "OMP_NUM_THREADS", "SLURM_PROCID"} == set(back[1].environ)
+    assert environ == back[1].environ
     assert (seat, replace(node, environ=back[1].environ)) == back
 
 

@@ -17,7 +17,7 @@ NAMES = ["first", "second", "third", "fourth"]
 
 
 def leave(folder: Path, rank: int, names: list[str]) -> None:
-    lines: list[dict[str, Any]] = [{"row": "", "backend": "gloo", "implementation": "ProcessGroupGloo"}]
+    lines: list[dict[str, Any]] = [{"row": "", "rows": NAMES, "implementation": "ProcessGroupGloo"}]
     lines += [{"row": name, "right": 3, "refusal": None} for name in names]
     (folder / f"rank{rank}.outcomes").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -160,9 +160,7 @@ def test_a_launch_that_was_ended_before_its_ranks_spoke_is_made_again(tmp_path: 
     def start(arguments: dict[str, Any]) -> None:
         launches.append(arguments)
         for rank in (0, 1):
-            lines = [{"row": "", "rows": NAMES}, *({"row": name} for name in NAMES)]
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            (Path(arguments["outcomes"]) / f"rank{rank}.outcomes").write_text(text)
+            leave(Path(arguments["outcomes"]), rank, NAMES)
 
     for _ in range(2):  # the second time everything is there
         tried = RowRunner(start, [], 2, tmp_path)
@@ -173,9 +171,7 @@ def test_rows_that_only_the_ranks_know_are_announced(tmp_path: Path) -> None:
     def start(arguments: dict[str, Any]) -> None:
         rows = arguments["rows"] or NAMES
         for rank in (0, 1):
-            lines = [{"row": "", "rows": NAMES}, *({"row": name} for name in rows[:2])]
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            (Path(arguments["outcomes"]) / f"rank{rank}.outcomes").write_text(text)
+            leave(Path(arguments["outcomes"]), rank, rows[:2])
         if len(rows) > 1:
             raise CheckCrashed("rank 0 died in 'third'")
 
