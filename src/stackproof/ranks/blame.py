@@ -137,7 +137,7 @@ def journal(folder: Path, rank: int) -> list[Call]:
             with contextlib.suppress(ValueError):  # cut off
                 at, seconds, stream, number, words, line, members = text.rstrip(" ").split("\t")
                 ranks = tuple(map(int, filter(None, members.split(", "))))
-                calls.append(Call(int(at), float(seconds), stream, int(number), words, line, ranks))
+                calls.append(Call(int(at), float(seconds), stream, int(number), words.strip(), line, ranks))
     return sorted(calls, key=lambda call: call.at)
 
 

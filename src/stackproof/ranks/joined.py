@@ -176,7 +176,7 @@ def _run(spec: Spec, place: Placement) -> dict[str, Any]:
         patience = timedelta(seconds=spec.remaining_s + AFTER_DEADLINE_S)
         store: Store = TCPStore("localhost", int(os.environ["MASTER_PORT"]), is_master=False, timeout=patience)
         return join(spec, place, device, store)
-    note_phase(spec.folder, place.rank, _MEETING)
+    note_phase(spec.folder, place.rank, f"{_MEETING} at {_where(spec.address)}")
     store = meet(spec, place)
     cards = visible(stack.device)
     with _broadcast_failure(store, place, spec.folder):
@@ -212,7 +212,7 @@ def meet(spec: Spec, place: Placement) -> Store:
     except (RuntimeError, ValueError, OSError) as error:
         if stuck := _stuck(spec.folder, place):
             raise CheckHung("; ".join(stuck)) from error
-        raise PreflightRefusal(_no_meeting(spec.address, place, str(error))) from error
+        raise PreflightRefusal(_no_meeting(spec, place, str(error))) from error
     store = PrefixStore("stackproof", store)
     store.set_timeout(patience)
     return store
@@ -221,7 +221,7 @@ def meet(spec: Spec, place: Placement) -> Store:
 def _stuck(folder: Path, place: Placement) -> list[str]:
     """On rank 0, name the ranks that were started and never came so far as to meet the others."""
     traces, others = Traces(folder, place.world_size), range(1, 1 if place.rank else place.world_size)
-    started = [rank for rank in others if _started(folder, rank) and _MEETING not in traces.phases(rank)]
+    started = [rank for rank in others if _started(folder, rank) and not traces.place(rank).startswith(_MEETING)]
     return [_absent(rank, place, folder) for rank in started]
 
 
@@ -229,9 +229,13 @@ def _started(folder: Path, rank: int) -> bool:
     return (folder / f"rank{rank}.alive").exists() and not (folder / f"rank{rank}.failure").exists()
 
 
-def _no_meeting(address: str, place: Placement, text: str) -> str:
-    where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} (MASTER_ADDR, MASTER_PORT)"
-    where = where if address == "env://" else address
+def _where(address: str) -> str:
+    variables = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} (MASTER_ADDR, MASTER_PORT)"
+    return variables if address == "env://" else address
+
+
+def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
+    address, where, traces = spec.address, _where(spec.address), Traces(spec.folder, place.world_size)
     if "EADDRINUSE" in text or "already in use" in text:
         if place.rank == 0 and address == "env://" and _store_answers():
             return (
@@ -241,6 +245,10 @@ def _no_meeting(address: str, place: Placement, text: str) -> str:
         return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
     first = first_line(text)
     if place.rank == 0:  # it holds the store and waits there for the others
+        for rank in range(1, place.world_size):
+            _, _, theirs = traces.place(rank).partition(f"{_MEETING} at ")
+            if theirs not in ("", where):
+                return f"rank {rank} looks for rank 0 at {theirs}, and rank 0 waits at {where}: tell both the same"
         return (
             f"rank 0 waited at {where}, and not all of {place.world_size} ranks came ({first[:200]}): "
             "the others were not started, failed before they could say so (their logs are on their own hosts), or cannot reach this host"

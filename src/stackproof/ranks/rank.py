@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -106,33 +105,36 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
 
 _FIRST = re.compile("_?(all|broadcast|reduce|gather|scatter|barrier)")
 _TO_ONE = ("send", "recv", "recv_anysource")
-_OURS = ("distributed_c10d.py", "c10d_logger.py", __file__)
+_C10D, _WRAPPERS = "distributed_c10d.py", ("c10d_logger.py", __file__)
 _TORCH = str(Path(torch.__file__).parent)
 
 
 class _Journal:
-    """The last calls of this rank, in a file that is mapped into memory: what was noted outlives a rank that is killed or stopped."""
+    """The last calls of this rank, in a file that is mapped into memory: what was noted outlives a rank that is killed or stopped.
+
+    A note costs some microseconds, of which timed calls know nothing else.
+    """
 
     def __init__(self, path: Path) -> None:
         with path.open("wb+") as file:
-            file.truncate(SLOTS * SLOT)
+            os.posix_fallocate(file.fileno(), 0, SLOTS * SLOT)  # a disk that fills up later ends no rank
             self._memory = mmap.mmap(file.fileno(), SLOTS * SLOT)
-        self._numbers, self._groups, self._began = Counter[str](), dict[Any, tuple[str, str]](), time.monotonic()
+        self._at, self._numbers, self._groups = 0, dict[str, int](), dict[Any, tuple[str, str]]()
+        self._began, self.flush = time.monotonic(), self._memory.flush
 
     def note(self, stream: str, members: str, words: str, name: str = "") -> None:
         """Note a call; the name of torch.distributed's own function that was called goes before `name`."""
         frame = sys._getframe(2)
-        while frame.f_back and frame.f_code.co_filename.endswith(_OURS):
-            name = frame.f_code.co_name if frame.f_code.co_filename.endswith(_OURS[0]) else name
+        while frame.f_back and (whose := _whose(frame.f_code.co_filename)):
+            name = frame.f_code.co_name if whose == _C10D else name
             frame = frame.f_back
-        while frame.f_back and frame.f_code.co_filename.startswith(_TORCH):
-            frame = frame.f_back
-        place, at = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}", sum(self._numbers.values())
-        self._numbers[stream] += 1
-        seconds = time.monotonic() - self._began
-        fields = (at, f"{seconds:.4f}", stream, self._numbers[stream], f"{name} {words}".strip(), place, members)
-        text = "\t".join(map(str, fields)).encode()[: SLOT - 1].ljust(SLOT - 1) + b"\n"
-        self._memory[at % SLOTS * SLOT : (at % SLOTS + 1) * SLOT] = text
+        at, seconds = self._at, time.monotonic() - self._began
+        number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
+        line = (
+            f"{at}\t{seconds:.4f}\t{stream}\t{number}\t{name} {words}\t{_line(frame.f_code, frame.f_lineno)}\t{members}"
+        )
+        start, self._at = at % SLOTS * SLOT, at + 1
+        self._memory[start : start + SLOT] = line.encode()[: SLOT - 1].ljust(SLOT - 1) + b"\n"
 
     def group(self, group: Any) -> tuple[str, str]:
         """Return what a group is called on all its ranks, and its members."""
@@ -143,12 +145,23 @@ class _Journal:
         return self._groups[group]
 
 
+@functools.cache
+def _whose(path: str) -> str:
+    """Return nothing where a file is neither torch's nor ours."""
+    return _C10D if path.endswith(_C10D) else "torch" if path.startswith(_TORCH) or path.endswith(_WRAPPERS) else ""
+
+
+@functools.lru_cache(4096)
+def _line(code: Any, number: int) -> str:
+    return f"{Path(code.co_filename).name}:{number}"
+
+
 @contextlib.contextmanager
 def journaled(path: Path) -> Iterator[None]:
     """Note what this rank calls of torch's groups, of DDP's reducer (which goes on in C++), and each new group."""
     journal, group = _Journal(path), ProcessGroup
     names = [name for name in vars(group) if _FIRST.match(name) or name in _TO_ONE]
-    places = [*((group, name) for name in names), (dist.Reducer, "prepare_for_backward")]
+    places: list[tuple[Any, str]] = [*((group, name) for name in names), (dist.Reducer, "prepare_for_backward")]
     places.append((distributed_c10d, "_new_group_with_tag"))
     originals = [(owner, name, vars(owner)[name]) for owner, name in places]
     for owner, name, _ in originals:
@@ -156,6 +169,7 @@ def journaled(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        journal.flush()  # on a disk of several hosts
         for owner, name, function in originals:
             setattr(owner, name, function)
 
@@ -163,42 +177,43 @@ def journaled(path: Path) -> Iterator[None]:
 def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def journal_notes(*given: Any, **named: Any) -> Any:
-        with contextlib.suppress(Exception):  # what is noted must not end a program
+        try:
             if name == "prepare_for_backward":
-                journal.note(GRADIENTS, "", "DDP's averaging of gradients")
+                journal.note(GRADIENTS, "", "averaging")
             elif name == "_new_group_with_tag":
                 journal.note(NEW_GROUPS, "", f"of ranks {given[0] if given else named.get('ranks')}")
             elif name in _TO_ONE:
                 journal.note(TO_ONE, "", " ".join(["with rank", *map(str, given[2:3])]), name)
             else:
-                journal.note(*journal.group(given[0]), _described(name, [*given[1:], *named.values()]), name)
+                journal.note(*journal.group(given[0]), _passed(name, [*given[1:], *named.values()]), name)
+        except Exception:  # what is noted must not end a program
+            journal.note("what could not be noted", "", name)
         return function(*given, **named)
 
     return journal_notes
 
 
-def _described(name: str, values: list[Any]) -> str:
-    """Say what all ranks of a collective must call alike: sizes (not those of all-to-all, which may differ), dtype, operator, root."""
-    tensors = next(
-        (
-            value
-            for value in ([value] if isinstance(value, torch.Tensor) else value for value in values)
-            if _tensors(value)
-        ),
-        [],
-    )
-    sizes = ["x".join(map(str, tensor.shape)) or "1" if "to" not in name else "" for tensor in tensors]
-    words = [
-        f"{size} {tensor.dtype}".replace("torch.", "").strip() for size, tensor in zip(sizes, tensors, strict=True)
-    ]
-    for options in values:
-        words += [f"root {options.rootRank}"] if hasattr(options, "rootRank") else []
-        words += [str(getattr(options.reduceOp, "op", "")).rpartition(".")[2]] if hasattr(options, "reduceOp") else []
+def _passed(name: str, values: list[Any]) -> str:
+    """Say what all ranks of a collective must pass in alike: sizes (not those of all-to-all, which may differ), dtype, operator, root."""
+    options, tensors = values[-1] if values else None, list[torch.Tensor]()
+    for value in values:
+        tensors = [value] if isinstance(value, torch.Tensor) else value
+        if isinstance(tensors, list) and tensors and isinstance(tensors[0], torch.Tensor):
+            break
+    else:
+        tensors = []
+    operator = getattr(getattr(options, "reduceOp", None), "op", None)
+    shapes = () if "to" in name else tuple(tensor.shape for tensor in tensors)
+    return _words(shapes, tuple(tensor.dtype for tensor in tensors), operator, getattr(options, "rootRank", None))
+
+
+@functools.lru_cache(4096)
+def _words(shapes: tuple[Any, ...], dtypes: tuple[torch.dtype, ...], operator: Any, root: int | None) -> str:
+    sizes = ["x".join(map(str, shape)) or "1" for shape in shapes] or [""] * len(dtypes)
+    words = [f"{size} {dtype}".replace("torch.", "").strip() for size, dtype in zip(sizes, dtypes, strict=True)]
+    words += [str(operator).rpartition(".")[2]] if operator is not None else []
+    words += [f"root {root}"] if root is not None else []
     return f"of {', '.join(words)}" if words else ""
-
-
-def _tensors(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], torch.Tensor)
 
 
 def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -> None:
