@@ -19,7 +19,7 @@ def compare_coverage(table: Faults, known: tuple[str, ...]) -> Check:
     patterns = {
         pattern.replace("?", "[").split("[")[0] for row in table.rows for pattern in row.expected.red if "::" in pattern
     }
-    covered = {name for name in known if any(matches(name, [pattern]) for pattern in patterns)}
+    covered = {name for name in known if matches(name, patterns)}
     excusable = [row.checks for row in table.excuses]
     wrong = [f"no fault covers {name}" for name in known if name not in covered and not matches(name, excusable)]
     wrong += _stale(table, known, covered)
@@ -82,7 +82,7 @@ def _complaints(fault: Fault, ended: DrilledRun) -> Iterator[str]:
             how = f"{seen.verdict}: {seen.reason[:_MOST_SAID]}" if seen else "did not run"
             yield f"{pattern} should have stayed green and {how}"
     for name, seen in ended.checks.items():
-        if seen.red and not any(matches(name, [pattern]) for pattern in (*expected.red, *expected.green)):
+        if seen.red and not matches(name, (*expected.red, *expected.green)):
             yield f"{name} is red too, and should not be: {seen.reason[:_MOST_SAID]}"
     if ended.exit_code != expected.exit_code:
         yield f"{_ending(ended)}; exit code {expected.exit_code} was expected"
@@ -112,11 +112,8 @@ def _ending(ended: DrilledRun) -> str:
 
 def caught_by(fault: Fault, ended: DrilledRun) -> dict[str, Seen]:
     """Return the checks that the row names and that were red."""
-    return {
-        name: seen
-        for name, seen in ended.checks.items()
-        if seen.red and any(matches(name, [pattern]) for pattern in fault.expected.red)
-    }
+    red = {name: seen for name, seen in ended.checks.items() if seen.red}
+    return {name: seen for name, seen in red.items() if matches(name, fault.expected.red)}
 
 
 def _caught(fault: Fault, ended: DrilledRun) -> str:
@@ -131,14 +128,10 @@ def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
     red = caught_by(fault, ended)
     passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
     return {
-        "imitates": fault.imitates,
-        "source": fault.source,
-        "injected": fault.injection.description,
+        "imitates": fault.imitates, "source": fault.source, "injected": fault.injection.description,
         "expected": " ".join(fault.expected.red),
         "red": " ".join(red) or " ".join(f"note of {name}" for name in fault.expected.noted if name in ended.notes),
         "words": " | ".join({**fault.expected.red, **fault.expected.noted}.values()),
-        "exit code": -1 if ended.exit_code is None else ended.exit_code,
-        "green": passed,
-        "processes in which it fired": ended.fired,
-        "command": ended.words,
-    }
+        "exit code": -1 if ended.exit_code is None else ended.exit_code, "green": passed,
+        "processes in which it fired": ended.fired, "command": ended.words,
+    }  # fmt: skip

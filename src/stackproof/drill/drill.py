@@ -152,14 +152,9 @@ def _clean_job(clean: Clean, scale: float) -> Task:
 
 
 def _drill(
-    call: Call,
-    prepare: Callable[[Site], None],
-    names: tuple[str, ...],
-    deadline_s: float,
-    judge: Callable[[run.DrilledRun], Check],
-    folder: Path,
-    stop: threading.Event,
-) -> Check:
+    call: Call, prepare: Callable[[Site], None], names: tuple[str, ...], deadline_s: float,
+    judge: Callable[[run.DrilledRun], Check], folder: Path, stop: threading.Event,
+) -> Check:  # fmt: skip
     site = _site(call, folder)
     prepare(site)
     return judge(run.run(call, run.only_of(call, names), site, deadline_s, stop))

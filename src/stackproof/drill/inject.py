@@ -21,12 +21,8 @@ from stackproof.stack import environments
 
 _COPIED = ("src", "suites", "fixtures", "stacks")
 _PLACES = {
-    "everywhere": "True",
-    "checks": "in_checks()",
-    "ranks": "in_rank()",
-    "rank 1": "in_rank(1)",
-    "head": 'in_side("head")',
-}
+    "everywhere": "True", "checks": "in_checks()", "ranks": "in_rank()", "rank 1": "in_rank(1)", "head": 'in_side("head")',
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -324,15 +320,8 @@ class HostFiles(Injection):
         site.code = f"watch({str(root)!r})\ndoctor_sees({str(root)!r})\n"
 
 
-KINDS: dict[str, type] = {
-    "planted": Planted,
-    "variables": Variables,
-    "switch": Switched,
-    "checkout": Checkout,
-    "environment": Environment,
-    "file": File,
-    "host": HostFiles,
-}
+_KINDS: tuple[type[Injection], ...] = (Planted, Variables, Switched, Checkout, Environment, File, HostFiles)
+KINDS: dict[str, type] = {made.kind: made for made in _KINDS}
 
 
 def copy_checkout(target: Path) -> Path:

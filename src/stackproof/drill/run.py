@@ -22,12 +22,9 @@ _PRELUDE = "from stackproof.drill.planted import *  # what a row's code may call
 _LOOK_S = 0.05
 THIS_PYTHON = sys.executable
 FLAGS = {
-    "doctor": ("stack", "json"),
-    "triage": ("json",),
-    "admit": (),
-    "history": (),
+    "doctor": ("stack", "json"), "triage": ("json",), "admit": (), "history": (),
     "gate": ("stack", "json", "results", "deadline-scale"),
-}
+}  # fmt: skip
 """What each verb that runs no suite takes besides its own arguments."""
 _OF_RUNS = ("stack", "suite", "only", "json", "results", "deadline-scale")
 REFUSAL = "refusal"
@@ -88,13 +85,9 @@ def run(
 def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str]:
     takes = FLAGS.get(call.verb, _OF_RUNS)
     values = {
-        "stack": [call.stack] if call.stack else [],
-        "suite": list(call.suites),
-        "only": [name.replace("[", "[[]") for name in only],
-        "json": [str(out)],
-        "results": [str(site.folder / "results")],
-        "deadline-scale": [f"{call.scale:g}"],
-    }
+        "stack": [call.stack] if call.stack else [], "suite": list(call.suites), "only": [name.replace("[", "[[]") for name in only],
+        "json": [str(out)], "results": [str(site.folder / "results")], "deadline-scale": [f"{call.scale:g}"],
+    }  # fmt: skip
     flags = [word for flag in takes for value in values[flag] for word in (f"--{flag}", value)]
     return [call.verb, *flags, *(word.format(**site.words) for word in call.arguments)]
 
@@ -104,11 +97,7 @@ def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, sto
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     others = [path for path in inherited if Path(path) not in (ROOT, ROOT / "src")]  # a run in a copy imports the copy
     paths = [site.folder / "planted", site.root / "src", *others]
-    environment = {
-        **site.variables,
-        "PYTHONPATH": os.pathsep.join(str(path) for path in paths),
-        FIRED: str(site.signs),
-    }
+    environment = {**site.variables, "PYTHONPATH": os.pathsep.join(map(str, paths)), FIRED: str(site.signs)}
     mark, until = processes.new_mark(), time.monotonic() + deadline_s
     with log.open("wb") as output:
         child = processes.start(command, output, environment, mark, cwd=str(site.folder))
@@ -130,10 +119,10 @@ def _recorded(path: Path) -> tuple[dict[str, Seen], dict[str, str]]:
         checks = {row.id: Seen(row.verdict.value, row.reason, bool(row.verdict.exit_code)) for row in record.checks}
         return checks, {row.workload: row.note for row in record.measurements}
     seen = {}
-    for area in dict.fromkeys(
-        row["area"] for row in report["findings"]
-    ):  # one check for each; problems are what is red
-        rows = [row for row in report["findings"] if row["area"] == area]
+    areas: dict[str, list[dict[str, str]]] = {}  # one check for each; problems are what is red
+    for row in report["findings"]:
+        areas.setdefault(row["area"], []).append(row)
+    for area, rows in areas.items():
         bad = [row["sentence"] for row in rows if row["level"] == "problem"]
         reason = " | ".join(bad or (row["sentence"] for row in rows))
         seen[f"doctor/{area}"] = Seen("problem" if bad else "passed", reason, bool(bad))

@@ -120,7 +120,7 @@ def test_without_a_majority_nobody_is_wrong(tmp_path: Path) -> None:
     each = [MadeHost(f"q{number}", digests={KERNELS[0]: f"{number:016x}"}) for number in range(6)]
     found = judge.judge(fleet(tmp_path, 0, *each))
     assert found.counts == {HostVerdict.UNDECIDED: 6} and found.exit_code == 6
-    assert any("no majority in 4 rows" in note for note in found.notes)
+    assert any("and 3 more: no majority: 6 answers of 6 cards" in note for note in found.notes)
 
 
 def test_two_populations_are_said_to_be_two(tmp_path: Path) -> None:

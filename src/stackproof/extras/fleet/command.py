@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 import time
-from pathlib import Path
 
 from stackproof.api.base import Refusal, advice, files, suggestion, text
 from stackproof.api.command import arguments
@@ -69,17 +68,6 @@ def _plan(options: argparse.Namespace) -> int:
     return 0
 
 
-def _require_stack(named: str | None, folder: Path) -> None:
-    from stackproof.extras.fleet import plan
-
-    if named is None:
-        return
-    stack = stacks.load(named).name
-    if (own := plan.load(folder).stack) != stack:
-        why = f"the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
-        raise Refusal(f"--stack {stack}: {why}")
-
-
 def _add_card(steps: arguments.Verbs) -> None:
     help_ = "what this host does: doctor, smoke, unlike subjects, all-reduce, the replay; it leaves one record in the folder of the sweep"
     step = arguments.add(steps, "card", help_, _card)
@@ -139,13 +127,12 @@ def _judge(options: argparse.Namespace) -> int:
     if not options.folder.is_dir():
         why = f"{files.why_no_such_folder(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         raise Refusal(f"{options.folder}: {why}")
-    _require_stack(options.stack, options.folder)
-    return _judge_and_print(options.folder)
+    from stackproof.extras.fleet import judge, judgement, plan
 
-
-def _judge_and_print(folder: Path) -> int:
-    from stackproof.extras.fleet import judge, judgement
-
+    folder = options.folder
+    if options.stack and (own := plan.load(folder).stack) != (stack := stacks.load(options.stack).name):
+        why = f"the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
+        raise Refusal(f"--stack {stack}: {why}")
     whole = judge.judge(folder)
     if problem := judge.keep(whole, folder):
         print(f"stackproof: {problem}", file=sys.stderr)  # noqa: T201

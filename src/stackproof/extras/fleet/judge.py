@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist, median, quantiles
 
@@ -201,9 +202,8 @@ def vote(cards: Sequence[CardAnswer]) -> list[DigestVote]:
         counts = Counter(answer.digest for answer in seen)
         digest, most = counts.most_common(1)[0]
         clear = 2 * most > len(seen) and len(seen) >= _MAJORITY
-        votes.append(
-            DigestVote(row, digest if clear else "", len(seen), sum(answer.products for answer in seen), len(counts))
-        )
+        products = sum(answer.products for answer in seen)
+        votes.append(DigestVote(row, digest if clear else "", len(seen), products, len(counts)))
     return votes
 
 
@@ -223,26 +223,6 @@ def wrong_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> I
                 yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, sentence)
 
 
-def software(groups: Sequence[tuple[str, Sequence[DigestVote]]]) -> Iterator[str]:
-    """Yield a sentence for each row in which whole groups of one architecture differ, or in which a group has no majority.
-
-    `groups`: what a group is called, and its votes. All cards of one lock differ from those of another: that is its kernels, no defect.
-    """
-    for name, votes in groups:
-        if torn := [ballot for ballot in votes if ballot.torn]:
-            such = f"{torn[0].row} ({torn[0].answers} answers of {torn[0].cards} cards)"
-            yield f"{name}: no majority in {len(torn)} rows, such as {such}"
-    for at, (name, votes) in enumerate(groups):
-        mine = {ballot.row: ballot.digest for ballot in votes if ballot.digest}
-        for other, theirs in groups[:at]:
-            if rows := [
-                ballot.row
-                for ballot in theirs
-                if ballot.digest and mine.get(ballot.row, ballot.digest) != ballot.digest
-            ]:
-                yield f"software: all of {name} differ from all of {other} in {len(rows)} rows, such as {rows[0]}"
-
-
 _MOST_NAMED = 4
 _CLOCKS = timedelta(hours=1)
 """So much the clocks of hosts may differ before what one left is called older than its plan."""
@@ -255,17 +235,6 @@ _ENDED = {
 """What a host is called whose own checks ended so; any other end that is no pass leaves it not reached."""
 
 
-@dataclass(frozen=True)
-class _Group:
-    name: str
-    hosts: tuple[HostAnswer, ...]
-    differs: str
-
-    @property
-    def cards(self) -> list[CardAnswer]:
-        return [card for host in self.hosts for card in host.cards]
-
-
 def judge(folder: Path) -> FleetJudgement:
     chosen = plan.load(folder)
     left = answers.gather(folder, chosen)
@@ -274,17 +243,14 @@ def judge(folder: Path) -> FleetJudgement:
             left.refused[name] = why
             del left.hosts[name]
     groups, alone = _grouped(left.hosts.values())
-    judged = [_GroupJudge(group) for group in groups]
-    hosts = {row.host: row for group in judged for row in map(group.host, group.group.hosts)}
+    hosts = {row.host: row for group in groups for row in map(group.host, group.hosts)}
     hosts |= {row.host: row for row in (*alone, *_missing(left, chosen.hosts))}
     minutes = [host.took / 60 for host in left.hosts.values()]
-    notes = (
-        *_notes(left, chosen), *_unpinned(left.hosts.values()), *_software(judged), *(note for group in judged for note in group.notes()),
-    )  # fmt: skip
+    notes = *_notes(left, chosen), *_software(groups), *(note for group in groups for note in group.notes())
     return FleetJudgement(
         SCHEMA, text.plain(folder.absolute().name, 80, lines=False), datetime.now(timezone.utc).isoformat(timespec="seconds"),
         median(minutes) if minutes else 0.0, max(minutes, default=0.0), tuple(hosts[name] for name in sorted(hosts)),
-        tuple(group.summary() for group in judged), notes, chosen.stack,
+        tuple(group.summary() for group in groups), notes, chosen.stack,
     )  # fmt: skip
 
 
@@ -299,7 +265,7 @@ def _foreign(answer: HostAnswer, chosen: FleetPlan) -> str:
 
 
 def _untimely(answer: HostAnswer, made: str) -> str:
-    """Say that a record is older than its plan, or of a time to come: an old file, or a clock that is wrong."""
+    """Say that a record is older than its plan, or from the future: an old file, or a clock that is wrong."""
     try:
         began = datetime.fromisoformat(answer.began)
         early = began < datetime.fromisoformat(made) - _CLOCKS
@@ -310,21 +276,19 @@ def _untimely(answer: HostAnswer, made: str) -> str:
         return "its record does not say when it began; left out, let it run again"
     if not early and not late:
         return ""
-    when = (
-        f"before the plan was made ({made[:16]})"
-        if early
-        else f"and ended {answer.took:.3g} s later, in a time to come"
-    )
+    later = f"and ended {answer.took:.3g} s later, in the future"
+    when = f"before the plan was made ({made[:16]})" if early else later
     return f"its record began {text.plain(answer.began[:16], lines=False)}, {when}; left out, set its clock and let it run again"
 
 
-def _notes(left: FleetAnswers, chosen: FleetPlan) -> list[str]:
-    notes = list[str]()
+def _notes(left: FleetAnswers, chosen: FleetPlan) -> Iterator[str]:
     if chosen.without:
-        notes.append(f"the plan leaves out {' and '.join(chosen.without)}: nothing is proved of these")
+        yield f"the plan leaves out {' and '.join(chosen.without)}: nothing is proved of these"
     if strangers := sorted(set(left.hosts) - set(chosen.hosts)):
-        notes.append(f"not in the plan, and judged all the same: {', '.join(strangers[:5])}")
-    return notes
+        yield f"not in the plan, and judged all the same: {', '.join(strangers[:5])}"
+    if unpinned := [host.host for host in left.hosts.values() if not host.pinned]:
+        what = "in an environment that was not built from a lock: only its kind of torch is proved, not its packages"
+        yield f"unpinned: {text.counted(len(unpinned), 'host')}, such as {min(unpinned)}, {what}"
 
 
 def keep(judgement: FleetJudgement, folder: Path) -> str:
@@ -343,12 +307,12 @@ def _missing(answers: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedH
         yield JudgedHost(host, HostVerdict.NOT_REACHED, "", answers.refused.get(host) or began or "left nothing")
 
 
-def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[JudgedHost]]:
+def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_GroupJudge], list[JudgedHost]]:
     by_kind: dict[str, dict[str, list[HostAnswer]]] = {}
     for host in hosts:
         by_kind.setdefault(host.architecture, {}).setdefault(host.state.digest, []).append(host)
     total = sum(len(state) for states in by_kind.values() for state in states.values())
-    groups, alone = list[_Group](), list[JudgedHost]()
+    groups, alone = list[_GroupJudge](), list[JudgedHost]()
     largest = max((max(states.values(), key=len) for states in by_kind.values()), key=len, default=[])
     for states in sorted(by_kind.values(), key=lambda table: -sum(map(len, table.values()))):
         ranked = sorted(states.values(), key=lambda those: (-len(those), those[0].host))
@@ -356,7 +320,7 @@ def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[JudgedHost
         for those in ranked:
             differs = _differs(ranked[0][0] if len(ranked[0]) >= enough else largest[0], those[0])
             if len(those) >= enough:
-                groups.append(_Group(_name(len(groups)), tuple(sorted(those, key=lambda answer: answer.host)), differs))
+                groups.append(_GroupJudge(_name(len(groups)), sorted(those, key=lambda answer: answer.host), differs))
             else:
                 alone += [_unlike(host, differs, len(those), total) for host in those]
     return groups, alone
@@ -387,9 +351,10 @@ def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> JudgedHost
 class _GroupJudge:
     """One group as it is judged: findings by host, and why the group proves nobody in a subject or a row of the replay."""
 
-    def __init__(self, group: _Group) -> None:
-        self.group, self.votes = group, vote(group.cards)
-        self._cards, keys = group.cards, subjects(group.cards)
+    def __init__(self, name: str, hosts: Sequence[HostAnswer], differs: str) -> None:
+        self.name, self.hosts, self.kind, self._differs = name, hosts, hosts[0].architecture, differs
+        self._cards = [card for host in hosts for card in host.cards]
+        self.votes, keys = vote(self._cards), subjects(self._cards)
         self._comparisons = len(self._cards) * max(len(keys), 1)
         self._limit = 0.0
         self._found: dict[str, list[FleetFinding]] = {}
@@ -400,9 +365,7 @@ class _GroupJudge:
         for host, finding in wrong_digests(self._cards, self.votes):
             self._add(host, finding)
         torn = (ballot for ballot in self.votes if ballot.torn)
-        self._doubts |= {
-            ballot.row: f"no majority: {ballot.answers} answers of {ballot.cards} cards" for ballot in torn
-        }
+        self._doubts |= {row.row: f"no majority: {row.answers} answers of {row.cards} cards" for row in torn}
 
     def _strip(self, key: SubjectKey) -> SubjectStrip:
         judging, cards = plan.table().judging, [card for card in self._cards if key in card.seconds]
@@ -436,9 +399,8 @@ class _GroupJudge:
 
     def host(self, host: HostAnswer) -> JudgedHost:
         """Return the word on one host: the gravest of what is odd, how its own checks ended, what it lacks, and the group's doubts."""
-        findings = sorted(
-            self._found.get(host.host, []), key=lambda finding: (GRAVEST.index(finding.standing), -finding.z)
-        )
+        findings = self._found.get(host.host, [])
+        findings.sort(key=lambda finding: (GRAVEST.index(finding.standing), -finding.z))
         own = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.PROVED
         if findings and GRAVEST.index(findings[0].standing) <= GRAVEST.index(own):
             word, why = findings[0].standing, f"{findings[0].subject}: {findings[0].sentence}{_and_more(findings)}"
@@ -450,7 +412,7 @@ class _GroupJudge:
             word, why = HostVerdict.UNDECIDED, doubt
         else:
             word, why = own, "like its group"
-        return JudgedHost(host.host, word, self.group.name, why, tuple(findings))
+        return JudgedHost(host.host, word, self.name, why, tuple(findings))
 
     def _lacks(self, host: HostAnswer) -> str:
         nothing = "" if self.votes else "nothing was replayed, so nothing is known of what it computes"
@@ -463,18 +425,18 @@ class _GroupJudge:
         return f"{lines[0]}{_and_more(lines)}" if lines else ""
 
     def summary(self) -> JudgedGroup:
-        several = max((len(host.cards) for host in self.group.hosts), default=0) > 1
+        several = max((len(host.cards) for host in self.hosts), default=0) > 1
         names = tuple(f"{card.host}:{card.number}" if several else card.host for card in self._cards)
         kernels = {ballot.row.split(" ")[0] for ballot in self.votes}
         limit = round(min(self._limit, LIMITLESS), 3)
         return JudgedGroup(
-            self.group.name, self.group.hosts[0].architecture, self.group.differs, len(self.group.hosts), limit,
+            self.name, self.kind, self._differs, len(self.hosts), limit,
             names, tuple(self._strips), len(kernels), sum(ballot.products for ballot in self.votes),
         )  # fmt: skip
 
     def notes(self) -> Iterator[str]:
         """Yield what is true of the whole group: why it proves nobody, who is much faster, where there are two populations."""
-        group, by_reason = f"group {self.group.name}", dict[str, list[str]]()
+        group, by_reason = f"group {self.name}", dict[str, list[str]]()
         for name, why in self._doubts.items():
             by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
@@ -498,21 +460,14 @@ def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
     )
 
 
-def _software(judged: Sequence[_GroupJudge]) -> Iterator[str]:
-    """Yield in what whole groups of one architecture compute otherwise than each other."""
-    by_kind: dict[str, list[tuple[str, Sequence[DigestVote]]]] = {}
-    for group in judged:
-        by_kind.setdefault(group.group.hosts[0].architecture, []).append((f"group {group.group.name}", group.votes))
-    for votes in by_kind.values():
-        yield from software(votes)
-
-
-def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
-    names = [host.host for host in hosts if not host.pinned]
-    if not names:
-        return []
-    what = "in an environment that was not built from a lock: only its kind of torch is proved, not its packages"
-    return [f"unpinned: {text.counted(len(names), 'host')}, such as {min(names)}, {what}"]
+def _software(groups: Iterable[_GroupJudge]) -> Iterator[str]:
+    """Yield in what whole groups of one architecture differ: all cards of one lock compute otherwise, by its kernels and no defect."""
+    for other, group in combinations(groups, 2):
+        digests = {ballot.row: ballot.digest for ballot in group.votes if ballot.digest}
+        theirs = [(ballot.row, ballot.digest) for ballot in other.votes if ballot.digest and other.kind == group.kind]
+        if rows := [row for row, digest in theirs if digests.get(row, digest) != digest]:
+            why = f"in {len(rows)} rows, such as {rows[0]}"
+            yield f"software: all of group {group.name} differ from all of group {other.name} {why}"
 
 
 def _first_few(words: Sequence[str], between: str) -> str:

@@ -105,9 +105,7 @@ def gather(places: Iterable[Path]) -> Nodes:
             continue
         for path in sorted(place.rglob("*.json")):
             inside = any(part.startswith(_OF_PROCESSES) for part in path.relative_to(place).parts[:-1])
-            if (
-                inside or not path.is_file()
-            ):  # what the processes of a run leave beside its record, empty or half written
+            if inside or not path.is_file():  # what processes of a run leave beside its record may be half written
                 continue
             try:
                 nodes.add(_read(path))

@@ -223,9 +223,8 @@ def long_term(trend: Trend) -> LongTerm | None:
     last = raw[there[-fewest:]].tolist()
     size, error = median(last) - median(base), math.hypot(_error(base), _error(last))
     since = trend.nights[int(there[0])]
-    return LongTerm(
-        trend.figure, since.day, len(there), size, size - statistics.Z_95 * error, size + statistics.Z_95 * error
-    )
+    reach = statistics.Z_95 * error
+    return LongTerm(trend.figure, since.day, len(there), size, size - reach, size + reach)
 
 
 def _first_anchor(trend: Trend, fewest: int) -> list[float]:

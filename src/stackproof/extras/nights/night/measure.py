@@ -47,11 +47,8 @@ class MeasuredNight:
     alone: dict[str, str] = field(default_factory=dict)
 
     def rows(self, preset: str) -> list[Measurement]:
-        return [
-            _row(name, side, seen, self.subjects[name], preset)
-            for name, sides in self.seen.items()
-            for side, seen in sides.items()
-        ]
+        every = ((name, side, seen) for name, sides in self.seen.items() for side, seen in sides.items())
+        return [_row(name, side, seen, self.subjects[name], preset) for name, side, seen in every]
 
 
 def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
@@ -67,14 +64,10 @@ def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
     plan = replace(asked.terms.plan, asked=today)
     asked = replace(asked, terms=replace(asked.terms, plan=plan))
     wanted = {name: _sides_with(name, item, known) for name, item in today.items()}
-    night = MeasuredNight(
-        groups[asked.sides[Measured.TODAY].name]["facts"], interleave.Conditions(plan.conditions), today
-    )
-    night.alone = {
-        name: "the frozen side has no such figure, or another version of it"
-        for name, sides in wanted.items()
-        if Measured.ANCHOR in known and Measured.ANCHOR not in sides
-    }
+    facts = groups[asked.sides[Measured.TODAY].name]["facts"]
+    night = MeasuredNight(facts, interleave.Conditions(plan.conditions), today)
+    lacking = [name for name, sides in wanted.items() if Measured.ANCHOR in known and Measured.ANCHOR not in sides]
+    night.alone = dict.fromkeys(lacking, "the anchor has no such figure, or another version of it")
     for number in range(asked.launches):
         _launch(asked, wanted, number, folder, night, say)
     return night
@@ -83,20 +76,15 @@ def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
 def _comparable(asked: Measuring, subjects: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out kinds that cannot live in one process, what is not worth its time here, and what was not asked for."""
     plan = replace(asked.terms.plan, asked=subjects)
-    return {
-        name: item
-        for name, item in subjects.items()
-        if item["kind"] not in plan.design.left_out
-        and (name in asked.only if asked.only else not plan.spares(name, asked.kind))
-    }
+    alive = {name: item for name, item in subjects.items() if item["kind"] not in plan.design.left_out}
+    chosen = asked.only or [name for name in alive if not plan.spares(name, asked.kind)]
+    return {name: item for name, item in alive.items() if name in chosen}
 
 
 def _sides_with(name: str, today: Mapping[str, Any], known: Mapping[Measured, Mapping[str, Any]]) -> list[Measured]:
     """Return the sides whose figures of a subject compare with today's."""
-    alike = ("unit", "version")
-    return [
-        side for side, subjects in known.items() if all(subjects.get(name, {}).get(key) == today[key] for key in alike)
-    ]
+    figures = {side: subjects.get(name, {}) for side, subjects in known.items()}
+    return [side for side, own in figures.items() if all(own.get(key) == today[key] for key in ("unit", "version"))]
 
 
 def _launch(
@@ -170,9 +158,8 @@ def measured(run: NightRun) -> None:
     except interleave.SideEndedError as ended:
         run.add("figures", began, verbs.StageOutcome(ended.verdict, str(ended)))
     except Refusal as refusal:
-        run.add(
-            "figures", began, verbs.StageOutcome(verbs.VERDICTS.get(refusal.exit_code, Verdict.FAILED), str(refusal))
-        )
+        verdict = verbs.VERDICTS.get(refusal.exit_code, Verdict.FAILED)
+        run.add("figures", began, verbs.StageOutcome(verdict, str(refusal)))
     else:
         _take_over(run, night, reasons, time.monotonic() - began)
 

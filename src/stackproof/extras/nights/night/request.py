@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
@@ -173,24 +173,15 @@ def load_plan() -> NightPlan:
 
 def disturbances(seen: interleave.Conditions, rules: AdmissionRules, kind: str) -> list[str]:
     """Return a sentence for each thing that disturbed a night on this type of device; none where it is admitted."""
-    return [*_load(seen, plan.of(rules.load, kind)), *_card(seen, rules)]
-
-
-def _load(seen: interleave.Conditions, limit: float) -> Iterator[str]:
+    limit, launches = plan.of(rules.load, kind), f"{len(seen.loads)} launches"
     busy = [load for load in seen.loads if load > limit]
-    if busy:
-        yield (
-            f"others used {max(busy):.0%} of the host's cores in {len(busy)} of {len(seen.loads)} launches ({limit:.0%} are allowed)"
-        )
-
-
-def _card(seen: interleave.Conditions, rules: AdmissionRules) -> Iterator[str]:
-    launches = len(seen.loads)
-    for reason, count in seen.throttled.items():
-        if text.matches(reason, rules.throttled):
-            yield f"the card was slowed in {count} of {launches} launches: {reason}"
-    if rules.others:
-        yield from (f"{other} used the card in {count} of {launches} launches" for other, count in seen.others.items())
+    share = f"others used {max(busy, default=0.0):.0%} of the host's cores in {len(busy)} of {launches} ({limit:.0%} are allowed)"
+    slowed = {reason: count for reason, count in seen.throttled.items() if text.matches(reason, rules.throttled)}
+    others = seen.others if rules.others else {}
+    return [
+        *([share] if busy else []), *(f"the card was slowed in {count} of {launches}: {reason}" for reason, count in slowed.items()),
+        *(f"{other} used the card in {count} of {launches}" for other, count in others.items()),
+    ]  # fmt: skip
 
 
 FIRST = "the first"

@@ -85,13 +85,9 @@ def _manifest(out: Path) -> dict[str, str]:
         names = dict(value["files"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refusal(f"{path}: is damaged ({error}); {anew}") from error
-    if not all(isinstance(name, str) and _inside(name) for name in names):
+    if not all(isinstance(name, str) and name and name[0] != "/" and ".." not in name.split("/") for name in names):
         raise Refusal(f"{path}: names files outside of the site; {anew}")
     return names
-
-
-def _inside(name: str) -> bool:
-    return ".." not in name.split("/") and not name.startswith("/") and bool(name)
 
 
 def _written(out: Path, site: SiteModel, known: dict[str, str]) -> tuple[dict[str, str], int]:

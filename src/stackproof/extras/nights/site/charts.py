@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from stackproof.api.base import statistics, text
 
-_VOID = frozenset({"meta", "link", "br", "input"})
-_OPTIONAL_ENDS = frozenset({"td", "th", "tr", "li", "tbody", "thead"})
-"""Elements that end where the next one begins; thousands of cells weigh half without their ends."""
 _TICKS = 4
 
 
@@ -23,22 +20,15 @@ def escaped(value: object) -> str:
     return value if isinstance(value, Markup) else text.in_html(str(value))
 
 
-def joined(parts: Iterable[object]) -> Markup:
-    return Markup("".join(escaped(part) for part in parts))
-
-
 def el(tag: str, /, *children: object, **attributes: object) -> Markup:
-    """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out and one of True has no value."""
-    words = "".join(
-        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
-    )
-    end = "" if tag in _VOID or tag in _OPTIONAL_ENDS else f"</{tag}>"
-    return Markup(f"<{tag}{words}>{''.join(escaped(child) for child in children)}{end}")
+    """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out."""
+    present = {key: value for key, value in attributes.items() if value is not None}
+    words = "".join(_attribute(key, value) for key, value in present.items())
+    return Markup(f"<{tag}{words}>{''.join(escaped(child) for child in children)}</{tag}>")
 
 
 def _attribute(key: str, value: object) -> str:
-    name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escaped(value)}"'
+    return f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
 
 
 def strip(

@@ -288,7 +288,7 @@ def _check(check: Check, repro: bool = True) -> Sequence[object]:
     reason: object = check.reason
     if repro and (code := str(check.figures.get("repro", ""))):
         pre = charts.el("pre", charts.el("code", code), tabindex=0)
-        reason = charts.joined((check.reason, charts.el("details", charts.el("summary", "code that repeats it"), pre)))
+        reason = charts.el("div", check.reason, charts.el("details", charts.el("summary", "code that repeats it"), pre))
     return check.id, _verdict(check.verdict), f"{check.seconds:.1f}", reason
 
 
