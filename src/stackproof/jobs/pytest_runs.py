@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -57,7 +57,7 @@ def _marked(item: pytest.Item) -> float | None:
     return _seconds(mark.args[0], f"{item.nodeid}, its mark deadline") if mark and mark.args else None
 
 
-def refuse(refusal: Refusal) -> None:
+def refuse(refusal: Refusal) -> NoReturn:
     pytest.exit(f"stackproof: {refusal}", returncode=refusal.exit_code)
 
 
