@@ -49,6 +49,7 @@ class AnchoredRule:
         dtype: torch.dtype,
         cap: float | None = None,
         terms: float = 1.0,
+        spread: float = 0.0,
     ) -> float:
         """Return the largest relative error that is accepted in `dtype`: min(multiplier * anchor, cap) + floor.
 
@@ -66,11 +67,13 @@ class AnchoredRule:
             dtype: the dtype of the result.
             cap: the largest error that `anchor` and `terms` may excuse; that of the dtype if None.
             terms: how many numbers go into one number of the result.
+            spread: how far one unit in the last place of each input moves the result, as a relative error.
         """
         limit, eps = self.caps[dtype] if cap is None else cap, torch.finfo(dtype).eps
         ulps = self.deviations / 2 * math.sqrt(terms)
         floor = max(self.floor_ulps * eps, min(ulps * eps, limit))
-        bound = min(self.multiplier * anchor, limit) + floor
+        moved = max(self.multiplier * spread, min(ulps * spread, limit))
+        bound = max(min(self.multiplier * anchor, limit), moved) + floor
         return 2 * bound if dtype is torch.float64 else bound
 
 
