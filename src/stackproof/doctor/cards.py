@@ -59,8 +59,8 @@ def gather(machine: Machine, rules: Rules, cards: Iterable[Card]) -> dict[str, s
         counts[card.maker.key] += 1
     values = {f"{key}.cards": str(count) for key, count in counts.items()}
     for maker in rules.makers:
-        said = map(maker.driver_pattern.search, map(machine.read, maker.driver_files))
-        if version := next(filter(None, said), None):
+        matches = map(maker.driver_pattern.search, map(machine.read, maker.driver_files))
+        if version := next(filter(None, matches), None):
             values[f"{maker.key}.driver"] = version[1]
     return values
 

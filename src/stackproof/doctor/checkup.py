@@ -65,15 +65,15 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     report = look([name] if name else stacks.names(), root, machine.environ)
     concerned = [wanted] if wanted else report.stacks_here
     facts: dict[str, str] = {}
-    found = list(_findings(machine, wanted, report.stacks_here, concerned, facts))
+    results = list(_findings(machine, wanted, report.stacks_here, concerned, facts))
     for stack in concerned:  # a vendor's own environment needs neither interpreter nor lock
         for reason in report.unready.get(stack.name, ()) if not installed.built(stack) else ():
             sentence = f"the environment of stack {stack.name} cannot be built: {reason}"
-            found.append(Finding("environment", Level.WARNING, sentence))
+            results.append(Finding("environment", Level.WARNING, sentence))
     if report.broken:
-        found.append(Finding("environment", Level.PROBLEM, f"a stack cannot be read: {report.broken}"))
+        results.append(Finding("environment", Level.PROBLEM, f"a stack cannot be read: {report.broken}"))
     toolkits = _toolkits(concerned)
-    counted = [row if not row.toolkit or row.toolkit in toolkits else row.at_most(Level.WARNING) for row in found]
+    counted = [row if not row.toolkit or row.toolkit in toolkits else row.at_most(Level.WARNING) for row in results]
     ordered = sorted(dict.fromkeys(counted), key=lambda row: (AREAS.index(row.area), _ORDER.index(row.level)))
     return Checkup(report, tuple(ordered), facts, known_variables(machine.environ, concerned))
 
@@ -102,7 +102,6 @@ def _findings(
 
 
 def _lacking(stack: Stack, machine: Machine) -> Iterator[Finding]:
-    """Say what the host lacks for the stack that was named."""
     looked = hosts.inspect(stack, "" if machine.real else str(machine.root))
     if lost := "; ".join(row.what for row in looked.findings if not row.found):
         sentence = f"this host has no stack '{stack.name}': it lacks {lost} (`--all` says where each was looked for)"
@@ -120,11 +119,11 @@ def _environments(
     machine: Machine, wanted: Stack | None, present: list[Stack], concerned: list[Stack], facts: dict[str, str]
 ) -> Iterator[Finding]:
     table = rules.load()
-    built = [(stack, found) for stack in concerned if (found := installed.built(stack))]
-    for stack, found in built:
-        yield from installed.examine_built(stack, found, present)
-        yield from installed.doubled(found)
-        yield from table.judge("environment", {**facts, **found.facts})
+    built = [(stack, env) for stack in concerned if (env := installed.built(stack))]
+    for stack, env in built:
+        yield from installed.examine_built(stack, env, present)
+        yield from installed.doubled(env)
+        yield from table.judge("environment", {**facts, **env.facts})
     if (own := installed.own(machine)) is None:
         if not built:
             build = hosts.proof(concerned[0], concerned[0] in present) if concerned else advice.command("NAME", "smoke")
@@ -155,13 +154,13 @@ def examine_variables(
     `concerned`: the stack that was named, or those that the host has, the preferred one first.
     """
     read = _read(concerned)
-    found = dict.fromkeys(findings.examine(environ, read, host))
+    slips = dict.fromkeys(findings.examine(environ, read, host))
     if len(concerned) != 1:  # nobody named a stack: also what another stack than those here would read
-        found |= dict.fromkeys(findings.examine(environ, None, host))
-    for slip in found:
+        slips |= dict.fromkeys(findings.examine(environ, None, host))
+    for slip in slips:
         row = Finding("variables", slip.level, slip.sentence, slip.remedy, slip.link, subjects=slip.variables)
         yield row if slip.family in read else row.at_most(Level.WARNING)
-    yield ok("variables", _counted(known_variables(environ, concerned), bool(found)))
+    yield ok("variables", _counted(known_variables(environ, concerned), bool(slips)))
 
 
 def known_variables(environ: Mapping[str, str], concerned: list[Stack]) -> Known:
@@ -193,15 +192,15 @@ def _read(concerned: list[Stack]) -> set[str]:
     return {family for stack in concerned for family in variables.relevant(stack)}
 
 
-def _counted(found: Known, slipped: bool) -> str:
+def _counted(known: Known, slipped: bool) -> str:
     """Say how many were checked, and name those that were not: silence about them is no claim."""
-    if not (found.checked or found.free or found.unknown):
+    if not (known.checked or known.free or known.unknown):
         return "none of the libraries below torch is set"
-    clean = "" if slipped or not found.checked else ", and none is misspelt, out of its values, or at odds with another"
-    said = [f"{len(found.checked)} of the libraries below torch checked{clean}"]
-    said += [f"values not known here: {len(found.free)} ({_some(found.free)})"] if found.free else []
-    said += [f"in no list: {len(found.unknown)} ({_some(found.unknown)})"] if found.unknown else []
-    return "; ".join(said)
+    clean = "" if slipped or not known.checked else ", and none is misspelt, out of its values, or at odds with another"
+    parts = [f"{len(known.checked)} of the libraries below torch checked{clean}"]
+    parts += [f"values not known here: {len(known.free)} ({_some(known.free)})"] if known.free else []
+    parts += [f"in no list: {len(known.unknown)} ({_some(known.unknown)})"] if known.unknown else []
+    return "; ".join(parts)
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -225,8 +224,12 @@ def _near(machine: Machine, path: str) -> tuple[str, ...]:
     """Return folders beside a missing one that begin like it, the shortest first: /usr/local/cuda for /usr/local/cuda-99."""
     parent, _, name = path.rstrip("/").rpartition("/")
     stem = re.split(r"[-_.\d]", name)[0]
-    found = machine.glob(f"{parent}/{stem}*") if stem and parent.startswith("/") and "*" not in path else []
-    return tuple(sorted((one for one in found if machine.path(one).is_dir()), key=lambda one: (len(one), one)))
+    folders = machine.glob(f"{parent}/{stem}*") if stem and parent.startswith("/") and "*" not in path else []
+    return tuple(
+        sorted(
+            (folder for folder in folders if machine.path(folder).is_dir()), key=lambda folder: (len(folder), folder)
+        )
+    )
 
 
 def _named(path: str) -> str:

@@ -94,7 +94,6 @@ def describe(facts: Facts) -> Iterator[Finding]:
 
 
 def _shown(row: Container, machine: Machine) -> str:
-    """Return what shows it: the first file, or the first variable."""
     files = [text for pattern in row.paths for text in machine.glob(pattern)]
     variables = [f"{name}={machine.environ[name]}" for name in row.variables if name in machine.environ]
     return next(iter([*files, *variables]), "")
@@ -143,7 +142,6 @@ def _shared_memory(machine: Machine) -> str:
 
 
 def _limits(machine: Machine) -> dict[str, str]:
-    """Return the soft limits of this process; bytes as KiB, `unlimited` as the kernel says it."""
     text = machine.read("/proc/self/limits")
     caught = {name: re.search(rf"^{label}\s+(\d+|unlimited)", text, re.MULTILINE) for name, label in _LIMITS.items()}
     values = {name: match[1] for name, match in caught.items() if match}
@@ -154,7 +152,6 @@ def _limits(machine: Machine) -> dict[str, str]:
 
 
 def _size(mib: str) -> str:
-    """Return a size for people: MiB below one GiB, else GiB."""
     if not mib.isdecimal():
         return "unknown"
     return f"{mib} MiB" if int(mib) < 1024 else f"{int(mib) / 1024:.1f} GiB"

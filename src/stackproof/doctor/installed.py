@@ -67,22 +67,22 @@ def built(stack: Stack) -> Installed | None:
     return _read(f"stack {stack.name}", _site_packages(where), "") if environments.stamp(where) else None
 
 
-def examine_built(stack: Stack, found: Installed, present: Sequence[Stack]) -> Iterator[Finding]:
+def examine_built(stack: Stack, env: Installed, present: Sequence[Stack]) -> Iterator[Finding]:
     """Hold a stack's environment against its lock and its flavour."""
     where = environments.location(stack)
     try:
-        wrong = _against_lock(stack, found)
+        wrong = _against_lock(stack, env)
     except Refusal as refusal:
-        yield Finding("environment", Level.PROBLEM, f"{found.label}: {refusal}")
+        yield Finding("environment", Level.PROBLEM, f"{env.label}: {refusal}")
         return
-    if lacks := wrong + found.lacks(stack):
+    if lacks := wrong + env.lacks(stack):
         more = f" and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
-        sentence = f"{found.label}: its environment is not its lock: {'; '.join(lacks[:_MOST_NAMED])}{more}"
+        sentence = f"{env.label}: its environment is not its lock: {'; '.join(lacks[:_MOST_NAMED])}{more}"
         yield Finding(
             "environment", Level.PROBLEM, sentence, f"rm -r {where} && {hosts.proof(stack, stack in present)}"
         )
     else:
-        yield ok("environment", f"{found.label}: {len(found.packages)} packages equal its lock, torch {found.torch}")
+        yield ok("environment", f"{env.label}: {len(env.packages)} packages equal its lock, torch {env.torch}")
 
 
 def examine_own(installed: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
@@ -107,25 +107,23 @@ def examine_own(installed: Installed, wanted: Stack | None, present: list[Stack]
         yield Finding("environment", Level.WARNING, sentence, remedy)
 
 
-def examine_companions(found: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
+def examine_companions(env: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
     """Hold what stands beside torch, in an environment that is not ours, against the stack that it is for.
 
     Without a name that is the nearest of those whose release of torch it has; somebody's own environment is for none.
     """
-    fitting = [stack for stack in ([wanted] if wanted else present) if not found.lacks(stack)]
+    fitting = [stack for stack in ([wanted] if wanted else present) if not env.lacks(stack)]
     try:
-        others = {
-            stack.name: list(environment_proof.other(stack, found.facts, found.facts["python"])) for stack in fitting
-        }
+        others = {stack.name: list(environment_proof.other(stack, env.facts, env.facts["python"])) for stack in fitting}
     except Refusal as refusal:
-        yield Finding("environment", Level.WARNING, f"{found.label}: {refusal}")
+        yield Finding("environment", Level.WARNING, f"{env.label}: {refusal}")
         return
     meant = [stack for stack in fitting if wanted or _has_torch(others[stack.name])]
     if not meant:
         return
-    stack = min(meant, key=lambda one: len(_outside(found, one, others[one.name])))
+    stack = min(meant, key=lambda other: len(_outside(env, other, others[other.name])))
     level = Level.WARNING if wanted or "set" in stack.flavour.toolkits.values() else Level.NOTE
-    yield from _unlike(found, stack, others[stack.name], level, hosts.proof(stack, stack in present))
+    yield from _unlike(env, stack, others[stack.name], level, hosts.proof(stack, stack in present))
 
 
 def _has_torch(others: list[environment_proof.Companion]) -> bool:
@@ -139,47 +137,48 @@ def _outside(installed: Installed, stack: Stack, others: list[environment_proof.
 
 
 def _unlike(
-    found: Installed, stack: Stack, others: list[environment_proof.Companion], level: Level, proof: str
+    env: Installed, stack: Stack, others: list[environment_proof.Companion], level: Level, proof: str
 ) -> Iterator[Finding]:
     """Yield what is out of range, what is absent, and what is another version than the lock's; else that all is as locked."""
-    outside = _outside(found, stack, others)
-    absent = [one for one in others if not one.here]
-    close = [f"{one.name} {one.here} (locked {one.locked})" for one in others if one.here and one.fits]
+    outside = _outside(env, stack, others)
+    absent = [row for row in others if not row.here]
+    close = [f"{row.name} {row.here} (locked {row.locked})" for row in others if row.here and row.fits]
     if outside:
-        said = f"{found.label}: not what stack {stack.name} asks for: {', '.join(outside)}"
-        wrong = [one for one in others if one.here and not one.fits]
+        sentence = f"{env.label}: not what stack {stack.name} asks for: {', '.join(outside)}"
+        wrong = [row for row in others if row.here and not row.fits]
         theirs = _has_torch(others) and len(wrong) == len(outside)
         remedy = _by_constraints(stack, wrong) if theirs else f"`{proof}` builds an environment that is its lock"
-        yield Finding("environment", level, said, remedy)
+        yield Finding("environment", level, sentence, remedy)
     if absent:
-        names = ", ".join(one.name for one in absent)
-        said = f"{found.label}: of stack {stack.name} {names} {'is' if len(absent) == 1 else 'are'} not installed"
-        yield Finding("environment", Level.NOTE, f"{said}; what needs it is skipped", _by_constraints(stack, absent))
+        names = ", ".join(row.name for row in absent)
+        sentence = f"{env.label}: of stack {stack.name} {names} {'is' if len(absent) == 1 else 'are'} not installed"
+        yield Finding(
+            "environment", Level.NOTE, f"{sentence}; what needs it is skipped", _by_constraints(stack, absent)
+        )
     if close:
-        said = f"{found.label}: in the ranges of stack {stack.name}, but not its lock's versions: {', '.join(close)}"
-        yield Finding("environment", Level.NOTE, said)
+        sentence = f"{env.label}: in the ranges of stack {stack.name}, but not its lock's versions: {', '.join(close)}"
+        yield Finding("environment", Level.NOTE, sentence)
     if not outside and not absent and not close:
-        yield ok("environment", f"{found.label}: the companions that stack {stack.name} asks for are its lock's")
+        yield ok("environment", f"{env.label}: the companions that stack {stack.name} asks for are its lock's")
 
 
 def _by_constraints(stack: Stack, wrong: list[environment_proof.Companion]) -> str:
-    """Return the commands that bring the lock's versions, and leave what the vendor built as it is."""
-    names = " ".join(companion.name for companion in wrong if not companion.vendors)
+    names = " ".join(row.name for row in wrong if not row.vendors)
     install = advice.pip("install", "-c", "constraints.txt")
     commands = f"python -m stackproof constraints {stack.name} > constraints.txt && {install} {names}"
     return commands if names else stack.install_hint
 
 
-def doubled(found: Installed) -> Iterator[Finding]:
-    """Yield the packages that are there twice: in two versions (a mixed installation), or for two CUDAs."""
+def doubled(env: Installed) -> Iterator[Finding]:
+    """Yield the packages that are there twice: in two versions (a mixed env), or for two CUDAs."""
     there: dict[str, list[str]] = {}
-    for name, versions in found.packages.items():
+    for name, versions in env.packages.items():
         stem, toolkit = _FOR_CUDA.fullmatch(name).groups()  # type: ignore[union-attr]  # it matches any name
         there.setdefault(stem, []).extend(f"{version}{toolkit or ''}" for version in versions)
     for name, kinds in there.items():
         if len(kinds) > 1 and name not in _SHARED:
             level = Level.PROBLEM if name == "torch" else Level.WARNING
-            twice = f"{found.label}: {name} is there twice, as {' and as '.join(kinds)}; which one is loaded is chance"
+            twice = f"{env.label}: {name} is there twice, as {' and as '.join(kinds)}; which one is loaded is chance"
             yield Finding("environment", level, twice, f"{advice.pip('uninstall', name)}, twice, then install it again")
 
 
@@ -192,22 +191,22 @@ def _read(label: str, folders: list[Path], version: str) -> Installed:
     versions: dict[str, set[str]] = {}
     for folder in folders:
         for path in folder.glob("*-info"):
-            if found := _METADATA.fullmatch(path.name):
-                versions.setdefault(canonicalize_name(found[1]), set()).add(normal_version(found[2]))
-    packages = {name: tuple(sorted(found)) for name, found in sorted(versions.items()) if name not in _IGNORED}
+            if match := _METADATA.fullmatch(path.name):
+                versions.setdefault(canonicalize_name(match[1]), set()).add(normal_version(match[2]))
+    packages = {name: tuple(sorted(kinds)) for name, kinds in sorted(versions.items()) if name not in _IGNORED}
     torch, toolkits = "", dict[str, str]()
-    if told := [folder / "torch/version.py" for folder in folders if (folder / "torch/version.py").is_file()]:
+    if written := [folder / "torch/version.py" for folder in folders if (folder / "torch/version.py").is_file()]:
         try:
-            torch, toolkits = read_flavour(told[0])
+            torch, toolkits = read_flavour(written[0])
         except Refusal:
             torch = "that cannot be read"
     named = re.search(r"python(3\.\d+)", str(folders[0])) if folders else None
     return Installed(label, version or (named[1] if named else ""), packages, torch, toolkits)
 
 
-def _against_lock(stack: Stack, found: Installed) -> list[str]:
+def _against_lock(stack: Stack, env: Installed) -> list[str]:
     environment: dict[str, str] = {**default_environment()}  # type: ignore[dict-item]
-    environment |= {"python_version": found.facts["python"], "python_full_version": f"{found.facts['python']}.0"}
+    environment |= {"python_version": env.facts["python"], "python_full_version": f"{env.facts['python']}.0"}
     expected = lockfile.read(stack.lock).expected(environment)
-    present = {name: " and ".join(versions) for name, versions in found.packages.items()}
+    present = {name: " and ".join(versions) for name, versions in env.packages.items()}
     return [line.removeprefix("! ") for line in lock_differences(expected, present)]

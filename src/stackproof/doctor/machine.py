@@ -136,6 +136,5 @@ class Machine:
 
 
 def _free_where_environments_are() -> int:
-    """Bytes that are free where stacks' environments are built."""
     home = next(folder for folder in (HOME, *HOME.parents) if files.exists(folder))
     return shutil.disk_usage(home).free

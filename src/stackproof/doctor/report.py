@@ -54,7 +54,6 @@ def stack_lines(presence: Presence) -> Iterator[str]:
 
 
 def _would_prove(presence: Presence) -> str:
-    """Say what is proved where nobody names a stack; the command itself asks for one."""
     name = "NAME" if presence.preferred.startswith(NOTHING) else presence.preferred
     typical = "nox -s smoke" if advice.sessions() else advice.command(name, "smoke")
     return f"`{typical}` would prove: {presence.preferred}"

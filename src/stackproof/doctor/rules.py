@@ -177,13 +177,13 @@ class Agreement:
     def judge(self, facts: Facts) -> Iterator[Finding]:
         """Yield a finding if what the patterns catch differs; what is absent or does not match is not asked."""
         caught = {
-            name: "".join(found.groups())
+            name: "".join(match.groups())
             for name, pattern in self.values.items()
-            if (found := pattern.fullmatch(facts.get(name, "")))
+            if (match := pattern.fullmatch(facts.get(name, "")))
         }
         if len(set(caught.values())) > 1:
-            said = ", ".join(f"{name} {facts[name]}" for name in caught)
-            sentence = f"{self.what} must be one and the same throughout: {said}"
+            listed = ", ".join(f"{name} {facts[name]}" for name in caught)
+            sentence = f"{self.what} must be one and the same throughout: {listed}"
             yield Finding("environment", self.level, sentence, self.remedy, self.link, self.toolkit)
 
 

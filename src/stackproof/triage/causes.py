@@ -241,14 +241,12 @@ def judge(evidence: Evidence) -> Diagnosis:
 
 
 class _Known:
-    """The signatures that apply to a run."""
-
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        found = [row for row in rules.load_all() if evidence.tally(row.id).count]
-        held = {probe.key: bool(evidence.tally(probe.key).count) for row in found for probe in row.conditions}
-        wanted = {key: key.split("/")[1] == "context" for key in held}
-        self.rows = [row for row in found if all(held[probe.key] is wanted[probe.key] for probe in row.conditions)]
+        seen = [row for row in rules.load_all() if evidence.tally(row.id).count]
+        holds = {probe.key: bool(evidence.tally(probe.key).count) for row in seen for probe in row.conditions}
+        wanted = {key: key.split("/")[1] == "context" for key in holds}
+        self.rows = [row for row in seen if all(holds[probe.key] is wanted[probe.key] for probe in row.conditions)]
 
     def of(self, kind: str) -> list[Signature]:
         """Return the rows of a kind."""
@@ -329,8 +327,8 @@ def _silent(weight: Weight, row: Incident, findings: list[Incident]) -> bool:
     nameless = row.who[0][0] != "rank"
     others = [other for other in findings if other is not row]
     if weight is Weight.EXIT:
-        said = any(other.kind == FAULT and (other.signature or other.first.block) for other in others)
-        return said or (nameless and any(other.kind == CONSEQUENCE for other in others))
+        explained = any(other.kind == FAULT and (other.signature or other.first.block) for other in others)
+        return explained or (nameless and any(other.kind == CONSEQUENCE for other in others))
     faults = [other for other in others if other.kind == FAULT and other.signature]
     return weight is Weight.SIGNAL and any(other.who[0][0] != "rank" for other in faults)
 

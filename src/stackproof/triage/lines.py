@@ -121,13 +121,13 @@ def parse(raw: str) -> Line:
         if match is None or not match.end():
             break
         named = match.groupdict()
-        rank = int(said) if (said := named.get("rank") or named.get("rank2")) else rank
-        pid = int(said) if (said := named.get("pid")) else pid
+        rank = int(digits) if (digits := named.get("rank") or named.get("rank2")) else rank
+        pid = int(digits) if (digits := named.get("pid")) else pid
         text = text[match.end() :]
     if match := _HOST.match(text) or _ONECCL.search(text[:80]) or _AGENT.match(text):
         named = match.groupdict()
-        pid = int(said) if (said := named["pid"] or named.get("pid2")) else pid
-        rank = int(said) if (said := named.get("rank")) else rank
+        pid = int(digits) if (digits := named["pid"] or named.get("pid2")) else pid
+        rank = int(digits) if (digits := named.get("rank")) else rank
     if rank is None and (match := _WATCHDOG.search(text[:_HEAD])):
         rank = int(match["rank"])
     return Line(_from_traceback(text), rank, pid, head)
@@ -197,8 +197,6 @@ def follow(head: Line, number: int, rest: Iterable[Line]) -> Block:
 
 
 class _Reader:
-    """Reads the lines of one traceback, one by one."""
-
     def __init__(self, head: Line) -> None:
         text = head.text
         self.margin = len(text) - len(text.lstrip(" |+"))
@@ -208,7 +206,7 @@ class _Reader:
         self.frames: list[str] = []
         self.code = False
         self.first = ""
-        self.found = ""
+        self.exception = ""
         self.at = 0
         self.more = False
         self._frame(text.strip())
@@ -217,12 +215,12 @@ class _Reader:
         """Take the next line; whether the traceback is over."""
         text = line.text[self.margin :] if line.text[: self.margin].strip(" |+") == "" else line.text
         if self.more:
-            self.found = f"{self.found} {text.strip()}".strip()
+            self.exception = f"{self.exception} {text.strip()}".strip()
             return bool(text.strip())
         if self.name:
             over = text == self.name or text.startswith(f"{self.name}:")
             if over:
-                self.found, self.at = text.strip(), number
+                self.exception, self.at = text.strip(), number
             return over
         if self.boxed and text[:1] in _BOX:
             self._frame(text.strip())
@@ -240,7 +238,7 @@ class _Reader:
         if not self.first and not text.startswith("Traceback (most"):
             self.first, self.at = text, number
         if _EXCEPTION.match(text):
-            self.found, self.at = text, number
+            self.exception, self.at = text, number
             self.more = text.endswith(":")
             return not self.more
         return False
@@ -252,7 +250,7 @@ class _Reader:
             self.frames.append(f'File "{match[1]}", line {match[2]}, in {match[3]}')
 
     def block(self, last: int) -> Block:
-        exception = self.found or self.first
+        exception = self.exception or self.first
         return Block(exception, tuple(self.frames[-_FRAMES:]), self.at if exception else last)
 
 

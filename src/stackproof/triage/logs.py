@@ -77,8 +77,6 @@ class Source:
 
 
 class _Rejoined:
-    """A stream whose first bytes were looked at."""
-
     damage = ""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:

@@ -59,7 +59,7 @@ def _pattern(pattern: str) -> str:
     return pattern
 
 
-def _found_by_text(pattern: str) -> str:
+def _with_text(pattern: str) -> str:
     if not search.texts_of(_pattern(pattern)):
         raise ValueError(f"has {pattern!r}, which need not contain any fixed text of {SHORTEST} letters; add one")
     return pattern
@@ -74,7 +74,7 @@ Link = Annotated[str, _fits(r"https?://\S+", "an address such as 'https://github
 Sentence = Annotated[str, Parsed(_sentence)]
 Text = Annotated[str, Parsed(_text)]
 Pattern = Annotated[str, Parsed(_pattern)]
-FoundByText = Annotated[str, Parsed(_found_by_text)]
+WithText = Annotated[str, Parsed(_with_text)]
 
 
 def _fixed(patterns: tuple[str, ...]) -> tuple[bytes, ...]:
@@ -92,9 +92,9 @@ class Signature:
     id: Name
     kind: Annotated[str, OneOf(KINDS)] = FAULT
     title: Sentence
-    patterns: tuple[FoundByText, ...]
-    context: tuple[FoundByText, ...] = ()
-    absent: tuple[FoundByText, ...] = ()
+    patterns: tuple[WithText, ...]
+    context: tuple[WithText, ...] = ()
+    absent: tuple[WithText, ...] = ()
     cause: Sentence
     remedy: Sentence
     link: Link
@@ -160,7 +160,7 @@ class Searched:
     def __post_init__(self) -> None:
         for pattern in () if self.texts else self.patterns:
             try:
-                _found_by_text(pattern)
+                _with_text(pattern)
             except ValueError as error:
                 raise Wrong("patterns", str(error)) from error
 
@@ -262,8 +262,8 @@ class Contradiction:
     title: str
     remedy: str
     link: str
-    asking: Annotated[tuple[FoundByText, ...], Key("asked")]
-    showing: Annotated[tuple[FoundByText, ...], Key("shown")]
+    asking: Annotated[tuple[WithText, ...], Key("asked")]
+    showing: Annotated[tuple[WithText, ...], Key("shown")]
 
     @cached_property
     def asked(self) -> Probe:

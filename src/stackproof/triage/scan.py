@@ -70,8 +70,6 @@ def scan(sources: Iterable[Source], probes: Iterable[Probe]) -> Evidence:
 
 
 class _Plans:
-    """How to look for the probes' texts."""
-
     def __init__(self, probes: Iterable[Probe]) -> None:
         self.by_text: ByText = {}
         self.late: ByText = {}
@@ -100,8 +98,6 @@ def _whole(texts: tuple[bytes, ...]) -> tuple[Plan, Shapes]:
 
 
 class _Reader:
-    """Reads one file."""
-
     def __init__(self, source: Source, plans: _Plans, evidence: Evidence) -> None:
         self.source, self.plans, self.evidence = source, plans, evidence
         self.number = len(evidence.files)
@@ -110,7 +106,7 @@ class _Reader:
         self.last = False
         self.plan: Plan | None = None
         self.sated = False
-        self.held: dict[str, tuple[Probe, deque[_Spot]]] = {}
+        self.waiting: dict[str, tuple[Probe, deque[_Spot]]] = {}
         """The last lines for those probes that need no more than some."""
         self.document: lines.Document | None = None
         evidence.files.append(self.file)
@@ -134,7 +130,7 @@ class _Reader:
                 if window.last:
                     self.file.lines = window.line - 1 + window.data.count(b"\n", window.start, window.end)
                     self.file.tail = _tail(window)
-            for probe, spots in self.held.values():
+            for probe, spots in self.waiting.values():
                 for spot in spots:
                     self._ask_all([probe], spot)
             self.file.damage = stream.damage
@@ -216,7 +212,7 @@ class _Reader:
             if probe.key in through or not self._wants(probe):
                 continue
             if probe.edge and self.counts[probe.key] >= probe.edge:
-                self.held.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
+                self.waiting.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
                 self._count(probe)
             else:
                 asked.append(probe)
@@ -269,8 +265,6 @@ class _Reader:
 
 @dataclass(slots=True)
 class _Spot:
-    """A line within a window."""
-
     window: Window
     begin: int
     end: int

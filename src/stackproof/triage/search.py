@@ -237,14 +237,14 @@ class Shapes:
         chosen = list[tuple[int, tuple[bytes, ...]]]()
         for key, rows in places.items():
             sure, numbered = self._texts[key]
-            held = {sure: rows}
+            groups = {sure: rows}
             if numbered and not present.isdisjoint(numbered):
-                held = {}
+                groups = {}
                 for n in rows:
                     begin, end = sums[n] + n, sums[n + 1] + n
                     also = [text for text in numbered if text in present and window.data.find(text, begin, end) >= 0]
-                    held.setdefault((*sure, *also), []).append(n)
-            for texts, own in held.items():
+                    groups.setdefault((*sure, *also), []).append(n)
+            for texts, own in groups.items():
                 most = share(key, texts, len(own)) if texts else 0
                 if most is not None and 2 * most < len(own):
                     own = [*own[:most], *own[len(own) - most :]]
@@ -269,7 +269,7 @@ def _line(data: bytes, place: int) -> tuple[int, int]:
 
 _SAMPLE = 1 << 16
 _ENDS = None  # the key of a node for the texts that end there
-_FREQUENT = 0.012  # of a sample's bytes
+_FREQUENT = 0.003  # of a sample's bytes
 _UNSEEN = 50  # what a byte weighs that the sample lacks: logs change as they go on
 
 
@@ -298,9 +298,9 @@ class Plan:
 
     def rows(self, data: bytes, start: int, end: int, bounds: Bounds) -> Iterator[Row]:
         """Yield the lines of `data[start:end]` in which texts begin, with those texts; lines are as `bounds` says."""
-        found = heapq.merge(*(part.places(data, start, end, self._longest) for part in self._parts))
+        places = heapq.merge(*(part.places(data, start, end, self._longest) for part in self._parts))
         row, texts = (0, 0), dict[bytes, None]()
-        for place, here in found:
+        for place, here in places:
             if not texts or place >= row[1]:
                 if texts:
                     yield *row, tuple(texts)
@@ -436,16 +436,15 @@ class Probe:
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of any pattern."""
         for pattern in self.patterns:
-            found = pattern.search(text)
-            while found and self.whole and cuts_number(text, *found.span()):
-                found = pattern.search(text, found.start() + 1)
-            if found:
-                return found
+            match = pattern.search(text)
+            while match and self.whole and cuts_number(text, *match.span()):
+                match = pattern.search(text, match.start() + 1)
+            if match:
+                return match
         return None
 
 
 def _holds_all(needs: Iterable[Iterable[Iterable[bytes]]], line: bytes) -> bool:
-    """Whether a line holds, for any pattern, one text of each group."""
     for groups in needs:  # loops, for generators take three times as long, and this is asked of millions of lines
         for group in groups:
             for text in group:

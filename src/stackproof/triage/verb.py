@@ -64,9 +64,9 @@ def show(rows: Sequence[Report], console: Console | None = None) -> None:
         _Page(report, console).show(f"{report.name}: " if len(rows) > 1 else "")
     if len(rows) > 1:
         counts = Counter(report.verdict for report in rows)
-        said = "{} runs: {} with something wrong, {} that ended well, {} of which the logs do not say"
+        summary = "{} runs: {} with something wrong, {} that ended well, {} of which the logs do not say"
         console.print()
-        _print(console, "", said.format(len(rows), *(counts[Answered(code)] for code in (1, 0, 6))), "bold")
+        _print(console, "", summary.format(len(rows), *(counts[Answered(code)] for code in (1, 0, 6))), "bold")
 
 
 def safe(text: str) -> str:
@@ -80,8 +80,6 @@ def _print(console: Console, label: str, text: str, style: str = "default") -> N
 
 
 class _Page:
-    """A report on a console."""
-
     def __init__(self, report: Report, console: Console) -> None:
         self.report, self.console = report, console
 
