@@ -182,9 +182,8 @@ class Side:
         ]
         for top in (folder for folder in map(Path, sys.path) if folder not in own):
             for folder, inner, names in os.walk(top):
-                inner[:] = sorted(
-                    {*inner} - {"__pycache__", "site-packages", "dist-packages"}
-                )  # those are listed themselves
+                # Packages have an entry of their own, and another checkout of ours is behind this one.
+                inner[:] = sorted({*inner} - {"__pycache__", "site-packages", "dist-packages", places.PACKAGE.name})
                 paths = [f"{folder}/{name}" for name in sorted(names) if name != installed_files.CACHE]
                 lines += [f"{path} {installed_files.file_state(path, '')}" for path in paths]
         return {"files": hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()}
