@@ -357,8 +357,8 @@ def apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others:
         return f"has shape {tuple(found.shape)} instead of {tuple(wanted.shape)}"
     expected = wanted.dtype
     if relation.widened and wanted.dtype in _WIDE.values() and found.is_complex() == wanted.is_complex():
-        right = not relation.dtypes or found.dtype in relation.dtypes
-        expected = found.dtype if right else relation.dtypes[wanted.dtype is torch.float64]
+        allowed = not relation.dtypes or found.dtype in relation.dtypes
+        expected = found.dtype if allowed else relation.dtypes[wanted.dtype is torch.float64]
     if found.dtype is not expected:
         return f"is {found.dtype} instead of {expected}"
     if relation.form:

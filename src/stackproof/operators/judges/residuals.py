@@ -148,8 +148,10 @@ def _defined(point: OperatorPoint, check: _Check, shape: tuple[int, ...]) -> Rel
     left = lambda a: [pair[0] for pair in check(point.op, a)]  # noqa: E731
     right = lambda a: [pair[1].expand(pair[0].shape).clone() for pair in check(point.op, a)]  # noqa: E731
     code = "# rebuilt from the result, and what it is the result of\nfound = operator(*arguments)\nfirst, second = found, arguments[0]"
-    # sqrt(n) roundings of what elimination lets grow, n^(2/3) on average (Trefethen and Schreiber, 1990), and as much again for the product
-    tolerance = 16 * max(shape[-1], 8) ** (7 / 6) * torch.finfo(point.dtype).eps
+    # Factors rebuild a matrix to sqrt(n) roundings of what elimination lets grow, n^(2/3) on average (Trefethen and Schreiber, 1990);
+    # what is solved or inverted has the matrix' condition too, and one of 512 drawn ones is near a singular one.
+    factors, side = check in (_qr, _svd, _eigh, _lu, _lu_factor), max(shape[-1], 8)
+    tolerance = (16 * side ** (7 / 6) if factors else 1e3 * side) * torch.finfo(point.dtype).eps
     says, given = f"rebuilds a matrix of {list(shape)}", (point.numbers(shape),)
     return Relation(says, given, {}, left, right, code, tolerance=tolerance)
 

@@ -219,7 +219,7 @@ first = operator(*arguments, **{**options, **masks})"""
         code = (
             "first = operator(*arguments, **options)\nsecond = operator(arguments[0], arguments[1].double(), **options)"
         )
-        how = {"elementwise": True, "refusable": True}
+        how: dict[str, Any] = {"elementwise": True, "refusable": True}
         yield Relation("whole numbers as floats", (left, whole), dict(sample.kwargs), op, as_floats, code, **how)
     if numeric(sample.input) and len(arguments) > 1 and getattr(arguments[1], "shape", None) == ():
 
