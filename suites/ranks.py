@@ -19,17 +19,21 @@ from stackproof.stack.stacks import Stack
 
 
 @dataclass(frozen=True)
-class Group:
-    """The ranks' evidence of one launch, in order of rank, how they were arranged, and where their files are."""
-
+class _Arranged:
     arrangement: Arrangement
-    folder: Path
-    ranks: list[dict[str, Any]]
 
     @property
     def note(self) -> str:
         """What such a group does not prove, to be put behind a sentence."""
         return f"; {self.arrangement.note}" if self.arrangement.note else ""
+
+
+@dataclass(frozen=True)
+class Group(_Arranged):
+    """The ranks' evidence of one launch, in order of rank, how they were arranged, and where their files are."""
+
+    folder: Path
+    ranks: list[dict[str, Any]]
 
     @property
     def traces(self) -> Traces:
@@ -53,21 +57,15 @@ def require_group(stack: Stack, world_size: int, backend: str, figures: dict[str
 
 
 @dataclass(frozen=True)
-class Cases:
+class Cases(_Arranged):
     """A group that works through cases, each of which has an outcome of its own, whatever became of the others."""
 
-    arrangement: Arrangement
     runner: RowRunner
 
     @property
     def folder(self) -> Path:
         """Where the ranks keep their tensors."""
         return self.runner.folder
-
-    @property
-    def note(self) -> str:
-        """What such a group does not prove, to be put behind a sentence."""
-        return f"; {self.arrangement.note}" if self.arrangement.note else ""
 
 
 class Launches:

@@ -95,7 +95,6 @@ def prove(rank: Rank) -> dict[str, Any]:
     """
     evidence = report(rank)
     evidence["collectives"] = _collectives(rank)
-    _work(rank)
     return {**evidence, "training": _train(rank)}
 
 
@@ -131,17 +130,6 @@ def _collectives(rank: Rank) -> list[str]:
     for name in (name for name, holds in right.items() if not holds):
         raise RuntimeError(f"{name} of known whole numbers is wrong")
     return list(calls)
-
-
-def _work(rank: Rank) -> None:
-    """Do equal work on each rank before each of some collectives, so that a slow rank comes late to them."""
-    rank.phase("equal work on every rank")
-    for _ in range(_STEPS):
-        matrix = torch.ones(256, 256, device=rank.device.torch)
-        for _ in range(20):
-            matrix = (matrix @ matrix) / 256
-        rank.device.synchronize()
-        dist.all_reduce(matrix[:1])
 
 
 _FAREWELL_S, _POLL_S = 2.0, 0.1
