@@ -50,7 +50,7 @@ class Wrapped:
 def wrap(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
     """Put the wrapped operator into the database."""
     loaded = database.load()
-    monkeypatch.setitem(engine.OWN, "samples", lambda: {name: Wrapped(loaded[name], change)})  # type: ignore[arg-type]
+    monkeypatch.setitem(engine.OWN, "samples", lambda: {name: Wrapped(loaded[name], change)})
 
 
 def scaled(tensor: torch.Tensor) -> torch.Tensor:

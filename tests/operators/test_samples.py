@@ -218,8 +218,10 @@ def test_gradients_that_are_fed_in_are_moved_too() -> None:
     point = engine.OperatorPoint("f", of(torch.clone, torch.ones(1)), torch.float32, HOST.torch, samples.torch)  # type: ignore[arg-type]
     (relation,) = samples.relations(point)
     assert relation.others is not None
-    fed = [samples._moved_cotangent(torch.ones(5, dtype=torch.float64), torch.float32, draw) for draw in (1, 2)]
-    assert not torch.equal(*fed) and torch.allclose(*fed, rtol=1e-6)
+    first, second = (
+        samples._moved_cotangent(torch.ones(5, dtype=torch.float64), torch.float32, draw) for draw in (1, 2)
+    )
+    assert not torch.equal(first, second) and torch.allclose(first, second, rtol=1e-6)
 
 
 def chosen(factor: float) -> Any:

@@ -36,7 +36,7 @@ def test_what_a_rank_calls_is_in_its_journal(tmp_path: Path) -> None:
         second: Any = dist.new_group([0])
         dist.all_reduce(mine, op=dist.ReduceOp.MAX)
         dist.broadcast(mine.to(torch.bfloat16), 0, group=second)
-        dist.all_gather_object([None], "something")
+        dist.all_gather_object([""], "something")
         dist.barrier()
         model = DistributedDataParallel(torch.nn.Linear(3, 1))
         model(mine).sum().backward()
