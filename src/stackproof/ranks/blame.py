@@ -114,7 +114,7 @@ def journal_path(folder: Path, rank: int) -> Path:
 
 
 @dataclass(frozen=True)
-class Call:
+class JournalEntry:
     """A call as a rank's journal has it: its place among all calls and in its stream (a group), seconds since the group formed."""
 
     at: int
@@ -129,7 +129,7 @@ class Call:
         return f"{self.words} ({self.line})"
 
 
-def journal(folder: Path, rank: int) -> list[Call]:
+def journal(folder: Path, rank: int) -> list[JournalEntry]:
     """Return the last calls of a rank, the first first; none where it left none."""
     calls = []
     with contextlib.suppress(OSError):
@@ -137,7 +137,7 @@ def journal(folder: Path, rank: int) -> list[Call]:
             with contextlib.suppress(ValueError):  # cut off
                 at, seconds, stream, number, words, line, members = text.rstrip(" ").split("\t")
                 ranks = tuple(map(int, filter(None, members.split(", "))))
-                calls.append(Call(int(at), float(seconds), stream, int(number), words.strip(), line, ranks))
+                calls.append(JournalEntry(int(at), float(seconds), stream, int(number), words.strip(), line, ranks))
     return sorted(calls, key=lambda call: call.at)
 
 
@@ -171,7 +171,7 @@ def departures(traces: Traces) -> list[Departure]:
     return sorted(found, key=lambda departure: not departure.differ)
 
 
-def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, Call]]) -> Departure | None:
+def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]]) -> Departure | None:
     here = {rank: calls[number] for rank, calls in numbered.items() if number in calls}
     if not here:  # a line was cut off
         return None

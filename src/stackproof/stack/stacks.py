@@ -33,7 +33,7 @@ def suites() -> tuple[str, ...]:
 
 def own_suites() -> tuple[str, ...]:
     project = projects.current()
-    words = _suites_in(project.suites) if project and project.suites else frozenset[str]()
+    words = _suites_in.__wrapped__(project.suites) if project and project.suites else frozenset[str]()
     if both := sorted(words & _suites_in(SUITES)):
         raise Refusal(f"{project.suites}: the suite '{both[0]}' is one of stackproof's too; give it another name")  # type: ignore[union-attr]
     return tuple(sorted(words))
@@ -41,7 +41,7 @@ def own_suites() -> tuple[str, ...]:
 
 @functools.cache
 def _suites_in(folder: Path) -> frozenset[str]:
-    """Return the suites of a folder: a manifest and a definition ask for each of their rows."""
+    """Return the suites of a folder: ours are asked for in each row of a manifest or a definition, and do not change."""
     return frozenset(path.parent.name for path in folder.glob("*/test_*.py"))
 
 

@@ -130,7 +130,8 @@ def _judge(options: argparse.Namespace) -> int:
     from stackproof.extras.fleet import judge, judgement, plan
 
     folder = options.folder
-    if options.stack and (own := plan.load(folder).stack) != (stack := stacks.load(options.stack).name):
+    stack = stacks.load(options.stack).name if options.stack else ""
+    if stack and (own := plan.load(folder).stack) != stack:
         why = f"the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
         raise Refusal(f"--stack {stack}: {why}")
     whole = judge.judge(folder)

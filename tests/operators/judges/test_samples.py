@@ -16,7 +16,7 @@ from stackproof.operators.judges import samples
 from stackproof.record.checks import CheckFailed, NotApplicable
 from stackproof.record.records import Figure
 
-from .faults import Change, Fault, Sample, ShapedOp, broken, scaled, with_nan, wrap, wrong_if_odd
+from ..faults import Change, Fault, Sample, ShapedOp, broken, scaled, with_nan, wrap, wrong_if_odd
 
 INF, MATRIX = float("inf"), torch.tensor([[1e4, 1e4], [1.0, 2.0]])
 
