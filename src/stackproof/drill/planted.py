@@ -20,7 +20,7 @@ Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 @functools.cache
 def fired() -> None:
     """Leave a sign that the fault took effect in this process."""
-    Path(os.environ[FIRED], f"{os.getpid()}.fired").write_text("fired\n", encoding="ascii")
+    Path(os.environ[FIRED], f"{os.getpid()}.fired").write_text("fired\n", encoding="utf-8")  # a codec that needs no import: this runs inside of them
 
 
 def in_checks() -> bool:
