@@ -19,8 +19,8 @@ Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @functools.cache
 def fired() -> None:
-    """Leave a sign that the fault took effect in this process."""
-    Path(os.environ[FIRED], f"{os.getpid()}.fired").write_text("fired\n", encoding="utf-8")  # a codec that needs no import: this runs inside of them
+    """Leave a sign that the fault took effect in this process; in a codec that needs no import, for this runs inside of imports."""
+    Path(os.environ[FIRED], f"{os.getpid()}.fired").write_text("fired\n", encoding="utf-8")
 
 
 def in_checks() -> bool:
