@@ -31,11 +31,8 @@ def marks(folder: Path) -> Iterator[tuple[str, Mark]]:
             mark = []
             with contextlib.suppress(OSError):
                 rows = Path(at, name).lstat(), (source / f"{name.partition('.')[0]}.py").stat()
-                mark = (
-                    []
-                    if stat.S_ISLNK(rows[0].st_mode)
-                    else [part for row in rows for part in (row.st_ctime_ns, row.st_ino)]
-                )
+                linked = stat.S_ISLNK(rows[0].st_mode)
+                mark = [] if linked else [part for row in rows for part in (row.st_ctime_ns, row.st_ino)]
             yield f"{at}/{name}", mark
 
 
@@ -53,7 +50,7 @@ def sweep(folder: Path, seal: Path) -> dict[str, Mark]:
 
 def main() -> int:
     """Run the verb; where something of it cannot be imported, it is missing or damaged, and that is said."""
-    folder, seal = Path(sys.prefix, "compiled"), Path(sys.prefix, "stackproof.compiled.json")
+    folder, seal = places.COMPILED_CODE, Path(sys.prefix, "stackproof.compiled.json")
     known = None
     try:
         if places.STAMP.is_file():

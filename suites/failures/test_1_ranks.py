@@ -167,7 +167,7 @@ def test_straggler(stack: Stack, run_request: Request, figures: dict[str, Figure
     """A slow rank slows all down alike; the one that the others wait for is named, with the seconds."""
     folder = Path(run_request.folder) / "fault-slow"
     _launched("programs:slow", stack, run_request, folder)
-    sentence = late(Traces(folder, WORLD))
+    sentence = late(Traces(folder, WORLD).journals())
     require(bool(sentence), "no straggler was found, although rank 1 takes 0.1 s longer for every step")
     who = sentence.partition(" is ")[0]
     require(who == "rank 1", f"{who} was named as the straggler, rank 1 is")

@@ -297,16 +297,16 @@ def test_a_journal_that_is_cut_loses_no_more_than_that(tmp_path: Path, rest: str
 def test_a_rank_for_which_others_wait_in_call_after_call_is_the_straggler(tmp_path: Path) -> None:
     called(tmp_path, *[[(WORLD, SUM)] * 10] * 3, own_s=(0.1, 0.6, 0.1))
     said = "rank 1 is the straggler: the others waited 4.5 s of 5.4 s for it, in 10 calls"
-    assert blame.late(Traces(tmp_path, 3)) == said
+    assert blame.late(Traces(tmp_path, 3).journals()) == said
     called(tmp_path, *[[(WORLD, SUM)] * 10] * 3, own_s=(0.5, 0.6, 0.5))
-    assert blame.late(Traces(tmp_path, 3)) == ""
+    assert blame.late(Traces(tmp_path, 3).journals()) == ""
 
 
 def test_one_slow_step_accuses_nobody(tmp_path: Path) -> None:
     called(tmp_path, *[[(WORLD, SUM)] * 10] * 2, own_s=(0.1, 0.1))
     path = blame.journal_path(tmp_path, 1)
     path.write_text(path.read_text().replace("\t0.500\t", "\t5.900\t"))
-    assert blame.late(Traces(tmp_path, 2)) == blame.late(Traces(tmp_path, 1)) == ""
+    assert blame.late(Traces(tmp_path, 2).journals()) == blame.late(Traces(tmp_path, 1).journals()) == ""
 
 
 def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:

@@ -80,6 +80,10 @@ def _has_pip() -> bool:
     return any(importlib.metadata.distributions(name="pip"))
 
 
+REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
+"""The remedy for an environment of ours that is not its lock."""
+
+
 def unloadable(error: Exception) -> Refusal | None:
     """Return what to say of a module that could not be imported: it is not installed, or was taken out or edited; None of other errors."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -96,10 +100,7 @@ def unloadable(error: Exception) -> Refusal | None:
             f"{module or source} cannot be loaded on this host ({why}); install what that library belongs to"
         )
     if places.STAMP.is_file() and (module or source.is_relative_to(sys.prefix)):
-        what = f"MISMATCHED: the environment {sys.prefix} is damaged ({why})"
-        return EnvironmentMismatchError(
-            f"{what}; delete that folder and run the session again, it is rebuilt from the lock"
-        )
+        return EnvironmentMismatchError(f"MISMATCHED: the environment {sys.prefix} is damaged ({why}); {REBUILD}")
     if module:
         return Refusal(
             f"the Python package '{module}' is not installed here; run `{install(module.partition('.')[0])}`"

@@ -72,6 +72,9 @@ SOURCE = "STACKPROOF_SOURCE"
 STAMP = Path(sys.prefix, "stackproof.json")
 """What is left in an environment that we built from a lock, here of this interpreter's."""
 
+COMPILED_CODE = Path(sys.prefix, "compiled")
+"""Where compiled code lies in such an environment."""
+
 COMPILED = "PYTHONPYCACHEPREFIX"
 """Names, to Python, the folder of compiled code; in an environment of ours that is one of its own (`stackproof.__main__`)."""
 

@@ -245,10 +245,11 @@ def _sweep(options: argparse.Namespace) -> int:
     if empty := next((name for name, values in named.items() if not values), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     require_known(named, "--env")
-    stack = stacks.load(options.stack or stacks.DEVELOPMENT)
-    known = (stack.rehearse() if options.rehearsed else stack).backends
-    if options.stack and (other := {*filter(None, ",".join(options.backend).split(","))}.difference(known)):
-        raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
+    if options.stack:
+        stack = stacks.load(options.stack)
+        known = (stack.rehearse() if options.rehearsed else stack).backends
+        if other := {*filter(None, ",".join(options.backend).split(","))}.difference(known):
+            raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
     need_statistics("sweep")
     from stackproof.gate.sweep import grid, run_sweep
 

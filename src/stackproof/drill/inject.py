@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar
 
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
+from stackproof.base.places import COMPILED_CODE
 from stackproof.base.toml import Key, OneOf, Wrong
 from stackproof.stack import environments
 
@@ -339,7 +340,7 @@ def copy_environment(original: Path, target: Path) -> Path:
         shutil.copy(original / name, target / name)
     link_tree(original / "bin", target / "bin")
     for entry in original.iterdir():  # wheels also put files into share/ and etc/
-        if entry.is_dir() and entry.name not in ("bin", "lib", "lib64", "compiled"):
+        if entry.is_dir() and entry.name not in ("bin", "lib", "lib64", COMPILED_CODE.name):
             (target / entry.name).symlink_to(entry)
     (packages,) = original.glob("lib/python3*/site-packages")
     link_tree(packages, target / packages.relative_to(original))

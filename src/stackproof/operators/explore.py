@@ -91,9 +91,7 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
             print(f"{judge}-{name} by seed {seed}", flush=True)  # noqa: T201 - the last words of a process that dies
             for point, relation, wrong in engine.faults(judge, name, device.torch, seed, seen):
                 key = _key(judge, name, relation, text := symptom(wrong))
-                if key in _SEEN - causes.keys() or any(
-                    row.covers(judge, point, relation, wrong) for row in engine.known()
-                ):
+                if key in _SEEN - causes.keys() or engine.excuse(judge, point, relation, wrong):
                     continue
                 if key not in causes:
                     _SEEN.add(key)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from stackproof.base import files, processes
 from stackproof.base.text import first_line
@@ -67,6 +67,9 @@ class Traces:
         """Whether a rank came to the end of its program."""
         return LEAVING in self.phases(rank) or self.answered(rank)
 
+    def journals(self) -> Journals:
+        return {rank: journal(self.folder, rank) for rank in range(self.world_size)}
+
     def error(self, rank: int) -> str:
         return self._text(f"rank{rank}.error")
 
@@ -88,9 +91,7 @@ class Traces:
         heads = [number for number, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
         current = [number for number in heads if lines[number].startswith("Current")]
         following = lines[(current or heads)[-1] + 1 :] if heads else []
-        frames = [
-            line.strip() for line in itertools.takewhile(lambda line: line.strip().startswith("File "), following)
-        ]
+        frames = itertools.takewhile(lambda line: line.startswith("File "), map(str.strip, following))
         return [frame for frame in frames if not frame.endswith(" in journal_notes")]  # ours, around torch's own
 
     def everything(self, rank: int) -> str:
@@ -102,6 +103,7 @@ class Traces:
         return processes.last_lines(self.log(rank), 200, of_bytes=65536)
 
 
+Journals: TypeAlias = Mapping[int, Sequence["JournalEntry"]]
 WORLD, TO_ONE = "the world", "point to point"
 NEW_GROUPS, GRADIENTS = "the new groups", "DDP's gradients"
 SLOTS, SLOT = 512, 512
@@ -152,9 +154,8 @@ class Departure:
     text: str
 
 
-def departures(traces: Traces) -> list[Departure]:
+def departures(journals: Journals) -> list[Departure]:
     """Compare the journals of all ranks, stream by stream."""
-    journals = {rank: journal(traces.folder, rank) for rank in range(traces.world_size)}
     written = [call for calls in journals.values() for call in calls if call.stream != TO_ONE]
     found = []
     for stream, members in {call.stream: call.members or tuple(journals) for call in written}.items():
@@ -199,21 +200,21 @@ def _named(ranks: Sequence[int], most: int = 4) -> str:
     return " and ".join([*(f"rank {rank}" for rank in ranks[:most]), *rest])
 
 
-def late(traces: Traces) -> str:
+def late(journals: Journals) -> str:
     """Name the rank for which the others waited in call after call, and the seconds; nothing if there is none.
 
     A rank waits from the second last's arrival at a call, or from that of the last at the call before, to the last's. The ranks' clocks
     were set together when the group had formed. Of each rank the longest wait is left out: one slow step accuses nobody.
     """
     arrivals: dict[tuple[str, int], dict[int, float]] = {}
-    for rank in range(traces.world_size):
-        for call in journal(traces.folder, rank):
+    for rank, calls in journals.items():
+        for call in calls:
             arrivals.setdefault((call.stream, call.number), {})[rank] = call.seconds
-    common = [sorted((at, rank) for rank, at in of.items()) for of in arrivals.values() if len(of) == traces.world_size]
-    if traces.world_size < 2 or len(common) < 4:
+    common = [sorted((at, rank) for rank, at in of.items()) for of in arrivals.values() if len(of) == len(journals)]
+    if len(journals) < 2 or len(common) < 4:
         return ""
     common.sort(key=lambda order: order[-1])
-    waited: dict[int, list[float]] = {rank: [] for rank in range(traces.world_size)}
+    waited: dict[int, list[float]] = {rank: [] for rank in journals}
     before = 0.0
     for *_, (second, _), (last, rank) in common:
         waited[rank].append(max(0.0, last - max(second, before)))
@@ -233,7 +234,8 @@ def who_hung(traces: Traces, after_s: float) -> str:
     """
     silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
     ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
-    found = departures(traces)
+    journals = traces.journals()
+    found = departures(journals)
     behind = _behind(traces, ranks, found)
     nobody = set(behind) == set(ranks)  # stands out: all wait
     first = "".join(f"{one.text}; " for one in found if nobody or one.differ or any(map(traces.ended, one.ranks)))
@@ -249,19 +251,19 @@ def who_hung(traces: Traces, after_s: float) -> str:
     )
     return (
         f"{first}{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{slow}{frame}{_called(traces, found, first)}{_theirs(traces, behind)}"
+        f"{after_s:.0f} s{slow}{frame}{_called(journals, found, first)}{_theirs(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
 
 
-def _called(traces: Traces, found: Sequence[Departure], first: str) -> str:
+def _called(journals: Journals, found: Sequence[Departure], first: str) -> str:
     """Say what is left to say of the journals: who is behind, who waits for one rank alone, and whether all wait in a ring."""
     sentences = [departure.text for departure in found if departure.text not in first]
     behind, ahead = {rank for one in found for rank in one.ranks}, {rank for one in found for rank in one.ahead}
     sentences += ["they wait for each other, which is a deadlock"] if behind and behind <= ahead else []
-    lasts = {rank: calls[-1] for rank in range(traces.world_size) if (calls := journal(traces.folder, rank))}
+    lasts = {rank: calls[-1] for rank, calls in journals.items() if calls}
     sentences += [f"rank {rank} was last in {call}" for rank, call in lasts.items() if call.stream == TO_ONE]
-    if not found and len(lasts) == traces.world_size and len({call.at for call in lasts.values()}) == 1:
+    if not found and len(lasts) == len(journals) and len({call.at for call in lasts.values()}) == 1:
         sentences.append(f"each rank had called {lasts[0].at + 1} collectives, so none is behind")
     return "".join(f"; {sentence}" for sentence in sentences)
 
@@ -297,7 +299,9 @@ def who_failed(traces: Traces, status: int) -> Exception:
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
     symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
-    before = "".join(f"{departure.text}; " for departure in departures(traces) if departure.differ or symptom)
+    before = "".join(
+        f"{departure.text}; " for departure in departures(traces.journals()) if departure.differ or symptom
+    )
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
         text = first_line(error, 160 if meaning else 400)

@@ -279,11 +279,9 @@ def _add_results(record: Record, spec: Spec, place: Placement) -> None:
     if not spec.checked:
         verdict, text = Verdict.SKIPPED, f"was switched off (--no-preflight){note}"
     record.checks.append(Check(PREFLIGHT, verdict, text, 0.0))
-    traces = Traces(spec.folder, place.world_size)
-    lag, apart = (
-        late(traces),
-        "; ".join(one.text for one in departures(traces) if one.stream not in (NEW_GROUPS, GRADIENTS)),
-    )
+    journals = Traces(spec.folder, place.world_size).journals()
+    lag, found = late(journals), departures(journals)
+    apart = "; ".join(departure.text for departure in found if departure.stream not in (NEW_GROUPS, GRADIENTS))
     if spec.program == PROVE:
         record.checks += judge(result["ranks"], lag)
         return

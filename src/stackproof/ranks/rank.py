@@ -250,9 +250,8 @@ def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str
     context = Rank(
         place.rank, place.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder, spec.within_s
     )
-    with journaled(
-        journal_path(folder, place.rank)
-    ):  # at once: the ranks leave the barrier together, which sets their clocks
+    # At once: the ranks leave the barrier together, which sets their clocks.
+    with journaled(journal_path(folder, place.rank)):
         context.phase(FORMED)
         module, _, function = spec.program.partition(":")
         mount_suites()

@@ -388,9 +388,8 @@ def _guards(request: Request, expected: Manifest | None, state: RunState) -> Ite
         yield from _guard_selection(request.only, chosen, state.known)
     else:
         yield from _guard_counts(request, expected, state)
-    for identifier in [
-        identifier for identifier in state.collected if identifier not in ended
-    ]:  # last: what never ran counts for nothing
+    # Last: what never ran counts for nothing.
+    for identifier in [identifier for identifier in state.collected if identifier not in ended]:
         yield Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0)
 
 

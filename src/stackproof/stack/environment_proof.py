@@ -28,7 +28,6 @@ from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
 
 _MOST_SHOWN = 12
-_REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
 _OTHER = "leave that folder as it is and add --locked, which builds the stack's own and goes on in it"
 # What was not built by us is not ours to delete.
 _REPLACE = "install the stack's own torch there, or run the verb where it is installed"
@@ -84,7 +83,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     lock, there = lockfile.read(stack.lock), installed()
     if left:
         _refuse(stack, _other_stack(stack, left), _OTHER)
-        _refuse(stack, _differences(left, lock, there), _REBUILD)
+        _refuse(stack, _differences(left, lock, there), advice.REBUILD)
     version, toolkits = torch_flavour()
     wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
     files = None
@@ -92,7 +91,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
         files, differ = installed_files.compare(_own_site()[0], left, deep)
         wrong += differ
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
-    _refuse(stack, wrong, _REBUILD if left else _REPLACE)
+    _refuse(stack, wrong, advice.REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
     off = "" if left else out_of_range(stack, [*other(stack, there, PYTHON)])
     return Proof(bool(left), lock.digest if left else "", unhashed, len(there), version, toolkits, files, off)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stackproof import ROOT
 from stackproof.base import files
-from stackproof.base.places import COMPILED, FIRED
+from stackproof.base.places import COMPILED, COMPILED_CODE, FIRED
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
@@ -46,7 +46,7 @@ def guarded(stack: Stack, environ: Mapping[str, str], pinned: bool) -> dict[str,
     """
     off = dict.fromkeys((name for name in environ if name.startswith("PYTEST_") or name in switched_off(environ)), "")
     path = os.pathsep.join(str(entry) for entry in search_path(stack, environ, pinned))
-    safe = {"PYTHONNOUSERSITE": "1", COMPILED: str(Path(sys.prefix, "compiled"))} if pinned else {COMPILED: ""}
+    safe = {"PYTHONNOUSERSITE": "1", COMPILED: str(COMPILED_CODE)} if pinned else {COMPILED: ""}
     return {**off, **safe, "PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
