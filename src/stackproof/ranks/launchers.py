@@ -55,7 +55,7 @@ class Spec:
 
     def save(self, name: str = "spec.json") -> Path:
         path = self.folder / name
-        path.write_text(json.dumps(asdict(self), default=str), encoding="utf-8")
+        write_atomically(path, json.dumps(asdict(self), default=str), durably=False)  # a twin of this rank reads it too
         return path
 
     @classmethod
