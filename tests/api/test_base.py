@@ -21,7 +21,7 @@ NEEDS = {
     "pages": {"rich"},
 }
 PACKAGING = {"doctor", "environment", "gate", "runs"}
-MOST, MOST_THROUGH = 45, 200
+MOST, MOST_THROUGH = 46, 200
 """Names that there are today, and what the extras reach through those of them that are modules; a surface that grows is no surface."""
 EXTRAS = [ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.glob("extras/**/*.py")]
 

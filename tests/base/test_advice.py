@@ -24,7 +24,7 @@ def test_inside_the_checkout_sessions_are_named(monkeypatch: pytest.MonkeyPatch)
     assert advice.command("xpu", "smoke") == "nox -s xpu-smoke"
     assert advice.command("xpu", "gate", "--base", "a b") == "nox -s xpu-gate -- --base 'a b'"
     assert advice.relock("xpu") == "`nox -s lock -- xpu`"
-    assert advice.missing("numpy", "drift").startswith("use `nox -s drift`, or `")
+    assert advice.missing("numpy", "history").startswith("use `nox -s history`, or `")
 
 
 def test_outside_of_it_the_verb_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

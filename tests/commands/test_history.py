@@ -1,4 +1,4 @@
-"""The verbs of the history on the command line: tables of rates, admission, and asv's absence told."""
+"""The verbs of what was kept on the command line: admission, and asv that is absent."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ from stackproof import cli
 from stackproof.record import store
 
 from ..history import making
-
-
-def test_history_prints_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store.append(making.record(0), tmp_path / "records")
-    assert cli.main(["history", "--results", str(tmp_path / "records")]) == 0
-    assert "TFLOP/s" in capsys.readouterr().out
-    assert cli.main(["history", "--results", str(tmp_path / "records"), "--stack", "cpu"]) == 0
-    assert "there are no figures yet" in capsys.readouterr().out
 
 
 def test_admit_copies_and_says_where(

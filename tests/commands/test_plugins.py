@@ -108,7 +108,7 @@ def test_without_extras_the_core_works(bare: Path) -> None:
     listed = fakes.attempt([*fakes.nox(), "--nocolor", "-l", "--", "all"], env=env, cwd=bare)
     assert listed.returncode == 0 and "cpu-gate" in listed.stdout
     assert not [
-        name for name in ("extras", "bisect", "fleet", "night", "drift", "site") if f"- {name}" in listed.stdout
+        name for name in ("extras", "bisect", "fleet", "night", "history", "site") if f"- {name}" in listed.stdout
     ]
 
 

@@ -1,19 +1,16 @@
-"""The verbs of what was kept: `asv`, `history`, `admit` and `verify-record`."""
+"""The verbs of what was kept: `asv`, `admit` and `verify-record`."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import stat
 import sys
-from pathlib import Path
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
 from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.runner.suites import DEFAULT_PROFILE
-from stackproof.stack import stacks
 
 
 def add(verbs: arguments.Verbs) -> None:
@@ -26,11 +23,6 @@ def add(verbs: arguments.Verbs) -> None:
     help_ = "which benchmarks: fast, regular or full"
     verb.add_argument("--profile", default=DEFAULT_PROFILE, metavar="NAME", help=help_)
     verb.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="asv's own command and arguments")
-    help_ = "what was measured, as rates: now, before, and which change made a difference"
-    verb = arguments.add(verbs, "history", help_, _history)
-    arguments.add_shared(verb, "--stack", help="only this stack")
-    help_ = "read records there (may be repeated)"
-    verb.add_argument("--results", type=arguments.place, action="append", metavar="DIR", help=help_)
     admit = "(dev) put records of figures, of nights and of what proves them among the published results, for a runner to commit"
     verify = "is a record still what was written: its digests and its logs"
     for name, help_, run in (("admit", admit, _admit), ("verify-record", verify, _verify_record)):
@@ -49,31 +41,6 @@ def _asv(options: argparse.Namespace) -> int:
     return call(
         Wish(options.stack or "", options.rehearsed, options.states, options.profile, options.device, tuple(value))
     )
-
-
-def _history(options: argparse.Namespace) -> int:
-    from stackproof.history import terminal
-    from stackproof.history.timeline import entries, histories
-    from stackproof.record import store
-
-    if options.stack:
-        stacks.load(options.stack)
-    for folder in options.results or ():
-        _require_folder(folder)
-    loaded = store.dated(store.read(store.files(options.results)) if options.results else store.load(store.folders()))
-    chosen = [history for history in histories(entries(loaded.records)) if options.stack in (None, history.place.stack)]
-    terminal.show(chosen, loaded.problems)
-    return 0
-
-
-def _require_folder(path: Path) -> None:
-    try:
-        if stat.S_ISDIR(path.stat().st_mode):
-            return
-        why = "is no folder"
-    except OSError as error:
-        why = f"cannot be read ({error.strerror})"
-    raise Refusal(f"--results {path}: {why}; name a folder of records")
 
 
 def _admit(options: argparse.Namespace) -> int:

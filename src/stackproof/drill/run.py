@@ -22,7 +22,7 @@ _PRELUDE = "from stackproof.drill.planted import *  # what a row's code may call
 _LOOK_S = 0.05
 THIS_PYTHON = sys.executable
 FLAGS = {
-    "doctor": ("stack", "json"), "triage": ("json",), "admit": (), "history": (),
+    "doctor": ("stack", "json"), "triage": ("json",), "admit": (),
     "gate": ("stack", "json", "results", "deadline-scale"),
 }  # fmt: skip
 """What each verb that runs no suite takes besides its own arguments."""

@@ -1,7 +1,4 @@
-"""The history of each place: its states in order, the figures in each, and which change made a difference.
-
-Nothing of this is stored: it is made from the records. Stored are seconds, shown are rates, and "worse" is said of what people see.
-"""
+"""The history of each place: its states in order and the figures in each; nothing of it is stored, it is made from the records."""
 
 from __future__ import annotations
 
@@ -14,11 +11,10 @@ from pathlib import Path
 from stackproof.base import git
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
-from stackproof.base.statistics import Interval, median_interval
 from stackproof.record import store
 from stackproof.record.reading import read_verified
 from stackproof.record.records import Measurement, Record, Verdict
-from stackproof.record.store import Place, State, changes, place, rules, state
+from stackproof.record.store import Place, State, changes, place, state
 
 
 @dataclass(frozen=True)
@@ -183,113 +179,6 @@ def _message(before: Stay | None, now: Stay) -> str:
 def _data(text: str) -> bytes:
     content = text.encode("utf-8", errors="surrogatepass")
     return b"data %d\n%s\n" % (len(content), content)
-
-
-@dataclass(frozen=True)
-class Point:
-    """A figure in one state: the median of all its samples in seconds per unit, with its 95 % interval."""
-
-    when: datetime
-    seconds: Interval
-    because: str
-    """What of the state changed since the point before."""
-    busy: bool = False
-    """Whether others used the host whenever it was measured."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A difference between two neighbouring points that is larger than their noise; `share` is of the shown figure."""
-
-    key: SeriesKey
-    before: Point
-    after: Point
-
-    @property
-    def ratio(self) -> float:
-        """How many times as fast it is: below 1 is worse, whichever way the figure is shown."""
-        return self.before.seconds.median / self.after.seconds.median
-
-    @property
-    def busy(self) -> bool:
-        """Whether others used the host while one of the two was measured."""
-        return self.before.busy or self.after.busy
-
-    @property
-    def worse(self) -> bool:
-        return self.ratio < 1
-
-
-@dataclass(frozen=True)
-class Series:
-    """The points of one figure at one place, oldest first; all of one version."""
-
-    key: SeriesKey
-    version: str
-    points: tuple[Point, ...]
-
-    @property
-    def newest(self) -> Point:
-        """The point that "now" is."""
-        return self.points[-1]
-
-    @property
-    def last(self) -> Change | None:
-        """The newest point against the one before; nothing while there is one point only."""
-        return Change(self.key, *self.points[-2:]) if len(self.points) > 1 else None
-
-    @property
-    def changes(self) -> list[Change]:
-        """Return every flagged step between neighbours, oldest first."""
-        pairs = zip(self.points, self.points[1:])  # noqa: B905 - one shorter on purpose
-        return [step for before, after in pairs if flagged(step := Change(self.key, before, after))]
-
-
-@dataclass(frozen=True)
-class History:
-    """Everything at one place: its states in order, and its series."""
-
-    place: Place
-    stays: tuple[Stay, ...]
-    series: tuple[Series, ...]
-
-    @property
-    def changes(self) -> list[Change]:
-        """All flagged steps, newest first."""
-        steps = [step for series in self.series for step in series.changes]
-        return sorted(steps, key=lambda step: step.after.when, reverse=True)
-
-
-def flagged(step: Change) -> bool:
-    """Whether the figures differ by the share of `data/history.toml` and their intervals do not overlap.
-
-    A flag is a hint to look: a pull request is judged by the gate, which measures both sides in turn. What was measured on a busy host
-    is no hint: it says how busy the host was.
-    """
-    if step.busy:
-        return False
-    before, after = step.before.seconds, step.after.seconds
-    apart = before.high < after.low or after.high < before.low
-    return apart and abs(step.ratio - 1) >= rules().share
-
-
-def histories(entries: Iterable[Entry]) -> list[History]:
-    """Return the history of each place, in alphabetical order."""
-    return sorted(map(_history, stays(entries).values()), key=lambda history: history.place.label)
-
-
-def _history(chain: list[Stay]) -> History:
-    points: dict[SeriesKey, list[tuple[str, Point]]] = {}
-    for number, stay in enumerate(chain):
-        because = subject(chain[number - 1] if number else None, stay)
-        for one in pooled(stay.entries):
-            point = Point(one.started, median_interval(one.samples), because, one.busy)
-            points.setdefault(one.key, []).append((one.version, point))
-    series = []
-    for key, pairs in sorted(points.items(), key=lambda row: (row[0].subject, row[0].preset, row[0].unit)):
-        version = pairs[-1][0]
-        series.append(Series(key, version, tuple(point for of, point in pairs if of == version)))
-    return History(chain[0].place, tuple(chain), tuple(series))
 
 
 def admit(path: Path, base: Path = store.PUBLISHED) -> Path:

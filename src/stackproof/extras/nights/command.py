@@ -1,4 +1,4 @@
-"""The verbs of nights: `night`, which a runner calls every night for a stack; `drift`, what stepped in them; `site`, all of it as pages."""
+"""The verbs of nights: `night`, which a runner calls for a stack; `history`, what was measured and what stepped; `site`, all as pages."""
 
 from __future__ import annotations
 
@@ -39,24 +39,33 @@ def _require_folders(results: list[Path]) -> None:
             raise Refusal(f"--results {folder}: {files.why_no_such_folder(folder)}; name a folder of records")
 
 
-def add_drift(verbs: arguments.Verbs) -> None:
-    help_ = "did a figure step in the last nights: confirmed and suspected steps, their likeliest cause, and what confirms them"
-    verb = arguments.add(verbs, "drift", help_, _drift)
-    verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
+def add_history(verbs: arguments.Verbs) -> None:
+    help_ = "what was measured, as rates: now, before, and which change made a difference; which figures stepped in the nights, and why"
+    verb = arguments.add(verbs, "history", help_, _history)
+    arguments.add_shared(verb, "--stack", help="only this stack")
     _add_results(verb)
 
 
-def _drift(options: argparse.Namespace) -> int:
-    _require_installed("drift", "drift", "numpy")
-    from stackproof.api.record import store
+def _history(options: argparse.Namespace) -> int:
+    _require_installed("history", "history", "numpy", "rich")
+    from stackproof.api.pages import console
+    from stackproof.api.record import outline, store
+    from stackproof.api.runs import timeline
+    from stackproof.extras.nights import rates
     from stackproof.extras.nights.drift import findings
 
     if options.stack:
         stacks.load(options.stack)
     _require_folders(options.results)
-    drift = findings.read_drift(options.results or store.folders(), options.stack)
-    print(findings.terminal(drift).rstrip("\n"))  # noqa: T201
-    return drift.exit_code
+    tops = options.results or store.folders()
+    drift = findings.read_drift(tops, options.stack or "")
+    loaded = store.dated(store.read(store.files(tops), aside=not options.results))
+    histories = rates.histories(timeline.entries(loaded.records))
+    chosen = [history for history in histories if options.stack in (None, history.place.stack)]
+    steps = findings.parts(drift) if drift.places else ()
+    problems = [outline.TextLine(outline.Span(line, "bold red")) for line in (*drift.problems, *loaded.problems)]
+    outline.show([*steps, *rates.parts(chosen), *problems], console.plain_console())
+    return drift.exit_code if drift.places else 0
 
 
 def add_night(verbs: arguments.Verbs) -> None:

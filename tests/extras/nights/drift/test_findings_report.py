@@ -8,6 +8,7 @@ import pytest
 
 from stackproof.extras.nights.drift import findings
 from stackproof.extras.nights.drift.findings import Drift
+from stackproof.record import outline
 from tests.extras.nights.drift.nightly import Story, commit, gate, judged, told
 
 
@@ -21,7 +22,7 @@ def found() -> Drift:
 
 
 def test_the_terminal_says_what_decides_first(found: Drift) -> None:
-    text = findings.terminal(found)
+    text = outline.text(findings.parts(found))
     places = [
         text.index(word)
         for word in ("SLOWER: 1 confirmed slowdown, 1 suspected", "confirmed slowdowns:", "suspected, not")
@@ -33,16 +34,15 @@ def test_the_terminal_says_what_decides_first(found: Drift) -> None:
         "nox -s cuda-night",
         "+4.0 % [+3.0 %, +5.0 %]",
         "foreign load",
-        "x.json: is damaged",
     ):
         assert word in text
 
 
 def test_no_records_are_no_crash() -> None:
     empty = Drift((), ())
-    assert findings.terminal(empty).startswith("TOO FEW NIGHTS: 11 more nights")
+    assert outline.text(findings.parts(empty)).startswith("TOO FEW NIGHTS: 11 more nights")
 
 
 def test_a_report_needs_no_file(found: Drift, tmp_path: Path) -> None:
-    findings.terminal(found)
+    outline.text(findings.parts(found))
     assert list(tmp_path.iterdir()) == []

@@ -402,11 +402,7 @@ def _with_reported(settled: Sequence[Suspicion], history: Sequence[Night]) -> li
     return [replace(step, reported=step in slower) for step in settled]
 
 
-def terminal(drift: Drift) -> str:
-    return outline.text(_parts(drift))
-
-
-def _parts(drift: Drift) -> Iterator[outline.Part]:
+def parts(drift: Drift) -> Iterator[outline.Part]:
     yield outline.Heading(drift.headline)
     for place in drift.places:
         counts = f"{text.counted(len(place.nights), 'night')} of {text.counted(len(place.trends), 'figure')}"
@@ -421,9 +417,6 @@ def _parts(drift: Drift) -> Iterator[outline.Part]:
         yield from _section("since the first anchor", ([line] for line in _came(place)))
         disturbed = ([f"{night.day}: {night.disturbed}"] for night in place.nights if night.disturbed)
         yield from _section("disturbed, and left out", disturbed)
-    if drift.problems:
-        yield outline.Heading("problems", 2)
-        yield from (outline.TextLine(line, 1) for line in drift.problems)
 
 
 def _came(place: PlaceDrift) -> list[str]:
