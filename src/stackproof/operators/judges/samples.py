@@ -24,6 +24,7 @@ from stackproof.device.devices import Operators
 from stackproof.device.numerics import rule
 from stackproof.operators.compute import NO_MODE, Narrow, compute, cotangent, random_kernel, relocate
 from stackproof.operators.database import REFERENCE, SEED, SampleInput, load, samples
+from stackproof.operators.judges.elementwise import suits
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import DrawnError, Relation, Route, UnusableError, elements_of, moved, numeric, word
 from stackproof.record.checks import CheckFailed, NotApplicable
@@ -32,8 +33,8 @@ WHAT = "as in float64"
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64)
 _MOST_ELEMENTS = 200_000
 """A sample with more numbers is left out: two such samples of `grid_sampler_3d` take longer than all others together."""
-_ULPS, _FEW_ULPS, _ROOM = 24.0, 6.0, 6.0
-"""That every result may be off by, those of 16 bits, and times what rounding does."""
+_ULPS, _FEW_ULPS, _ROOM, _OWN_ROOM = 24.0, 6.0, 6.0, 2.0
+"""That every result may be off by, those of 16 bits, and times what rounding does; and where each number has a kernel for itself."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _of(point: OperatorPoint, row: Exemption, sample: SampleInput, index: int, b
     ]
     return Relation(
         f"sample {index} as in float64", given, named, way(point.device, False), way(REFERENCE, True), _CODE,
-        _FEW_ULPS if dtype.itemsize == 2 else _ULPS, row.cap, whole=rule().caps[dtype.to_real()], room=_ROOM, others=under_rounding,
+        _FEW_ULPS if dtype.itemsize == 2 else _ULPS, row.cap, whole=rule().caps[dtype.to_real()], room=_OWN_ROOM if suits(point.name, op) else _ROOM, others=under_rounding,
         widened=True, required=True, exact=bool(named.get("stable")), form=row.compare == "form", nonfinite=row.nonfinite,
         private=row.private, dtypes=(dtype, dtype.to_real(), dtype.to_complex(), *returned), writable=_is_identity(finish),
         drawn=_DRAWN.format(name=(op.name, op.variant_test_name), index=index, seed=SEED, backward=backward, dtype=dtype),
