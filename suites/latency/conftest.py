@@ -42,7 +42,7 @@ def timed(
         sampled = result(subject, preset, **fields)
         for row in measurements(sampled, "latency", device.name()):
             measured(row)
-        told = f"{shown(sampled.median, 's')} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
-        figures["summary"] = f"{told}; {sampled.reason}"
+        summary = f"{shown(sampled.median, 's')} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
+        figures["summary"] = f"{summary}; {sampled.reason}"
 
     return take
