@@ -73,7 +73,7 @@ def _vary(model: torch.nn.Module) -> None:
 @pytest.mark.deadline(180)
 @pytest.mark.parametrize("name", taking_part("differences"))
 def test_differences(name: str, figures: dict[str, Figure]) -> None:
-    """Every parameter's gradient is what forward itself changes by: moved along g / |g|^2, each counts alike.
+    """Every parameter's gradient agrees with differences of forward along g / |g|^2, so that each counts alike.
 
     With random signs before each parameter the changes add up to the sum of the signs; one that is off by a thousandth of itself shows.
     """
@@ -122,7 +122,7 @@ def _kept() -> dict[str, dict[str, object]]:
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", _kept())
 def test_kept(name: str, figures: dict[str, Figure]) -> None:
-    """Three steps in float64 lose and move what they did when it was kept, whatever the versions of what computes them."""
+    """Losses and updates of three steps in float64 are those that were recorded, whatever versions of the packages compute them."""
     results, kept = steps(name), _kept()[name]
     figures |= {f"{what} {index}": value for what, values in results.items() for index, value in enumerate(values)}
     worst = 0.0

@@ -1,4 +1,4 @@
-"""What turns places or draws, against definitions in NumPy; `operators/relations` holds what computes and what keeps statistics."""
+"""Rotary embeddings and Gumbel softmax against definitions in NumPy; other layers are checked by `operators/relations`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(30)
 def test_gumbel(device: Device, figures: dict[str, Figure]) -> None:
-    """Soft choices are softmax of scores and what is drawn, by the temperature; hard ones the largest, with the soft ones' gradient."""
+    """Soft samples are the softmax of noisy scores over the temperature; hard ones pick the largest and have the soft gradient."""
     scores, worst = drawn(64, 9), 0.0
     for temperature in (0.5, 1.75):
         logits = torch.tensor(scores, dtype=torch.float32, device=device.torch, requires_grad=True)

@@ -1,4 +1,4 @@
-"""What trains, against its definition: schedules, clipping and scaling; and what is saved and resumed goes on as before."""
+"""Schedules, gradient clipping and gradient scaling against their definitions, also after they were saved and resumed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _made(row: Mapping[str, Any], optimiser: torch.optim.Optimizer) -> Any:
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("norm", [2.0, 1.0, math.inf, 3.0], ids=["2", "1", "inf", "3"])
 def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Gradients come out times bound / (norm + 1e-6) where that is under 1, and untouched where it is not; the norm is returned.
+    """Gradients are scaled by bound / (norm + 1e-6) where that is under 1, and left alone where it is not; the norm is returned.
 
     In one call for a list of tensors, and tensor by tensor; of two dtypes where the stack has float64.
     """
@@ -134,7 +134,7 @@ def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, 
 
 @pytest.mark.deadline(30)
 def test_clipping_infinite(device: Device, figures: dict[str, Figure]) -> None:
-    """A norm that is infinite leaves zeros where gradients are finite; where it is to be an error it is one, and nothing is touched."""
+    """An infinite norm leaves zeros where gradients are finite; with `error_if_nonfinite` it raises, and gradients stay as they are."""
     leaf = torch.zeros(3, device=device.torch, requires_grad=True)
     for foreach, bad in itertools.product((None, False), (math.inf, math.nan)):
         leaf.grad = torch.tensor([1.0, bad, 2.0], device=device.torch)
@@ -190,7 +190,7 @@ def test_clipping_values(device: Device, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(30)
 def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
-    """Unscaled, clipped and stepped once, by two optimisers of which one alone meets an infinite gradient."""
+    """Two optimisers under one scaler unscale, clip and step once, where only one of them meets an infinite gradient."""
     scaling = torch.amp.GradScaler(device.kind, init_scale=64.0)
     weights = [torch.ones(3, device=device.torch, requires_grad=True) for _ in range(2)]
     optimisers, scale = [torch.optim.SGD([weight], lr=0.5) for weight in weights], 64.0
@@ -227,7 +227,7 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(30)
 def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """The scaler unscales exactly, doubles after two good steps, halves after a bad one and skips it; resumed, it goes on so.
+    """The scaler unscales exactly, doubles after two good steps, halves after a bad one and skips it, also when it is resumed.
 
     Of two groups, of two dtypes where the stack has float64; a list of losses is scaled alike, and a scale that is given is the one it has.
     """

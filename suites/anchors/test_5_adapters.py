@@ -1,4 +1,4 @@
-"""Adapters of peft: an adapted layer is one of another weight; and adapters as they are switched, merged and kept."""
+"""Adapters of peft against their definition: adapted layers, and adapters that are switched, merged and saved."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _KINDS: Mapping[str, tuple[Callable[[], nn.Module], tuple[int, ...], Callable[..
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("kind", _KINDS)
 def test_kind(kind: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Of other layers: what they give, merged too, and the gradients of adapters, which alone get any."""
+    """Other kinds of layers: their output, merged too, and the gradients, which only adapters get."""
     make, shape, define, options = _KINDS[kind]
     x = drawn(*shape) if shape else np.random.default_rng(SEED).integers(0, 40, (3, 7))
     figures["worst"] = _require_adapted(make(), define, device, x, _possible(options), f"adapters of kind {kind}")
@@ -166,7 +166,7 @@ def _named(w: Floats, a: Floats, b: Floats, adapter: str = "default") -> dict[st
 
 @pytest.mark.deadline(60)
 def test_ways(device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
-    """Two adapters, one divided by the root of its rank: one by one, together, switched off, merged, parted again, and kept."""
+    """Two adapters, one divided by the root of its rank: alone, together, switched off, merged, unmerged, and saved."""
     x, w = drawn(3, _INNER), drawn(_OUTER, _INNER, key=1)
     first = drawn(_RANK, _INNER, key=2), drawn(_OUTER, _RANK, key=3)
     other = drawn(5, _INNER, key=4), drawn(_OUTER, 5, key=5)
@@ -227,7 +227,7 @@ def _kept(model: Any, w: Floats, folder: Path) -> Any:
 
 @pytest.mark.deadline(60)
 def test_dropout(device: Device, figures: dict[str, Figure]) -> None:
-    """What goes into an adapter is dropped at its rate and the rest enlarged, anew each time and in training alone; the base sees all."""
+    """An adapter's input is dropped at its rate and the rest scaled up, anew each time and only in training; the base sees all of it."""
     count = _ROWS * _INNER
     model = _peft().get_peft_model(
         nn.Sequential(nn.Linear(_INNER, _INNER, bias=False)), _config(_INNER, lora_alpha=_INNER, lora_dropout=_RATE)

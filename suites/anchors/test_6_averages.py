@@ -1,4 +1,4 @@
-"""Averages of a model that is trained, against the mean that they are to be: torch's, and ultralytics' moving one."""
+"""Averages of a model in training against their definitions: torch's, and ultralytics' moving average."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from suites.anchors.test_3_training import give_gradients
 
 @pytest.mark.deadline(30)
 def test_torch(device: Device, figures: dict[str, Figure]) -> None:
-    """An averaged model holds the plain mean of what it was shown, or the exponential one, and buffers where they are asked for."""
+    """An averaged model holds the plain or the exponential mean of the models it was given, and buffers where they are asked for."""
     for name, averaged, share in (
         ("plain", swa_utils.AveragedModel, lambda count: 1 / count),
         ("exponential", _exponential, lambda count: 1.0 if count == 1 else 0.25),
@@ -70,7 +70,7 @@ def _exponential(model: torch.nn.Module, *, use_buffers: bool) -> swa_utils.Aver
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize(("decay", "tau"), [(0.9999, 2000), (0.9, 3)], ids=["as-trained", "short"])
 def test_ultralytics(decay: float, tau: float, device: Device, figures: dict[str, Figure]) -> None:
-    """After update n the share of what was kept is decay (1 - e^(-n / tau)): of parameters and buffers, but of no count."""
+    """Update n keeps a share of decay (1 - e^(-n / tau)), of parameters and floating-point buffers but not of counters."""
     try:
         from ultralytics.utils.torch_utils import ModelEMA
     except ImportError as error:

@@ -103,7 +103,7 @@ def _cached(job: Job, tokens: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("by", ["mean", "number"])
 @pytest.mark.parametrize("name", taking_part("closed-form"))
 def test_loss(name: str, by: str, figures: dict[str, Figure]) -> None:
-    """The loss that transformers computes itself: of the next token, without those that are ignored, by their mean or a given number."""
+    """transformers' own loss is that of the next token, without ignored ones, divided by their number or by a given one."""
     job = _job(name)
     tokens = job.batches[0]["tokens"]
     labels = tokens.clone()
@@ -162,7 +162,7 @@ _STRETCHED: Mapping[str, tuple[dict[str, Any], Callable[[], tuple[Array, float]]
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("kind", _STRETCHED)
 def test_stretched(kind: str, figures: dict[str, Figure]) -> None:
-    """Cosines and sines of places, as a longer context asks for them, are the definition's."""
+    """Cosines and sines of positions, for each way to stretch the context, are the definition's."""
     try:
         from transformers import LlamaConfig
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding

@@ -147,7 +147,7 @@ def test_settings(figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(60)
 def test_fused(figures: dict[str, Figure]) -> None:
-    """Each layer of a network whose norms are taken into its convolutions, as for use, gives what it gave before."""
+    """Each layer gives the same after norms are fused into convolutions, as for inference."""
     model: Any = _job(torch.float32).model.eval()
     for number, (key, value) in enumerate(model.named_buffers()):
         if key.endswith("running_mean"):

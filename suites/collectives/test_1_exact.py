@@ -22,7 +22,7 @@ from .conftest import Trials
 
 @pytest.mark.deadline(900)
 def test_agrees(backend: str, row: Row, stack: Stack, trials: Trials, figures: dict[str, Figure]) -> None:
-    """Each rank holds exactly what the known data of all ranks make, and nothing beside it was written."""
+    """Each rank gets the exact result of all ranks' known data, and nothing beside it is written."""
     if row.dtype in FLOATS:
         supported(stack, getattr(torch, row.dtype))
     suited = [(world, runner) for world, runner in trials(backend) if applicable(row, world.size)]

@@ -103,7 +103,7 @@ def _require_exchanges(
 
 @pytest.mark.deadline(240)
 def test_bfloat16_exchange(group: Cases, figures: dict[str, Figure]) -> None:
-    """Gradients that travel as bfloat16 are those of float64 within bfloat16's own rounding, and did travel so."""
+    """Gradients exchanged in bfloat16 are those of float64 within bfloat16's rounding, and really were exchanged in it."""
     name = "bfloat16-exchange"
     reports, ranks = common.evidence(group, name), common.world(group)
     course = plan().course(of_name(name).workload)

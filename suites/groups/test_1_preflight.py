@@ -1,4 +1,4 @@
-"""What is held before any rank starts: this host, its variables and its cards suit the groups that the stack forms."""
+"""Before any rank starts: this host, its variables and its cards suit the groups that the stack forms."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_splits(stack: Stack, launches: Launches, backend: str, figures: dict[st
 
 @pytest.mark.deadline(180)
 def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[str, Figure]) -> None:
-    """What is in effect, by the library's own log, does not deny what the variables ask for."""
+    """The settings in the library's own log do not contradict the environment variables."""
     group, library = bring_up(stack, launches, backend), libraries.serving(backend)
     if library.silent:
         figures["summary"] = library.silent

@@ -1,4 +1,4 @@
-"""Times single calls as `bench` times everything: proved, in blocks that leave their trace, by the slope of spans."""
+"""Times single calls as `bench` does: verified, in blocks whose results are checked, by the slope of spans."""
 
 from __future__ import annotations
 

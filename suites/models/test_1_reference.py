@@ -54,7 +54,7 @@ def test_training(name: str, device: Device, figures: dict[str, Figure]) -> None
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", MODELS)
 def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
-    """In each of three steps loss, gradients and running statistics agree with float64, and the update is its optimiser's; all move."""
+    """In each of three steps loss, gradients and running statistics agree with float64; the update is the optimiser's and moves all."""
     job = _job(name, device)
     trainable = [key for key, parameter in job.model.named_parameters() if parameter.requires_grad]
     moving = living({key: value for key, value in state(job).items() if key in trainable}, reference(name, PRESET))

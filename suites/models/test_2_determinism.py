@@ -23,7 +23,7 @@ Run = Callable[[], Tensors]
 @pytest.mark.deadline(180)
 @pytest.mark.parametrize("name", MODELS)
 def test_twice(name: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Prediction, loss and gradients have the same bits twice; if not, it is by an operator of which torch says so itself.
+    """Prediction, loss and gradients have the same bits twice, or differ by an operator that torch itself calls non-deterministic.
 
     torch tells in two ways: the work becomes bit-identical under `use_deterministic_algorithms`, or that names the operator
     (https://pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html).

@@ -53,7 +53,7 @@ def test_autocast(dtype: torch.dtype, stack: Stack, device: Device, figures: dic
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("dtype", DTYPES, ids=NAMES)
 def test_backward(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Gradients of what was cast are computed in the short dtype, every product of them, and arrive in that of what they are of."""
+    """Every product in the backward pass of a cast operator is in the short dtype, and gradients arrive in float32."""
     supported(stack, dtype)
     kernels, short, wrong = 0, 0, []
     for name, compute in CASTING.items():

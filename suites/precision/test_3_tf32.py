@@ -1,4 +1,4 @@
-"""The tf32 switches: float32 is float32 when they are off; what they cost when they are on is told."""
+"""The tf32 switches: float32 is float32 when they are off; their error when they are on is a figure."""
 
 from __future__ import annotations
 

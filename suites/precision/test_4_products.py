@@ -1,4 +1,4 @@
-"""Products in half precision, forward and backward, to a quarter of their last place: one per cent hides in no rounding."""
+"""Products in half precision, forward and backward, to a quarter of an ulp as a whole: one per cent cannot hide in rounding."""
 
 from __future__ import annotations
 

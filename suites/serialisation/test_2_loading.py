@@ -42,7 +42,7 @@ def _refusal(call: Callable[[], object]) -> str:
 
 @pytest.mark.deadline(30)
 def test_copied(device: Device, figures: dict[str, Figure]) -> None:
-    """Values are copied into the model's own tensors: these stay where they are, of their dtype, and what was given is not shared."""
+    """Values are copied into the model's own tensors, which keep their memory and dtype and share nothing with what was given."""
     state = _Model(1).to(device.torch, torch.bfloat16).state_dict()
     model = _Model(2).to(device.torch)
     places = {name: value.data_ptr() for name, value in model.state_dict().items()}
@@ -64,7 +64,7 @@ def test_copied(device: Device, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("empty", [False, True], ids=["over-values", "over-nothing"])
 def test_assigned(empty: bool, device: Device, figures: dict[str, Figure]) -> None:
-    """With `assign` the tensors themselves are taken, in their dtype; what is frozen stays so; also into a model without storage."""
+    """With `assign` the model takes the tensors themselves, in their dtype, also where it has no storage; frozen ones stay frozen."""
     state = _Model(1).to(device.torch, torch.bfloat16).state_dict()
     with torch.device("meta" if empty else device.torch):
         model = _Model(2)
@@ -82,7 +82,7 @@ def test_assigned(empty: bool, device: Device, figures: dict[str, Figure]) -> No
 
 @pytest.mark.deadline(30)
 def test_partial(device: Device, figures: dict[str, Figure]) -> None:
-    """Without `strict` what fits is loaded, and what is missing or has no place is told; with it that is refused, as is another shape."""
+    """Without `strict` what fits is loaded, and missing or unexpected keys are returned; with it they are refused, as is another shape."""
     whole = _Model(1).to(device.torch).state_dict()
     part = {name: value for name, value in whole.items() if name != "last.bias"} | {"more": torch.zeros(1)}
     model = _Model(2).to(device.torch)

@@ -45,7 +45,7 @@ def test_float32(stack: Stack, device: Device, figures: dict[str, Figure]) -> No
 
 @pytest.mark.deadline(120)
 def test_relations(device: Device, figures: dict[str, Figure]) -> None:
-    """What needs no rounding is exact in a handful of operators: products, sums, joins and orders."""
+    """Results that need no rounding are exact in a handful of operators: products, sums, joins and orders."""
     seen: list[dict[str, Figure]] = [{} for _ in _EXACT]
     for name, each in zip(_EXACT, seen, strict=True):
         engine.check("exact", name, device, each)

@@ -1,4 +1,4 @@
-"""Layers of torch.nn by their definitions: attention with its projections, transformers' layers, recurrent networks, made weights.
+"""Layers of torch.nn by their definitions: attention with its projections, transformers' layers, recurrent networks, parametrised weights.
 
 `values` are a layer's parameters by torch's names, from `prefix` on; sequences are (batch, length, width). Nothing here calls a layer:
 recurrent ones are torch's own decompositions, which step in Python.

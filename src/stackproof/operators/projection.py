@@ -1,4 +1,4 @@
-"""Every number of a large result held against float64 in one look: random signs, added up over short stretches.
+"""Compares every number of a large result with float64 at once: sums over short stretches, under random signs.
 
 What is expected is computed on the host by NumPy, which shares no kernel with what is judged.
 """

@@ -1,4 +1,4 @@
-"""Each number by itself: alone as in a row, in a narrow dtype as in a wide one, as NumPy has it, and at infinity as on the way there."""
+"""Elementwise: a number gives the same alone and in a row, in a narrow and a wide dtype, in NumPy, and at infinity as near it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs no rounding is exact: products of small whole numbers, moved bits, chosen large numbers, and what ties and zeros decide."""
+"""Results that need no rounding are exact: products of small whole numbers, moved bits, chosen large numbers, ties and zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list as one by one: `_foreach_` operators give in every signature what single calls give, in place too, on either path."""
+"""`_foreach_` operators over lists give in every signature what single calls give, in place too, on the fast and the slow path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step is a step: the loop, list and fused forms of an optimiser, groups, pieces of a parameter, a resume and a scaler lead to one place.
+"""All forms of an optimiser take the same step: loop, list and fused, with groups, parameters in pieces, a resume and a scaler.
 
 torch writes the loop and the list form of each optimiser apart, so that either is the other's reference; what models are trained
 with is held by its paper's form in `workloads.training`.

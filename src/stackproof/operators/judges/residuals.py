@@ -1,4 +1,4 @@
-"""Residuals: a factorisation, solution, transform or order is held by what defines it, at any size and in any batch."""
+"""Residuals: a factorisation, solution, transform or order satisfies what defines it, at any size and in any batch."""
 
 from __future__ import annotations
 
