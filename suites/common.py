@@ -41,7 +41,7 @@ def possible(name: str) -> Workload:
 
 def supported(stack: Stack, dtype: torch.dtype) -> None:
     """End the check with the rule that says why this stack has no such precision; complex64 is where float32 is, unless it lacks it."""
-    word, real = (str(one).removeprefix("torch.") for one in (dtype, dtype.to_real()))
+    word, real = (str(name).removeprefix("torch.") for name in (dtype, dtype.to_real()))
     if word in stack.missing:
         raise CapabilityMissing(f"{stack.definition}, missing.{word}: {stack.missing[word]}")
     if real not in stack.precisions:
@@ -92,8 +92,7 @@ class MatrixKernels(TorchDispatchMode):
         return sum(count for (name, seen), count in self.seen.items() if seen is not dtype and name not in spared)
 
     @property
-    def told(self) -> str:
-        """Say what ran."""
+    def summary(self) -> str:
         return ", ".join(f"{count} {name} in {dtype}" for (name, dtype), count in self.seen.items()) or "no product"
 
 
@@ -123,28 +122,28 @@ class ForwardProducts:
         """Whether all computed in a dtype; of products, those of attention's slow path are spared."""
         return self.cast(dtype) == self.count if self.layers else not self.kernels.others(dtype, attention=False)
 
-    def told(self, dtype: torch.dtype) -> str:
+    def summary(self, dtype: torch.dtype) -> str:
         """Say how many computed in a dtype, and in what the others did."""
         what = "matrix layers" if self.layers else "matrix products"
         seen = self.layers.values() if self.layers else [used for _, used in self.kernels.seen]
-        others = sorted({str(one) for one in seen} - {str(dtype)})
+        others = sorted({str(used) for used in seen} - {str(dtype)})
         words = f"{self.cast(dtype) or 'none'} of {self.count} {what} computed in {dtype}"
         return words + (f", others in {', '.join(others)}" if others else "")
 
 
 def watch_forward(job: Job) -> ForwardProducts:
     """Note what the next forward passes of a job multiply."""
-    found, plain = ForwardProducts(), job.forward
+    products, plain = ForwardProducts(), job.forward
     for name, module in job.model.named_modules():
         if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
-            module.register_forward_hook(found.note(name))
+            module.register_forward_hook(products.note(name))
 
     def watched(index: int = 0) -> Evaluation:
-        with found.kernels:
+        with products.kernels:
             return plain(index)
 
     job.forward = watched  # type: ignore[method-assign]
-    return found
+    return products
 
 
 def require_counted(name: str, products: ForwardProducts) -> None:

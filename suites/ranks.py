@@ -69,7 +69,7 @@ class Cases(_Arranged):
 
 
 class Launches:
-    """Launches programs on ranks, and remembers each outcome; `checked` holds the preflight before each."""
+    """Launches programs on ranks, and remembers each outcome; `checked`: whether the preflight runs before each."""
 
     def __init__(
         self,
@@ -122,13 +122,12 @@ class Launches:
             while place.exists():  # of a process that was ended: what it left would tell of other ranks
                 place = place.with_name(f"{place.name}-again")
             self._known[key] = self._attempt(program, arrangement, arguments, deadline_s, place, options)
-        found = self._known[key]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        outcome = self._known[key]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _place(self, key: str, arrangement: Arrangement) -> Path:
-        """Return a folder of its own."""
         return self._folder / f"{arrangement.backend}-{len(arrangement.cards)}-{zlib.crc32(key.encode()):08x}"
 
     def _attempt(

@@ -62,7 +62,7 @@ def test_closed_form(name: str, figures: dict[str, Figure]) -> None:
 
 
 def _vary(model: torch.nn.Module) -> None:
-    """Move parameters that are one number throughout, such as norms' weights of ones: of two that are alike either may be taken."""
+    """Change parameters that are one number throughout, such as norms' weights of ones: mixing up two that are equal would not be seen."""
     generator = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
         for value in model.parameters():
@@ -73,7 +73,7 @@ def _vary(model: torch.nn.Module) -> None:
 @pytest.mark.deadline(180)
 @pytest.mark.parametrize("name", taking_part("differences"))
 def test_differences(name: str, figures: dict[str, Figure]) -> None:
-    """Every parameter's gradient is what forward itself changes by: moved along g / |g|^2, each counts alike.
+    """Every parameter's gradient agrees with differences of forward along g / |g|^2, so that each counts alike.
 
     With random signs before each parameter the changes add up to the sum of the signs; one that is off by a thousandth of itself shows.
     """
@@ -116,21 +116,20 @@ def _signs(count: int, draw: int) -> list[float]:
 
 @cache
 def _kept() -> dict[str, dict[str, object]]:
-    """Read what was kept, by workload."""
     return {row["workload"]: row for row in read_toml(DATA / "goldens" / "steps.toml")["golden"]}
 
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", _kept())
 def test_kept(name: str, figures: dict[str, Figure]) -> None:
-    """Three steps in float64 lose and move what they did when it was kept, whatever the versions of what computes them."""
-    found, kept = steps(name), _kept()[name]
-    figures |= {f"{what} {index}": value for what, values in found.items() for index, value in enumerate(values)}
+    """Losses and updates of three steps in float64 are those that were recorded, whatever versions of the packages compute them."""
+    results, kept = steps(name), _kept()[name]
+    figures |= {f"{what} {index}": value for what, values in results.items() for index, value in enumerate(values)}
     worst = 0.0
-    for what, values in found.items():
+    for what, values in results.items():
         before = kept[what]
         assert isinstance(before, list)
-        gap = max(abs(one / two - 1) for one, two in zip(values, before, strict=True))
+        gap = max(abs(new / old - 1) for new, old in zip(values, before, strict=True))
         require(
             gap <= _KEPT,
             f"{name}: {what} are {values} with {versions()}, and were {before} with {kept['versions']}: "
@@ -155,11 +154,11 @@ def steps(name: str) -> dict[str, list[float]]:
 
 
 def versions() -> str:
-    """Name what computes here."""
-    found = []
+    """Return the packages that compute, with their versions."""
+    installed = []
     for package in ("torch", "transformers", "peft", "ultralytics"):
         try:
-            found.append(f"{package} {importlib.metadata.version(package)}")
+            installed.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(installed)

@@ -1,4 +1,4 @@
-"""What turns places or draws, against definitions in NumPy; `operators/relations` holds what computes and what keeps statistics."""
+"""Rotary embeddings and Gumbel softmax against definitions in NumPy; other layers are checked by `operators/relations`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stackproof.operators import forms
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.catalogue import taking_part
-from suites.anchors.held import drawn
+from suites.anchors.closeness import drawn
 from suites.common import SEED, possible
 
 _TURNED = 2e-3
@@ -33,14 +33,14 @@ def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
     angle = places[:, None] * config["rope_theta"] ** (-2.0 * np.arange(width // 2) / width)
     exact = {"cosine": np.cos(angle), "sine": np.sin(angle)}
     small, *_ = [
-        one for one in model.modules() if any(key == "inv_freq" for key, _ in one.named_buffers(recurse=False))
+        module for module in model.modules() if any(key == "inv_freq" for key, _ in module.named_buffers(recurse=False))
     ]
     # In transformers 4.45 each layer has one of the same kind beside the model's.
     turn = type(small)(config=type(model.config)(**config)).to(device.torch)
-    given = torch.tensor(places, device=device.torch)[None]
-    found = dict(zip(exact, turn(torch.ones(1, device=device.torch), given), strict=True))
+    positions = torch.tensor(places, device=device.torch)[None]
+    turned = dict(zip(exact, turn(torch.ones(1, device=device.torch), positions), strict=True))
     for what, values in exact.items():
-        both = found[what][0].cpu().double().numpy()
+        both = turned[what][0].cpu().double().numpy()
         off = max(float(np.abs(half - values).max()) for half in np.split(both, 2, -1))
         require(off <= _TURNED, f"{name}: the {what} of a place is {off:.2g} off, {_TURNED} is allowed")
         figures[what] = off
@@ -49,23 +49,23 @@ def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(30)
 def test_gumbel(device: Device, figures: dict[str, Figure]) -> None:
-    """Soft choices are softmax of scores and what is drawn, by the temperature; hard ones the largest, with the soft ones' gradient."""
+    """Soft samples are the softmax of noisy scores over the temperature; hard ones pick the largest and have the soft gradient."""
     scores, worst = drawn(64, 9), 0.0
     for temperature in (0.5, 1.75):
-        given = torch.tensor(scores, dtype=torch.float32, device=device.torch, requires_grad=True)
+        logits = torch.tensor(scores, dtype=torch.float32, device=device.torch, requires_grad=True)
         device.seed(SEED)
-        drew = torch.empty_like(given).exponential_().cpu().double().log().numpy()
+        drew = torch.empty_like(logits).exponential_().cpu().double().log().numpy()
         exact = forms.softmax((scores - drew) / temperature, -1)
         results = []
         for hard in (False, True):
             device.seed(SEED)
-            results.append(functional.gumbel_softmax(given, temperature, hard))
-        soft, chosen = (one.detach().cpu().double().numpy() for one in results)
+            results.append(functional.gumbel_softmax(logits, temperature, hard))
+        soft, chosen = (result.detach().cpu().double().numpy() for result in results)
         worst = max(worst, float(np.abs(soft - exact).max()))
         require(worst <= 1e-5, f"soft choices at temperature {temperature} are {worst:.2g} off")
         wrong = int((np.abs(chosen - (exact == exact.max(-1, keepdims=True))) > 1e-6).any(-1).sum())
         require(not wrong, f"{wrong} of {len(scores)} hard choices at temperature {temperature} are not the largest")
-        weights = torch.tensor(drawn(64, 9, key=1)).to(given)
-        first, second = (torch.autograd.grad((one * weights).sum(), given)[0] for one in results)
+        weights = torch.tensor(drawn(64, 9, key=1)).to(logits)
+        first, second = (torch.autograd.grad((result * weights).sum(), logits)[0] for result in results)
         require(torch.allclose(first, second, atol=1e-6), "hard choices have another gradient than soft ones")
     figures["summary"] = f"choices of {len(scores)} rows are their definition at two temperatures, {worst:.1e} off"

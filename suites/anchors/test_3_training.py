@@ -1,4 +1,4 @@
-"""What trains, against its definition: schedules, clipping and scaling; and what is saved and resumed goes on as before."""
+"""Schedules, gradient clipping and gradient scaling against their definitions, also after they were saved and resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.training import in_float64
-from suites.anchors.held import drawn
+from suites.anchors.closeness import drawn
 
 _FIRST = 1.0
 """The rate that schedules start from."""
@@ -43,7 +43,6 @@ def parameters(device: torch.device) -> list[torch.Tensor]:
 
 
 def give_gradients(tensors: Sequence[torch.Tensor], step: int) -> None:
-    """Set the gradients of one step."""
     for key, tensor in enumerate(tensors):
         tensor.grad = torch.empty_like(tensor).copy_(torch.from_numpy(drawn(*tensor.shape, key=1000 * step + key)))
 
@@ -57,16 +56,16 @@ def test_schedule(name: str, figures: dict[str, Figure]) -> None:
     optimiser, schedule = _scheduled(row)
     for step in range(10):
         for number, group in enumerate(optimiser.param_groups):
-            found = {"rate": group["lr"], "momentum": group["betas"][0] if row.get("betas") else group["momentum"]}
-            wanted = {"rate": (second if number else row["rates"])[step]}
-            wanted |= {"momentum": row["momentum"][step]} if "momentum" in row else {}
-            for what, expected in wanted.items():
+            actual = {"rate": group["lr"], "momentum": group["betas"][0] if row.get("betas") else group["momentum"]}
+            exact = {"rate": (second if number else row["rates"])[step]}
+            exact |= {"momentum": row["momentum"][step]} if "momentum" in row else {}
+            for what, expected in exact.items():
                 require(
-                    abs(found[what] - expected) <= 1e-12,
-                    f"{name}: the {what} of step {step} in group {number} is {found[what]}, by its formula {expected}",
+                    abs(actual[what] - expected) <= 1e-12,
+                    f"{name}: the {what} of step {step} in group {number} is {actual[what]}, by its formula {expected}",
                 )
         optimiser.step()
-        schedule.step(*row.get("told", ())[step : step + 1])
+        schedule.step(*row.get("inputs", ())[step : step + 1])
         if step == 4:
             states = copy.deepcopy((optimiser.state_dict(), schedule.state_dict()))
             optimiser, schedule = _scheduled(row)
@@ -83,8 +82,8 @@ def _wide(stack: Stack, place: int) -> torch.dtype:
 def _scheduled(row: Mapping[str, Any]) -> tuple[torch.optim.Optimizer, Any]:
     first, second = ({"params": [torch.zeros(1, requires_grad=True)]} for _ in range(2))
     groups: list[dict[str, Any]] = [first, {**second, "lr": _FIRST / 2} if row.get("halved") else second]
-    given: dict[str, Any] = {"betas": (0.5, 0.75)} if row.get("betas") else {"momentum": 0.5}
-    optimiser = (torch.optim.AdamW if row.get("betas") else torch.optim.SGD)(groups, lr=_FIRST, **given)
+    options: dict[str, Any] = {"betas": (0.5, 0.75)} if row.get("betas") else {"momentum": 0.5}
+    optimiser = (torch.optim.AdamW if row.get("betas") else torch.optim.SGD)(groups, lr=_FIRST, **options)
     return optimiser, _made(row, optimiser)
 
 
@@ -105,24 +104,24 @@ def _made(row: Mapping[str, Any], optimiser: torch.optim.Optimizer) -> Any:
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("norm", [2.0, 1.0, math.inf, 3.0], ids=["2", "1", "inf", "3"])
 def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Gradients come out times bound / (norm + 1e-6) where that is under 1, and untouched where it is not; the norm is returned.
+    """Gradients are scaled by bound / (norm + 1e-6) where that is under 1, and left alone where it is not; the norm is returned.
 
     In one call for a list of tensors, and tensor by tensor; of two dtypes where the stack has float64.
     """
     tensors = [
-        one.detach().to(_wide(stack, place)).requires_grad_() for place, one in enumerate(parameters(device.torch))
+        leaf.detach().to(_wide(stack, place)).requires_grad_() for place, leaf in enumerate(parameters(device.torch))
     ]
     give_gradients(tensors, 1)
-    before = [in_float64(one.grad) for one in tensors]
-    joined = np.concatenate([one.reshape(-1) for one in before])
+    before = [in_float64(tensor.grad) for tensor in tensors]
+    joined = np.concatenate([gradient.reshape(-1) for gradient in before])
     total = float(np.linalg.norm(joined, norm))
     for bound, foreach in itertools.product((total * 4, total * 1.01, total / 1.01, total / 3), (None, False)):
         for tensor, gradient in zip(tensors, before, strict=True):
             tensor.grad = torch.empty_like(tensor).copy_(torch.from_numpy(gradient))
-        said = float(torch.nn.utils.clip_grad_norm_(tensors, bound, norm, foreach=foreach))
+        returned = float(torch.nn.utils.clip_grad_norm_(tensors, bound, norm, foreach=foreach))
         require(
-            abs(said / total - 1) <= 1e-5,
-            f"the {norm}-norm of the gradients is {total:.7g}, and clipping says {said:.7g}",
+            abs(returned / total - 1) <= 1e-5,
+            f"the {norm}-norm of the gradients is {total:.7g}, and clipping says {returned:.7g}",
         )
         factor = min(1.0, bound / (total + 1e-6))
         for tensor, gradient in zip(tensors, before, strict=True):
@@ -135,7 +134,7 @@ def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, 
 
 @pytest.mark.deadline(30)
 def test_clipping_infinite(device: Device, figures: dict[str, Figure]) -> None:
-    """A norm that is infinite leaves zeros where gradients are finite; where it is to be an error it is one, and nothing is touched."""
+    """An infinite norm leaves zeros where gradients are finite; with `error_if_nonfinite` it raises, and gradients stay as they are."""
     leaf = torch.zeros(3, device=device.torch, requires_grad=True)
     for foreach, bad in itertools.product((None, False), (math.inf, math.nan)):
         leaf.grad = torch.tensor([1.0, bad, 2.0], device=device.torch)
@@ -144,12 +143,12 @@ def test_clipping_infinite(device: Device, figures: dict[str, Figure]) -> None:
         require(
             in_float64(leaf.grad)[2] == 2.0, f"a norm of {bad} is refused, and the gradients are changed all the same"
         )
-        said = float(torch.nn.utils.clip_grad_norm_([leaf], 1.0, foreach=foreach))
-        require(not math.isfinite(said), f"the norm of a gradient with {bad} is said to be {said}")
-        found, rest = in_float64(leaf.grad), 0.0 if math.isinf(bad) else math.nan
+        returned = float(torch.nn.utils.clip_grad_norm_([leaf], 1.0, foreach=foreach))
+        require(not math.isfinite(returned), f"the norm of a gradient with {bad} is said to be {returned}")
+        gradient, rest = in_float64(leaf.grad), 0.0 if math.isinf(bad) else math.nan
         require(
-            np.array_equal(found, [rest, math.nan, rest], equal_nan=True),
-            f"clipped by a norm of {bad}, [1, {bad}, 2] is {found}",
+            np.array_equal(gradient, [rest, math.nan, rest], equal_nan=True),
+            f"clipped by a norm of {bad}, [1, {bad}, 2] is {gradient}",
         )
     figures["summary"] = "infinite norms and those that are no number are refused, or leave what their definition does"
 
@@ -161,13 +160,13 @@ def test_clearing(device: Device, figures: dict[str, Figure]) -> None:
         tensors = parameters(device.torch)
         optimiser = torch.optim.SGD(tensors, lr=0.1, foreach=kind == "foreach")
         give_gradients(tensors, 1)
-        kept = [one.grad for one in tensors]
+        kept = [tensor.grad for tensor in tensors]
         optimiser.zero_grad(set_to_none=False)
-        same = [one.grad is before for one, before in zip(tensors, kept, strict=True)]
-        left_over = sum(int(one.grad.count_nonzero()) for one in tensors if one.grad is not None)
+        same = [tensor.grad is before for tensor, before in zip(tensors, kept, strict=True)]
+        left_over = sum(int(tensor.grad.count_nonzero()) for tensor in tensors if tensor.grad is not None)
         require(all(same) and not left_over, f"{kind}: {left_over} numbers of cleared gradients are not zero")
         optimiser.zero_grad()
-        require(all(one.grad is None for one in tensors), f"{kind}: gradients that are cleared are there")
+        require(all(tensor.grad is None for tensor in tensors), f"{kind}: gradients that are cleared are there")
     figures["summary"] = "gradients are cleared, to zeros and to nothing"
 
 
@@ -178,12 +177,12 @@ def test_clipping_values(device: Device, figures: dict[str, Figure]) -> None:
     wrong: list[int] = []
     for foreach in (None, False):
         give_gradients(tensors, 2)
-        before = [in_float64(one.grad) for one in tensors]
+        before = [in_float64(tensor.grad) for tensor in tensors]
         torch.nn.utils.clip_grad_value_(tensors, 0.375, foreach=foreach)
         wrong += [
             number
-            for number, (one, gradient) in enumerate(zip(tensors, before, strict=True))
-            if not np.array_equal(in_float64(one.grad), np.clip(gradient, -0.375, 0.375))
+            for number, (tensor, gradient) in enumerate(zip(tensors, before, strict=True))
+            if not np.array_equal(in_float64(tensor.grad), np.clip(gradient, -0.375, 0.375))
         ]
     require(not wrong, f"clipped by value, {len(wrong)} of {len(tensors)} gradients are not what lies within 0.375")
     figures["summary"] = f"{len(tensors)} gradients clipped by value to the bit"
@@ -191,19 +190,19 @@ def test_clipping_values(device: Device, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(30)
 def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
-    """Unscaled, clipped and stepped once, by two optimisers of which one alone meets an infinite gradient."""
+    """Two optimisers under one scaler unscale, clip and step once, where only one of them meets an infinite gradient."""
     scaling = torch.amp.GradScaler(device.kind, init_scale=64.0)
     weights = [torch.ones(3, device=device.torch, requires_grad=True) for _ in range(2)]
-    optimisers, scale = [torch.optim.SGD([one], lr=0.5) for one in weights], 64.0
+    optimisers, scale = [torch.optim.SGD([weight], lr=0.5) for weight in weights], 64.0
     for bad in (None, 1, 0):
-        before = [in_float64(one) for one in weights]
+        before = [in_float64(weight) for weight in weights]
         slopes = [np.array([3.0, 4.0, 12.0]), np.array([1.0, 2.0, 2.0])]
-        given = [torch.tensor(one, dtype=torch.float32, device=device.torch) for one in slopes]
+        factors = [torch.tensor(slope, dtype=torch.float32, device=device.torch) for slope in slopes]
         if bad is not None:
-            given[bad][1] = math.inf
-        for one in optimisers:
-            one.zero_grad()
-        loss = torch.stack([(weight * slope).sum() for weight, slope in zip(weights, given, strict=True)]).sum()
+            factors[bad][1] = math.inf
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        loss = torch.stack([(weight * slope).sum() for weight, slope in zip(weights, factors, strict=True)]).sum()
         scaling.scale(loss).backward()
         for number, optimiser in enumerate(optimisers):
             scaling.unscale_(optimiser)
@@ -228,7 +227,7 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(30)
 def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """The scaler unscales exactly, doubles after two good steps, halves after a bad one and skips it; resumed, it goes on so.
+    """The scaler unscales exactly, doubles after two good steps, halves after a bad one and skips it, also when it is resumed.
 
     Of two groups, of two dtypes where the stack has float64; a list of losses is scaled alike, and a scale that is given is the one it has.
     """
@@ -239,7 +238,7 @@ def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> No
         )
 
     weights = [torch.ones(3, dtype=_wide(stack, place), device=device.torch, requires_grad=True) for place in range(2)]
-    optimiser, scaling = torch.optim.SGD([{"params": [one]} for one in weights], lr=0.5), scaler()
+    optimiser, scaling = torch.optim.SGD([{"params": [weight]} for weight in weights], lr=0.5), scaler()
     expected, scale, good = np.ones(3), 64.0, 0
     for turn, bad in enumerate((False, False, False, True, False, False, True)):
         slope = torch.tensor([1.0, 2.0, float("inf") if bad else 4.0], device=device.torch)
@@ -263,7 +262,7 @@ def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> No
             state, scaling = scaling.state_dict(), scaler()
             scaling.load_state_dict(state)
     several = scaling.scale([torch.ones((), device=device.torch), torch.full((2,), 3.0, device=device.torch)])
-    times = {float(one) / plain for ones, plain in zip(several, (1.0, 3.0), strict=True) for one in ones.flatten()}
+    times = {float(x) / plain for losses, plain in zip(several, (1.0, 3.0), strict=True) for x in losses.flatten()}
     require(times == {scale}, f"of a list, losses are scaled by {sorted(times)}, not by {scale}")
     scaling.update(8.0)
     require(scaling.get_scale() == 8.0, f"the scaler was given the scale 8, and has {scaling.get_scale()}")

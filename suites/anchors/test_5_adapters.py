@@ -1,4 +1,4 @@
-"""Adapters of peft: an adapted layer is one of another weight; and adapters as they are switched, merged and kept."""
+"""Adapters of peft against their definition: adapted layers, and adapters that are switched, merged and saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stackproof.base import places
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from suites.anchors.held import Floats, drawn, hold, settings
+from suites.anchors.closeness import Floats, compare, drawn, settings
 from suites.common import SEED
 
 _INNER, _OUTER, _RANK, _SCALING = 129, 64, 8, 2.0
@@ -98,34 +98,34 @@ def _with_bias(x: torch.Tensor, values: Values) -> Any:
     return _linear(x, values) + values["base_layer.bias"] + _SCALING * values["lora_B.default.bias"]
 
 
-def _held(
+def _require_adapted(
     layer: nn.Module, define: Callable[..., torch.Tensor], device: Device, x: npt.NDArray[Any], config: Any, what: str
 ) -> float:
-    """Hold what an adapted layer gives, merged too, and the gradients, which go to adapters alone and to numbers that were given."""
+    """Compare an adapted layer's output, merged too, and its gradients, which only adapters and real inputs get, with the definition."""
     worst = 0.0
     for place, dtype in settings(device):
         model = _peft().get_peft_model(nn.Sequential(copy.deepcopy(layer)), config).to(place, dtype)
         adapted = model.base_model.model[0]
-        values = {name: drawn(*one.shape, key=key) for key, (name, one) in enumerate(adapted.named_parameters(), 1)}
+        values = {name: drawn(*leaf.shape, key=key) for key, (name, leaf) in enumerate(adapted.named_parameters(), 1)}
         _fill(adapted, values)
-        leaves = {name: torch.tensor(one, requires_grad="lora" in name) for name, one in values.items()}
+        leaves = {name: torch.tensor(value, requires_grad="lora" in name) for name, value in values.items()}
         inputs = torch.tensor(x, requires_grad=x.dtype.kind == "f")
         exact = {"output": define(inputs, leaves)}
         slope = torch.tensor(drawn(*exact["output"].shape, key=99))
-        wanted = {name: one for name, one in {**leaves, "input": inputs}.items() if one.requires_grad}
-        exact |= zip(wanted, torch.autograd.grad(exact["output"], [*wanted.values()], slope), strict=True)
-        given = torch.tensor(x, device=place, dtype=dtype if inputs.requires_grad else None)
-        output = model(given.requires_grad_(inputs.requires_grad))
+        needed = {name: tensor for name, tensor in {**leaves, "input": inputs}.items() if tensor.requires_grad}
+        exact |= zip(needed, torch.autograd.grad(exact["output"], [*needed.values()], slope), strict=True)
+        batch = torch.tensor(x, device=place, dtype=dtype if inputs.requires_grad else None)
+        output = model(batch.requires_grad_(inputs.requires_grad))
         output.backward(slope.to(output))
-        found = {
-            name: one.grad for name, one in [*adapted.named_parameters(), ("input", given)] if one.grad is not None
+        actual = {
+            name: leaf.grad for name, leaf in [*adapted.named_parameters(), ("input", batch)] if leaf.grad is not None
         }
         require(
-            set(found) == set(wanted), f"{what}: gradients went to {sorted(found)}, {sorted(wanted)} were to get them"
+            set(actual) == set(needed), f"{what}: gradients went to {sorted(actual)}, {sorted(needed)} were to get them"
         )
-        found |= {"output": output, "merged": model.merge_and_unload()(given)}
-        arrays = {name: one.detach().numpy() for name, one in {**exact, "merged": exact["output"]}.items()}
-        worst = max(worst, hold(found, arrays, dtype, what))
+        actual |= {"output": output, "merged": model.merge_and_unload()(batch)}
+        arrays = {name: tensor.detach().numpy() for name, tensor in {**exact, "merged": exact["output"]}.items()}
+        worst = max(worst, compare(actual, arrays, dtype, what))
     return worst
 
 
@@ -136,7 +136,7 @@ def test_linear(device: Device, figures: dict[str, Figure]) -> None:
         layer, config = nn.Linear(inner, outer, bias=False), _config(rank, lora_alpha=rank * scaling)
         define = partial(_linear, scaling=scaling)
         what = f"LoRA of {inner} inputs"
-        figures[f"{inner} inputs"] = _held(layer, define, device, drawn(3, inner), config, what)
+        figures[f"{inner} inputs"] = _require_adapted(layer, define, device, drawn(3, inner), config, what)
     figures["summary"] = (
         "a LoRA layer, with the gradients of A and B, is its definition for 64 to 3072 inputs, and merged"
     )
@@ -153,10 +153,10 @@ _KINDS: Mapping[str, tuple[Callable[[], nn.Module], tuple[int, ...], Callable[..
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("kind", _KINDS)
 def test_kind(kind: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Of other layers: what they give, merged too, and the gradients of adapters, which alone get any."""
+    """Other kinds of layers: their output, merged too, and the gradients, which only adapters get."""
     make, shape, define, options = _KINDS[kind]
     x = drawn(*shape) if shape else np.random.default_rng(SEED).integers(0, 40, (3, 7))
-    figures["worst"] = _held(make(), define, device, x, _possible(options), f"adapters of kind {kind}")
+    figures["worst"] = _require_adapted(make(), define, device, x, _possible(options), f"adapters of kind {kind}")
     figures["summary"] = f"adapters of kind {kind} give what their definition gives, with gradients, also merged"
 
 
@@ -166,7 +166,7 @@ def _named(w: Floats, a: Floats, b: Floats, adapter: str = "default") -> dict[st
 
 @pytest.mark.deadline(60)
 def test_ways(device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
-    """Two adapters, one divided by the root of its rank: one by one, together, switched off, merged, parted again, and kept."""
+    """Two adapters, one divided by the root of its rank: alone, together, switched off, merged, unmerged, and saved."""
     x, w = drawn(3, _INNER), drawn(_OUTER, _INNER, key=1)
     first = drawn(_RANK, _INNER, key=2), drawn(_OUTER, _RANK, key=3)
     other = drawn(5, _INNER, key=4), drawn(_OUTER, 5, key=5)
@@ -178,12 +178,12 @@ def test_ways(device: Device, tmp_path: Path, figures: dict[str, Figure]) -> Non
         "the other, kept": plain + parts[1],
     }  # fmt: skip
     for place, dtype in settings(device):
-        given = torch.tensor(x, dtype=dtype, device=place)
+        batch = torch.tensor(x, dtype=dtype, device=place)
         model = _two(w, first, other).to(place, dtype)
-        found = _ways(model, given) | {
-            "the other, kept": _kept(model, w, tmp_path / str(dtype)).to(place, dtype)(given)
+        results = _ways(model, batch) | {
+            "the other, kept": _kept(model, w, tmp_path / str(dtype)).to(place, dtype)(batch)
         }
-        figures[str(dtype)] = hold(found, exact, dtype, "adapters")
+        figures[str(dtype)] = compare(results, exact, dtype, "adapters")
     figures["summary"] = f"{len(exact)} ways with two adapters give what their definition gives"
 
 
@@ -194,27 +194,27 @@ def _two(w: Floats, first: tuple[Floats, Floats], other: tuple[Floats, Floats]) 
     return model
 
 
-def _ways(model: Any, given: torch.Tensor) -> dict[str, torch.Tensor]:
+def _ways(model: Any, batch: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return what a model with two adapters gives by each way, by the names of `test_ways`."""
-    found = {"the first": model(given)}
+    results = {"the first": model(batch)}
     model.set_adapter("other")
-    found["the other"] = model(given)
+    results["the other"] = model(batch)
     model.base_model.set_adapter(["default", "other"])
-    found["both"] = model(given)
+    results["both"] = model(batch)
     with model.disable_adapter():
-        found["none"] = model(given)
-    found["both again"] = model(given)
+        results["none"] = model(batch)
+    results["both again"] = model(batch)
     layer = model.base_model.model[0]
     layer.merge(safe_merge=True)
-    found["merged safely"] = layer.base_layer(given)
+    results["merged safely"] = layer.base_layer(batch)
     layer.unmerge()
     model.merge_adapter()
-    found["merged"] = layer.base_layer(given)
+    results["merged"] = layer.base_layer(batch)
     with model.disable_adapter():
-        found["none of the merged"] = model(given)
+        results["none of the merged"] = model(batch)
     model.unmerge_adapter()
-    found["parted"], found["the weight, parted"] = model(given), layer.base_layer.weight
-    return found
+    results["parted"], results["the weight, parted"] = model(batch), layer.base_layer.weight
+    return results
 
 
 def _kept(model: Any, w: Floats, folder: Path) -> Any:
@@ -227,18 +227,18 @@ def _kept(model: Any, w: Floats, folder: Path) -> Any:
 
 @pytest.mark.deadline(60)
 def test_dropout(device: Device, figures: dict[str, Figure]) -> None:
-    """What goes into an adapter is dropped at its rate and the rest enlarged, anew each time and in training alone; the base sees all."""
+    """An adapter's input is dropped at its rate and the rest scaled up, anew each time and only in training; the base sees all of it."""
     count = _ROWS * _INNER
     model = _peft().get_peft_model(
         nn.Sequential(nn.Linear(_INNER, _INNER, bias=False)), _config(_INNER, lora_alpha=_INNER, lora_dropout=_RATE)
     )
-    one = np.eye(_INNER)
-    _fill(model.base_model.model[0], _named(one * 2, one, one))
+    identity = np.eye(_INNER)
+    _fill(model.base_model.model[0], _named(identity * 2, identity, identity))
     model.to(device.torch).train()
     device.seed(SEED)
-    given = torch.ones(_ROWS, _INNER, device=device.torch, requires_grad=True)
-    seen = [model(given) for _ in range(2)]
-    (back,) = torch.autograd.grad(seen[0].sum(), given)
+    batch = torch.ones(_ROWS, _INNER, device=device.torch, requires_grad=True)
+    seen = [model(batch) for _ in range(2)]
+    (back,) = torch.autograd.grad(seen[0].sum(), batch)
     require(torch.equal(back, seen[0]), "the gradient goes other ways through a dropped input than the output came")
     dropped = [(output == 2).cpu().double().mean().item() for output in seen]
     rest = float((seen[0][seen[0] != 2] - 2 - 1 / (1 - _RATE)).abs().max())
@@ -249,7 +249,7 @@ def test_dropout(device: Device, figures: dict[str, Figure]) -> None:
             abs(share - _RATE) <= allowed, f"a share of {share:.5f} is dropped, {_RATE} +- {allowed:.5f} was asked for"
         )
     require(not torch.equal(seen[0], seen[1]), "two steps drop the same places")
-    require(torch.equal(model.eval()(given), given * 3), "in evaluation something is dropped")
+    require(torch.equal(model.eval()(batch), batch * 3), "in evaluation something is dropped")
     figures |= {"share": dropped[0], "allowed": allowed}
     figures["summary"] = f"a share of {dropped[0]:.5f} of {count} numbers is dropped, {_RATE} was asked for"
 
@@ -260,10 +260,10 @@ def test_start(device: Device, figures: dict[str, Figure]) -> None:
     inner, rank = 256, 512
     device.seed(SEED)
     layer = nn.Linear(inner, _OUTER, bias=False).to(device.torch)
-    given = torch.tensor(drawn(3, inner), dtype=torch.float32, device=device.torch)
-    before = layer(given)
+    batch = torch.tensor(drawn(3, inner), dtype=torch.float32, device=device.torch)
+    before = layer(batch)
     model = _peft().get_peft_model(nn.Sequential(layer), _config(rank))
-    require(torch.equal(model(given), before), "a new adapter changes what the layer gives")
+    require(torch.equal(model(batch), before), "a new adapter changes what the layer gives")
     adapted = model.base_model.model[0]
     down = adapted.lora_A["default"].weight.detach().cpu().double().numpy() * math.sqrt(inner)
     require(not bool(adapted.lora_B["default"].weight.any()), "B of a new adapter is not zero")

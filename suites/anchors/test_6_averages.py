@@ -1,4 +1,4 @@
-"""Averages of a model that is trained, against the mean that they are to be: torch's, and ultralytics' moving one."""
+"""Averages of a model in training against their definitions: torch's, and ultralytics' moving average."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from suites.anchors.test_3_training import give_gradients
 
 @pytest.mark.deadline(30)
 def test_torch(device: Device, figures: dict[str, Figure]) -> None:
-    """An averaged model holds the plain mean of what it was shown, or the exponential one, and buffers where they are asked for."""
+    """An averaged model holds the plain or the exponential mean of the models it was given, and buffers where they are asked for."""
     for name, averaged, share in (
         ("plain", swa_utils.AveragedModel, lambda count: 1 / count),
         ("exponential", _exponential, lambda count: 1.0 if count == 1 else 0.25),
@@ -37,15 +37,15 @@ def test_torch(device: Device, figures: dict[str, Figure]) -> None:
         kept = averaged(model, use_buffers=True)
         exact: dict[str, Any] = {}
         for turn in range(1, 5):
-            give_gradients((given := [*model.parameters(), model.get_buffer("kept")]), turn)
+            give_gradients((tensors := [*model.parameters(), model.get_buffer("kept")]), turn)
             with torch.no_grad():
-                for one in given:
-                    one.copy_(one.grad if one.grad is not None else one)
+                for tensor in tensors:
+                    tensor.copy_(tensor.grad if tensor.grad is not None else tensor)
             kept.update_parameters(model)
             for key, value in model.state_dict().items():
                 exact[key] = exact.get(key, 0.0) + share(turn) * (in_float64(value) - exact.get(key, 0.0))
-        found = kept.module.state_dict()
-        off = max(float(np.abs(in_float64(found[key]) - exact[key]).max()) for key in exact)
+        state = kept.module.state_dict()
+        off = max(float(np.abs(in_float64(state[key]) - exact[key]).max()) for key in exact)
         require(off <= 1e-6, f"the {name} average of four models is {off:.2g} off")
         require(int(kept.n_averaged) == 4, f"the {name} average counted {int(kept.n_averaged)} models, not 4")
         figures[name] = off
@@ -59,8 +59,8 @@ def test_torch(device: Device, figures: dict[str, Figure]) -> None:
     figures["summary"] = "plain and exponential averages of four models are the definitions'"
 
 
-def _averaged(**given: Any) -> Any:
-    return lambda model, use_buffers: swa_utils.AveragedModel(model, use_buffers=use_buffers, **given)
+def _averaged(**options: Any) -> Any:
+    return lambda model, use_buffers: swa_utils.AveragedModel(model, use_buffers=use_buffers, **options)
 
 
 def _exponential(model: torch.nn.Module, *, use_buffers: bool) -> swa_utils.AveragedModel:
@@ -70,7 +70,7 @@ def _exponential(model: torch.nn.Module, *, use_buffers: bool) -> swa_utils.Aver
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize(("decay", "tau"), [(0.9999, 2000), (0.9, 3)], ids=["as-trained", "short"])
 def test_ultralytics(decay: float, tau: float, device: Device, figures: dict[str, Figure]) -> None:
-    """After update n the share of what was kept is decay (1 - e^(-n / tau)): of parameters and buffers, but of no count."""
+    """Update n keeps a share of decay (1 - e^(-n / tau)), of parameters and floating-point buffers but not of counters."""
     try:
         from ultralytics.utils.torch_utils import ModelEMA
     except ImportError as error:
@@ -86,23 +86,23 @@ def test_ultralytics(decay: float, tau: float, device: Device, figures: dict[str
         for key, value in model.state_dict().items():
             if value.is_floating_point():
                 exact[key] = share * exact[key] + (1 - share) * in_float64(value)
-    found = averaged.ema.state_dict()
-    off = {key: float(np.abs(in_float64(found[key]) - one).max()) for key, one in exact.items()}
+    state = averaged.ema.state_dict()
+    off = {key: float(np.abs(in_float64(state[key]) - expected).max()) for key, expected in exact.items()}
     worst = max(off, key=lambda key: off[key])
     require(off[worst] <= 1e-6, f"after 8 updates {worst} of the average is {off[worst]:.2g} off")
     require(averaged.updates == 8, f"the average counted {averaged.updates} updates, not 8")
     require(not averaged.ema.training, "the average is in training mode")
-    require(not any(one.requires_grad for one in averaged.ema.parameters()), "the average asks for gradients")
+    require(not any(leaf.requires_grad for leaf in averaged.ema.parameters()), "the average asks for gradients")
     figures["summary"] = f"8 updates of {len(exact)} tensors are {off[worst]:.1e} from their definition"
 
 
 def _move(model: torch.nn.Module, turn: int) -> None:
-    """Give every parameter and every buffer of real numbers others."""
+    """Fill every floating-point parameter and buffer with new numbers."""
     draw = np.random.default_rng(turn)
     with torch.no_grad():
-        for one in model.state_dict().values():
-            if one.is_floating_point():
-                one.copy_(torch.from_numpy(draw.uniform(0.5, 1.5, one.shape)))
+        for tensor in model.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.copy_(torch.from_numpy(draw.uniform(0.5, 1.5, tensor.shape)))
 
 
 @pytest.mark.deadline(30)
@@ -111,11 +111,11 @@ def test_statistics(device: Device, figures: dict[str, Figure]) -> None:
     batches = [np.random.default_rng(key).standard_normal((6, 5, 3)) * (key + 1) + key for key in range(5)]
     norm = torch.nn.BatchNorm1d(5, momentum=0.3).to(device.torch)
     norm(torch.ones((2, 5, 3), device=device.torch))
-    swa_utils.update_bn([torch.tensor(one, dtype=torch.float32, device=device.torch) for one in batches], norm)
+    swa_utils.update_bn([torch.tensor(batch, dtype=torch.float32, device=device.torch) for batch in batches], norm)
     state = norm.state_dict()
     exact = {
-        "running_mean": np.mean([one.mean((0, 2)) for one in batches], 0),
-        "running_var": np.mean([one.var((0, 2), ddof=1) for one in batches], 0),
+        "running_mean": np.mean([batch.mean((0, 2)) for batch in batches], 0),
+        "running_var": np.mean([batch.var((0, 2), ddof=1) for batch in batches], 0),
     }
     for what, expected in exact.items():
         off = float(np.abs(in_float64(state[what]) - expected).max() / np.abs(expected).max())

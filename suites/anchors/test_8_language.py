@@ -37,9 +37,9 @@ def _base(job: Job) -> Any:
     return job.model.get_base_model()  # type: ignore[operator]
 
 
-def _hold(found: torch.Tensor, exact: Array, said: str) -> float:
-    off = float(np.abs(found.detach().numpy() - exact).max() / np.abs(exact).max())
-    require(off <= _EXACT, f"{said} are {off:.2g} from the closed form, {_EXACT} is allowed")
+def _compare(actual: torch.Tensor, exact: Array, what: str) -> float:
+    off = float(np.abs(actual.detach().numpy() - exact).max() / np.abs(exact).max())
+    require(off <= _EXACT, f"{what} are {off:.2g} from the closed form, {_EXACT} is allowed")
     return off
 
 
@@ -53,12 +53,12 @@ def test_ways(name: str, figures: dict[str, Figure]) -> None:
     job.model.eval()  # checkpointing, which training asks for, keeps no cache
     with torch.no_grad():
         for side in ("left", "right"):
-            found = _padded(job, tokens, side)
-            said = f"{name}: logits of a batch padded on the {side}"
+            logits = _padded(job, tokens, side)
+            what = f"{name}: logits of a batch padded on the {side}"
             figures[f"padded on the {side}"] = max(
-                _hold(one, value, said) for one, value in zip(found, exact, strict=True)
+                _compare(actual, value, what) for actual, value in zip(logits, exact, strict=True)
             )
-        figures["from a cache"] = _hold(_cached(job, tokens[0]), exact[0], f"{name}: logits from a cache")
+        figures["from a cache"] = _compare(_cached(job, tokens[0]), exact[0], f"{name}: logits from a cache")
     figures["summary"] = "logits from a cache and in a padded batch are the closed form's"
 
 
@@ -71,31 +71,31 @@ def test_written(name: str, figures: dict[str, Figure]) -> None:
         raise CapabilityMissing(f"{_RULE}: this release of transformers chooses attention when it builds a model")
     _base(job).set_attn_implementation("eager")
     with torch.no_grad():
-        found = job.model(input_ids=job.batches[0]["tokens"], use_cache=False).logits[0]
-    figures["worst"] = worst = _hold(found, job.closed_form(0)[0], f"{name}: logits with attention written out")
+        logits = job.model(input_ids=job.batches[0]["tokens"], use_cache=False).logits[0]
+    figures["worst"] = worst = _compare(logits, job.closed_form(0)[0], f"{name}: logits with attention written out")
     figures["summary"] = f"logits with attention written out are {worst:.1e} from the closed form"
 
 
 def _padded(job: Job, tokens: list[torch.Tensor], side: str) -> list[torch.Tensor]:
     """Return the logits of sequences that stand in one batch, all filled up on one side."""
-    longest = max(one.shape[1] for one in tokens) + _PADDING
+    longest = max(ids.shape[1] for ids in tokens) + _PADDING
     batch = torch.ones(len(tokens), longest, dtype=torch.int64)
     mask = torch.zeros_like(batch)
-    places_of = [slice(longest - one.shape[1], None) if side == "left" else slice(one.shape[1]) for one in tokens]
-    for row, (one, here) in enumerate(zip(tokens, places_of, strict=True)):
-        batch[row, here], mask[row, here] = one[0], 1
-    found = job.model(input_ids=batch, attention_mask=mask, use_cache=False).logits
-    return [found[row, here] for row, here in enumerate(places_of)]
+    places_of = [slice(longest - ids.shape[1], None) if side == "left" else slice(ids.shape[1]) for ids in tokens]
+    for row, (ids, here) in enumerate(zip(tokens, places_of, strict=True)):
+        batch[row, here], mask[row, here] = ids[0], 1
+    logits = job.model(input_ids=batch, attention_mask=mask, use_cache=False).logits
+    return [logits[row, here] for row, here in enumerate(places_of)]
 
 
 def _cached(job: Job, tokens: torch.Tensor) -> torch.Tensor:
     """Return the logits of a sequence whose first half is read at once, and the rest one by one."""
     half = tokens.shape[1] // 2
-    found = job.model(input_ids=tokens[:, :half], use_cache=True)
-    parts = [found.logits[0]]
+    step = job.model(input_ids=tokens[:, :half], use_cache=True)
+    parts = [step.logits[0]]
     for place in range(half, tokens.shape[1]):
-        found = job.model(input_ids=tokens[:, place : place + 1], past_key_values=found.past_key_values, use_cache=True)
-        parts.append(found.logits[0])
+        step = job.model(input_ids=tokens[:, place : place + 1], past_key_values=step.past_key_values, use_cache=True)
+        parts.append(step.logits[0])
     return torch.cat(parts)
 
 
@@ -103,7 +103,7 @@ def _cached(job: Job, tokens: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("by", ["mean", "number"])
 @pytest.mark.parametrize("name", taking_part("closed-form"))
 def test_loss(name: str, by: str, figures: dict[str, Figure]) -> None:
-    """The loss that transformers computes itself: of the next token, without those that are ignored, by their mean or a given number."""
+    """transformers' own loss is that of the next token, without ignored ones, divided by their number or by a given one."""
     job = _job(name)
     tokens = job.batches[0]["tokens"]
     labels = tokens.clone()
@@ -162,7 +162,7 @@ _STRETCHED: Mapping[str, tuple[dict[str, Any], Callable[[], tuple[Array, float]]
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("kind", _STRETCHED)
 def test_stretched(kind: str, figures: dict[str, Figure]) -> None:
-    """Cosines and sines of places, as a longer context asks for them, are the definition's."""
+    """Cosines and sines of positions, for each way to stretch the context, are the definition's."""
     try:
         from transformers import LlamaConfig
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
@@ -174,11 +174,11 @@ def test_stretched(kind: str, figures: dict[str, Figure]) -> None:
         rope_scaling={"rope_type": kind, "factor": _FACTOR, **options},
     )  # fmt: skip
     places_of = torch.tensor([[0, 1, 255, 256, 1999]])
-    found = LlamaRotaryEmbedding(config=config)(torch.zeros(1, dtype=torch.float64), places_of)
+    embedding = LlamaRotaryEmbedding(config=config)(torch.zeros(1, dtype=torch.float64), places_of)
     speeds, size = define()
     angles = places_of[0].numpy()[:, None] * np.concatenate([speeds, speeds])
-    for what, one, exact in zip(("cosines", "sines"), found, (np.cos(angles), np.sin(angles)), strict=True):
-        off = float(np.abs(one[0].double().numpy() - size * exact).max())
+    for what, actual, exact in zip(("cosines", "sines"), embedding, (np.cos(angles), np.sin(angles)), strict=True):
+        off = float(np.abs(actual[0].double().numpy() - size * exact).max())
         require(off <= 5e-4, f"{kind}: {what} are {off:.2g} off, 5e-4 is allowed for angles of up to 2000 in float32")
         figures[what] = off
     figures["summary"] = f"angles of {kind} are their definition at {places_of.numel()} places"

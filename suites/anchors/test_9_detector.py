@@ -17,7 +17,7 @@ from stackproof.operators.forms import Array, Floats
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
-from suites.anchors.held import drawn
+from suites.anchors.closeness import drawn
 from suites.common import SEED, possible
 
 _SIZE, _STRIDES, _BINS = 160, (8, 16, 32), 16
@@ -31,19 +31,18 @@ _ALLOWED, _SLOPE, _FUSED, _STEP = 1e-5, 1e-4, 1e-5, 1e-5
 
 
 def _job(dtype: torch.dtype) -> Job:
-    """Return a detector on the host."""
     return possible("yolov8n").build(HOST.torch, "tiny", SEED, dtype)
 
 
-def _given(classes: int) -> tuple[Floats, Floats]:
+def _logits(classes: int) -> tuple[Floats, Floats]:
     """Return logits of sides (pictures, 4 x bins, anchors) and of classes (pictures, classes, anchors)."""
-    count = sum((_SIZE // one) ** 2 for one in _STRIDES)
+    count = sum((_SIZE // stride) ** 2 for stride in _STRIDES)
     return drawn(len(_TRUTHS), 4 * _BINS, count) * 1.5, drawn(len(_TRUTHS), classes, count, key=1) - 2
 
 
 def _predictions(job: Job, sides: torch.Tensor, scores: torch.Tensor) -> Any:
-    """Return them as this release's head does: a dictionary, or a list of maps before ultralytics 8.4."""
-    edges = [_SIZE // one for one in _STRIDES]
+    """Return logits in the form of this release's head: a dictionary, or a list of maps before ultralytics 8.4."""
+    edges = [_SIZE // stride for stride in _STRIDES]
     if isinstance(job.model(job.batches[0]["img"]), dict):
         maps = [sides.new_zeros(len(sides), 1, edge, edge) for edge in edges]
         return {"feats": maps, "boxes": sides, "scores": scores}
@@ -54,17 +53,17 @@ def _predictions(job: Job, sides: torch.Tensor, scores: torch.Tensor) -> Any:
 def _batch() -> dict[str, torch.Tensor]:
     corners = torch.tensor(np.concatenate(_TRUTHS))
     middles, edges = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
-    owners = np.repeat(np.arange(len(_TRUTHS)), [len(one) for one in _TRUTHS])
+    owners = np.repeat(np.arange(len(_TRUTHS)), [len(boxes) for boxes in _TRUTHS])
     return {
         "cls": torch.tensor(np.concatenate(_LABELS)).view(-1, 1).float(), "batch_idx": torch.tensor(owners).float(),
         "bboxes": (torch.cat([middles, edges], 1) / _SIZE).float(),
     }  # fmt: skip
 
 
-def _told(found: Any) -> Array:
-    """Return the three losses that are told beside their sum."""
-    values = list(found.values()) if isinstance(found, dict) else found.tolist()
-    return np.array([float(one) for one in values])
+def _losses(losses: Any) -> Array:
+    """Return the three losses that come beside their sum."""
+    values = list(losses.values()) if isinstance(losses, dict) else losses.tolist()
+    return np.array([float(loss) for loss in values])
 
 
 class _Definition:
@@ -76,9 +75,9 @@ class _Definition:
         self.assigned = []
         for number, (truths, labels) in enumerate(zip(_TRUTHS, _LABELS, strict=True)):
             boxes = detection.decoded(self.bins(sides[number]), self.at)
-            found = detection.assign(scores[number].T, boxes, self.at, truths, labels)
-            self.assigned.append(detection.weighed(boxes, self.at, truths, found))
-        self.share = max(sum(float(one.shares.sum()) for one in self.assigned), 1.0)
+            chosen = detection.assign(scores[number].T, boxes, self.at, truths, labels)
+            self.assigned.append(detection.weighed(boxes, self.at, truths, chosen))
+        self.share = max(sum(float(assigned.shares.sum()) for assigned in self.assigned), 1.0)
 
     @staticmethod
     def bins(sides: Floats) -> Floats:
@@ -88,11 +87,11 @@ class _Definition:
     def parts(self, sides: Floats, scores: Floats) -> Array:
         """Return the losses of boxes, classes and distances."""
         pairs = zip(_TRUTHS, _LABELS, self.assigned, strict=True)
-        found = [
+        losses = [
             detection.parts(scores[number].T, self.bins(sides[number]), self.at, truths, labels, assigned)
             for number, (truths, labels, assigned) in enumerate(pairs)
         ]
-        return np.asarray(np.sum(found, 0) / self.share * self.gains)
+        return np.asarray(np.sum(losses, 0) / self.share * self.gains)
 
     def whole(self, sides: Floats, scores: Floats) -> float:
         """Return what is differentiated: the sum, once for each picture."""
@@ -103,20 +102,20 @@ class _Definition:
 def test_loss(figures: dict[str, Figure]) -> None:
     """Losses of boxes, classes and distances, where ten anchors of many are chosen and boxes overlap, with their gradients."""
     job: Any = _job(torch.float64)
-    sides, scores = _given(job.model.model[-1].nc)
+    sides, scores = _logits(job.model.model[-1].nc)
     exact = _Definition(sides, scores, job.model.args)
-    taken = [int((one.boxes >= 0).sum()) for one in exact.assigned]
-    leaves = [torch.tensor(one, requires_grad=True) for one in (sides, scores)]
-    total, told = job.criterion(_predictions(job, *leaves), _batch())
-    wanted = exact.parts(sides, scores)
-    for name, one, value in zip(("boxes", "classes", "distances"), _told(told), wanted, strict=True):
-        figures[name] = off = abs(float(one) / float(value) - 1)
-        require(off <= _ALLOWED, f"the loss of {name} is {one:.7g}, its definition {value:.7g}")
+    taken = [int((assigned.boxes >= 0).sum()) for assigned in exact.assigned]
+    leaves = [torch.tensor(logits, requires_grad=True) for logits in (sides, scores)]
+    total, losses = job.criterion(_predictions(job, *leaves), _batch())
+    expected = exact.parts(sides, scores)
+    for name, loss, value in zip(("boxes", "classes", "distances"), _losses(losses), expected, strict=True):
+        figures[name] = off = abs(float(loss) / float(value) - 1)
+        require(off <= _ALLOWED, f"the loss of {name} is {loss:.7g}, its definition {value:.7g}")
     whole = exact.whole(sides, scores)
     off = abs(float(total.detach().sum()) / whole - 1)
     require(off <= _ALLOWED, f"the loss is {float(total.detach().sum()):.7g}, its definition {whole:.7g}")
     gradients = torch.autograd.grad(total.sum(), leaves)
-    moves: list[Callable[[Array], float]] = [lambda one: exact.whole(one, scores), partial(exact.whole, sides)]
+    moves: list[Callable[[Array], float]] = [lambda logits: exact.whole(logits, scores), partial(exact.whole, sides)]
     for name, gradient, values, move in zip(("sides", "classes"), gradients, (sides, scores), moves, strict=True):
         seen = gradient.double().numpy()
         for draw in range(3):
@@ -131,46 +130,44 @@ def test_loss(figures: dict[str, Figure]) -> None:
 def test_settings(figures: dict[str, Figure]) -> None:
     """Every norm has the eps and the momentum that ultralytics trains with, and every activation is silu."""
     model = _job(torch.float32).model
-    norms = [(key, one) for key, one in model.named_modules() if isinstance(one, nn.BatchNorm2d)]
+    norms = [(key, module) for key, module in model.named_modules() if isinstance(module, nn.BatchNorm2d)]
     others = [
-        f"{key} has eps {one.eps} and momentum {one.momentum}"
-        for key, one in norms
-        if (one.eps, one.momentum) != (1e-3, 0.03)
+        f"{key} has eps {norm.eps} and momentum {norm.momentum}"
+        for key, norm in norms
+        if (norm.eps, norm.momentum) != (1e-3, 0.03)
     ]
     require(
         bool(norms) and not others,
         f"{len(others)} of {len(norms)} norms: {', '.join(others[:2])}; 0.001 and 0.03 were expected",
     )
-    kinds = {type(one).__name__ for key, one in model.named_modules() if key.endswith(".act")}
+    kinds = {type(module).__name__ for key, module in model.named_modules() if key.endswith(".act")}
     require(kinds == {"SiLU"}, f"activations are {', '.join(sorted(kinds))}, not SiLU")
     figures["summary"] = f"{len(norms)} norms have eps 0.001 and momentum 0.03"
 
 
 @pytest.mark.deadline(60)
 def test_fused(figures: dict[str, Figure]) -> None:
-    """Each layer of a network whose norms are taken into its convolutions, as for use, gives what it gave before."""
+    """Each layer gives the same after norms are fused into convolutions, as for inference."""
     model: Any = _job(torch.float32).model.eval()
     for number, (key, value) in enumerate(model.named_buffers()):
         if key.endswith("running_mean"):
             value.copy_(torch.tensor(drawn(len(value), key=number)) / 10)
         elif key.endswith("running_var"):
             value.copy_(torch.tensor(np.abs(drawn(len(value), key=number))) / 2 + 0.5)
-    layers = {key: one for key, one in model.named_modules() if hasattr(one, "bn") and hasattr(one, "conv")}
+    layers = {key: module for key, module in model.named_modules() if hasattr(module, "bn") and hasattr(module, "conv")}
     seen: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     hooks = [
-        one.register_forward_hook(lambda _, given, output, key=key: seen.update({key: (given[0], output)}))
-        for key, one in layers.items()
+        module.register_forward_hook(lambda _, inputs, output, key=key: seen.update({key: (inputs[0], output)}))
+        for key, module in layers.items()
     ]
     with torch.no_grad():
         model(torch.tensor(drawn(1, 3, 64, 64), dtype=torch.float32))
         for hook in hooks:
             hook.remove()
         model.fuse(verbose=False)
-        left = [key for key, one in model.named_modules() if isinstance(one, nn.BatchNorm2d)]
+        left = [key for key, module in model.named_modules() if isinstance(module, nn.BatchNorm2d)]
         require(not left, f"{len(left)} norms are left in the fused network, such as {left[:1]}")
-        off = {
-            key: float((layers[key](given) - output).norm() / output.norm()) for key, (given, output) in seen.items()
-        }
+        off = {key: float((layers[key](x) - output).norm() / output.norm()) for key, (x, output) in seen.items()}
     worst = max(off, key=lambda key: off[key])
     figures |= {"worst": off[worst], "layers": len(off)}
     require(

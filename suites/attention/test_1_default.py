@@ -18,7 +18,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_choice(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """The kernel of each shape is told; it is not math where a fused one would have run (docs/users-reports.md C5)."""
+    """The kernel of each shape is a figure; it is not math where a fused one would have run (docs/users-reports.md C5)."""
     supported(stack, dtype)
     slow = []
     for case in attention.cases():

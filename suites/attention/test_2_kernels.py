@@ -35,25 +35,25 @@ def test_kernel(name: str, dtype: torch.dtype, stack: Stack, device: Device, fig
     """When a kernel is asked for, that one runs, and output and gradients of every shape agree with float64."""
     supported(stack, dtype)
     refused: dict[str, str] = {}
-    found: dict[str, Judgement] = {}
+    judgements: dict[str, Judgement] = {}
     for case in attention.cases():
         try:
-            found |= _judgements(case, dtype, device, attention.kernels()[name])
+            judgements |= _judgements(case, dtype, device, attention.kernels()[name])
         except attention.NotOffered as reason:
             refused[case.name] = str(reason)
-    _offered(name, found, refused)
+    _offered(name, judgements, refused)
     figures |= {f"not offered: {case}": reason for case, reason in refused.items()}
-    worst = require_all(found, f"{name} in {dtype}")
-    figures |= {"compared": len(found), "worst error": worst.error, "its bound": worst.bound}
+    worst = require_all(judgements, f"{name} in {dtype}")
+    figures |= {"compared": len(judgements), "worst error": worst.error, "its bound": worst.bound}
     shapes = len(attention.cases()) - len(refused)
     figures["summary"] = f"{shapes} shapes, worst error {worst.error:.1e} of {worst.bound:.1e} allowed" + (
         f"; not offered for {', '.join(refused)}" if refused else ""
     )
 
 
-def _offered(name: str, found: dict[str, Judgement], refused: dict[str, str]) -> None:
-    """Math is there on every device; whether another kernel is, the build decides."""
-    if not found:
+def _offered(name: str, judgements: dict[str, Judgement], refused: dict[str, str]) -> None:
+    """Fail where there is no math kernel; end the check as not applicable where the build lacks another one."""
+    if not judgements:
         reason = next(iter(refused.values()), "there are no shapes")
         require(name != "math", f"not even the math kernel runs: {reason}")
         raise NotApplicable(f"this stack does not offer {name}: {reason}")

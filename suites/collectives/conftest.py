@@ -40,13 +40,13 @@ def trials(request: pytest.FixtureRequest, stack: Stack, run_request: Request, l
     def of(backend: str) -> list[tuple[World, RowRunner]]:
         offered = [row for row in rows() if row.dtype not in FLOATS or row.dtype in stack.precisions]
         asked = [row for row in offered if f"test_agrees[{backend}-{row.name}]" in chosen]
-        found = []
+        runners = []
         for world in worlds(stack, backend, devices.visible(stack.device)):
             start = partial(launches, PROGRAM, world.arrangement, deadline_s=_DEADLINE_S)
             folder = Path(run_request.folder) / f"outcomes-{backend}-{world.size}"
             tried = [row.name for row in asked if world.tries(row)] or [offered[0].name]
             row_s, arguments = _ROW_S * run_request.deadline_scale, {"counts": world.counts}
-            found.append((world, RowRunner(start, tried, world.size, folder, row_s, arguments)))
-        return found
+            runners.append((world, RowRunner(start, tried, world.size, folder, row_s, arguments)))
+        return runners
 
     return of

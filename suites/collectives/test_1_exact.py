@@ -22,19 +22,19 @@ from .conftest import Trials
 
 @pytest.mark.deadline(900)
 def test_agrees(backend: str, row: Row, stack: Stack, trials: Trials, figures: dict[str, Figure]) -> None:
-    """Each rank holds exactly what the known data of all ranks make, and nothing beside it was written."""
+    """Each rank gets the exact result of all ranks' known data, and nothing beside it is written."""
     if row.dtype in FLOATS:
         supported(stack, getattr(torch, row.dtype))
     suited = [(world, runner) for world, runner in trials(backend) if applicable(row, world.size)]
     if not suited:
         capabilities.withhold("a-card-each", f"{row.collective} needs two ranks, and {backend} has one card")
-    said = {world.size: _verdict(row, world, runner, stack, figures) for world, runner in suited}
-    if not any(said.values()):
+    sentences = {world.size: _verdict(row, world, runner, stack, figures) for world, runner in suited}
+    if not any(sentences.values()):
         lack = suited[0][0].lack(row)
         assert lack is not None
         raise CapabilityMissing(lack.sentence)
-    require_group(stack, max(world for world, sentence in said.items() if sentence), backend, figures)
-    figures["summary"] = "; ".join(filter(None, said.values()))
+    require_group(stack, max(world for world, sentence in sentences.items() if sentence), backend, figures)
+    figures["summary"] = "; ".join(filter(None, sentences.values()))
 
 
 def _verdict(row: Row, world: World, runner: RowRunner, stack: Stack, figures: dict[str, Figure]) -> str:
@@ -57,8 +57,8 @@ def test_backend(backend: str, stack: Stack, trials: Trials, figures: dict[str, 
     """Every rank's group is of the backend that was asked for, and of the class that bears its name."""
     for world, runner in trials(backend):
         runner.outcome(runner.rows[0])
-        for rank, one in enumerate(runner.ranks):
-            name, implementation = one["backend"], one["implementation"]
+        for rank, report in enumerate(runner.ranks):
+            name, implementation = report["backend"], report["implementation"]
             require(name == backend, f"{world.label}: rank {rank} has backend {name}, {backend} was asked for")
             served = implementation.casefold().endswith(backend)
             require(served, f"{world.label}: {backend} is served by {implementation} on rank {rank}")

@@ -41,7 +41,7 @@ def test_exposed(
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
 ) -> None:
-    """A step with the all-reduce against one without, in turn; more all-reduces of known time show."""
+    """Time steps with and without the all-reduce in turn; added all-reduces of known time must show."""
     group = _run(stack, launches, name, preset)
     on, off = ({rank["digests"][mode] for rank in group.ranks} for mode in ("on", "off"))
     require(len(on) == 1, "with the all-reduce, the ranks' gradients differ")

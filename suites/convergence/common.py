@@ -46,21 +46,21 @@ def installed(names: list[str]) -> list[str]:
 
 def evidence(group: Cases, case: str) -> list[dict[str, Any]]:
     """Return what each rank says of a case; fail with what all of them raised."""
-    found = group.runner.outcome(case)
-    require("error" not in found[0], f"every rank raised: {found[0].get('error')}")
-    return found
+    reports = group.runner.outcome(case)
+    require("error" not in reports[0], f"every rank raised: {reports[0].get('error')}")
+    return reports
 
 
 def tensors(group: Cases, case: str, rank: int) -> dict[str, torch.Tensor]:
     """Return the tensors that a rank kept of a case."""
-    found: dict[str, torch.Tensor] = torch.load(group.folder / f"{case}.rank{rank}.pt", weights_only=True)
-    return found
+    kept: dict[str, torch.Tensor] = torch.load(group.folder / f"{case}.rank{rank}.pt", weights_only=True)
+    return kept
 
 
-def require_equal_bits(found: list[dict[str, Any]], what: str) -> None:
+def require_equal_bits(reports: list[dict[str, Any]], what: str) -> None:
     """Fail unless all ranks hold the same bits."""
-    digests = [rank[what] for rank in found]
-    require(len(set(digests)) == 1, f"the ranks' {what} differ: {', '.join(one[:12] for one in digests)}")
+    digests = [rank[what] for rank in reports]
+    require(len(set(digests)) == 1, f"the ranks' {what} differ: {', '.join(digest[:12] for digest in digests)}")
 
 
 def agree(
@@ -76,21 +76,21 @@ def agree(
 
     `lift`: what is done to all three first, where zero is a gradient's true value.
     """
-    found: dict[str, Judgement] = {}
+    judgements: dict[str, Judgement] = {}
     exact, anchor = lift(exact), lift(anchor)
     for rank in range(world(group)):
         own = lift(tensors(group, case, rank))
         require(own.keys() == exact.keys(), f"rank {rank} has other tensors than one process: {_apart(own, exact)}")
-        found |= {f"rank {rank}, {name}": judge(own[name], exact[name], anchor[name], dtype) for name in own}
-    worst = require_all(found, case)
+        judgements |= {f"rank {rank}, {name}": judge(own[name], exact[name], anchor[name], dtype) for name in own}
+    worst = require_all(judgements, case)
     figures |= {
         "world size": world(group),
-        "compared": len(found),
+        "compared": len(judgements),
         "worst error": worst.error,
         "its bound": worst.bound,
     }
     figures["summary"] = (
-        f"{len(found)} tensors of {world(group)} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
+        f"{len(judgements)} tensors of {world(group)} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
     )
     return worst
 

@@ -82,7 +82,6 @@ NAMES = tuple(option.name for option in OPTIONS)
 
 
 def of_name(name: str) -> Option:
-    """Return an option by name."""
     return next(option for option in OPTIONS if option.name == name)
 
 
@@ -94,9 +93,9 @@ class Forked(nn.Module):
         self.first, self.side, self.last = nn.Linear(7, hidden), nn.Linear(7, hidden), nn.Linear(hidden, 3)
         self.idle = nn.Linear(3, 3) if idle else nn.Identity()
 
-    def forward(self, given: torch.Tensor, both: bool) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, both: bool) -> torch.Tensor:
         """Return what the last layer makes of one layer, or of both."""
-        hidden = self.first(given) + self.side(given) if both else self.first(given)
+        hidden = self.first(x) + self.side(x) if both else self.first(x)
         output: torch.Tensor = self.last(torch.tanh(hidden))
         return output
 
@@ -126,7 +125,7 @@ def loss(runner: nn.Module, option: Option, place: tuple[int, int, int]) -> torc
 
 def one_process(option: Option, dtype: torch.dtype, seed: int, ranks: int) -> Tensors:
     """Return what the ranks must keep, from one process on the CPU that takes every rank's part in turn."""
-    model, found = network(seed, torch.device("cpu"), dtype, option), Tensors()
+    model, results = network(seed, torch.device("cpu"), dtype, option), Tensors()
     optimiser = _optimiser(option, model)
     for step in range(STEPS):
         model.zero_grad()
@@ -134,8 +133,8 @@ def one_process(option: Option, dtype: torch.dtype, seed: int, ranks: int) -> Te
         for rank in active:
             for micro in range(option.micro):
                 (loss(model, option, (step, micro, rank)) / len(active)).backward()
-        _note(found, option, step, model, optimiser)
-    return found
+        _note(results, option, step, model, optimiser)
+    return results
 
 
 def run(rank: Rank) -> dict[str, Any]:
@@ -146,14 +145,14 @@ def run(rank: Rank) -> dict[str, Any]:
 
 def _case(rank: Rank, option: Option) -> dict[str, Any]:
     """Wrap, train, and keep every step's gradients (not of steps that some ranks have not), and the parameters after the last."""
-    model, found = network(rank.arguments["seed"], rank.device.torch, torch.float32, option), Tensors()
+    model, results = network(rank.arguments["seed"], rank.device.torch, torch.float32, option), Tensors()
     runner = _made(rank, option, model)
     optimiser = _optimiser(option, model)
     with runner.join(divide_by_initial_world_size=False) if option.ends else nullcontext():
         for step in range(STEPS):
             if option.tensor or rank.rank in option.taking_part(step, rank.world_size):
                 _train(rank, option, runner, step)
-                _note(found, option, step, model, optimiser)
+                _note(results, option, step, model, optimiser)
             if option.reload and step == STEPS // 2 - 1:
                 model = runner = _reloaded(rank, option, model)
                 optimiser = _optimiser(option, model)
@@ -161,8 +160,8 @@ def _case(rank: Rank, option: Option) -> dict[str, Any]:
         kept = len(optimiser.optim.state)  # type: ignore[attr-defined]
         assert 0 < kept < len(list(model.parameters())), f"a rank keeps the optimiser's state of {kept} parameters"
     if option.ends:  # `join` sends what is right to the ranks that ended before
-        found |= {name: one.detach().clone() for name, one in model.named_parameters()}
-    keep(rank, option.name, found)
+        results |= {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    keep(rank, option.name, results)
     return {}
 
 
@@ -191,7 +190,7 @@ def _reloaded(rank: Rank, option: Option, model: nn.Module) -> Forked:
     fresh = network(rank.arguments["seed"] + 1, rank.device.torch, torch.float32, option)
     alone = network(rank.arguments["seed"] + 2, torch.device("cpu"), torch.float32, option)
     _sharded(rank, option, fresh)
-    for group, target in ((None, fresh), ([dist.new_group([one]) for one in range(rank.world_size)][rank.rank], alone)):
+    for group, target in ((None, fresh), ([dist.new_group([n]) for n in range(rank.world_size)][rank.rank], alone)):
         state = {"model": target.state_dict()}
         load(state, checkpoint_id=folder, process_group=group)
         target.load_state_dict(state["model"])
@@ -266,7 +265,7 @@ def _exchanging(option: Option, runner: Any, last: bool) -> AbstractContextManag
     return quiet
 
 
-def _note(found: Tensors, option: Option, step: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+def _note(results: Tensors, option: Option, step: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     """Clip and keep the gradients of a step, take it, and keep the parameters if it was the last."""
     if option.clip:
         norm = float(_whole(nn.utils.clip_grad_norm_(model.parameters(), option.clip)))
@@ -277,11 +276,11 @@ def _note(found: Tensors, option: Option, step: int, model: nn.Module, optimiser
             continue
         assert parameter.grad is not None, f"step {step + 1} left no gradient of '{name}'"
         if not option.ends:
-            found[f"step {step + 1}, gradient of {name}"] = _whole(parameter.grad).clone()
+            results[f"step {step + 1}, gradient of {name}"] = _whole(parameter.grad).clone()
     optimiser.step()
     if step == STEPS - 1:
-        kept = {name: one for name, one in model.named_parameters() if not name.startswith("idle")}
-        found |= {name: _whole(one.detach()).clone() for name, one in kept.items()}
+        kept = {name: parameter for name, parameter in model.named_parameters() if not name.startswith("idle")}
+        results |= {name: _whole(parameter.detach()).clone() for name, parameter in kept.items()}
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:

@@ -37,10 +37,10 @@ def case(rank: Rank) -> dict[str, Any]:
     rows: dict[str, list[torch.Tensor]] = {}
     model.register_forward_pre_hook(lambda *_: _note(rows, "buffers before", _buffers(model)))
     for number in range(STEPS):
-        given = _given(rank, number)
+        pictures = _pictures(rank, number)
         twin.load_state_dict(model.state_dict())
-        _differentiate(twin, twin, given)
-        _differentiate(wrapped, model, given)
+        _differentiate(twin, twin, pictures)
+        _differentiate(wrapped, model, pictures)
         _note(rows, "buffers after", _buffers(model))
         _step(rows, model, twin)
     keep(rank, CASE, {name: torch.stack(steps) for name, steps in rows.items()})
@@ -53,15 +53,15 @@ def _network() -> nn.Module:
     )
 
 
-def _given(rank: Rank, number: int) -> torch.Tensor:
+def _pictures(rank: Rank, number: int) -> torch.Tensor:
     """Return a rank's pictures of one step, drawn on the host so that they are the same on every device."""
     generator = torch.Generator().manual_seed(1000 * number + rank.rank)
     return torch.randn(_SAMPLES, _FEATURES, generator=generator).to(rank.device.torch)
 
 
-def _differentiate(runner: nn.Module, model: nn.Module, given: torch.Tensor) -> None:
+def _differentiate(runner: nn.Module, model: nn.Module, pictures: torch.Tensor) -> None:
     model.zero_grad(set_to_none=True)
-    ((runner(given) - given[:, :3]) ** 2).mean().backward()
+    ((runner(pictures) - pictures[:, :3]) ** 2).mean().backward()
 
 
 def _step(rows: dict[str, list[torch.Tensor]], model: nn.Module, twin: nn.Module) -> None:
@@ -87,11 +87,11 @@ def require_exchanged(ranks: list[Kept]) -> float:
     """Fail unless every rank's every gradient is the mean of all ranks' own, at each step; return the worst error over its bound."""
     bound, worst = rule().bound(0.0, torch.float32, terms=len(ranks)), 0.0
     for name in [name for name in ranks[0] if f"{name} own" in ranks[0]]:
-        own = torch.stack([one[f"{name} own"] for one in ranks])
+        own = torch.stack([report[f"{name} own"] for report in ranks])
         # Whole gradients that cancel between the ranks are rounded as the parts are.
         mean, scale = own.mean(0), own.norm(dim=2).mean(0).clamp(min=torch.finfo(torch.float32).tiny)
-        for rank, one in enumerate(ranks):
-            errors = (one[name] - mean).norm(dim=1) / scale
+        for rank, report in enumerate(ranks):
+            errors = (report[name] - mean).norm(dim=1) / scale
             step = int(errors.argmax())
             require(
                 bool(errors[step] <= bound),
@@ -105,14 +105,14 @@ def require_exchanged(ranks: list[Kept]) -> float:
 def require_buffers(ranks: list[Kept]) -> None:
     """Fail unless before each forward every rank holds, to the bit, what rank 0's last forward left in its buffers."""
     kept = ranks[0]["buffers after"][:-1]
-    for rank, one in enumerate(ranks):
-        apart = (one["buffers before"][1:] != kept).any(dim=1).nonzero().flatten().tolist()
+    for rank, report in enumerate(ranks):
+        apart = (report["buffers before"][1:] != kept).any(dim=1).nonzero().flatten().tolist()
         require(
             not apart,
             f"before the forward of {len(apart)} of {STEPS} steps, the first {(apart or [0])[0] + 2}, rank {rank} does not hold the "
             "buffers that rank 0 had",
         )
     require(
-        len({tuple(one["buffers after"][0].tolist()) for one in ranks}) == len(ranks),
+        len({tuple(report["buffers after"][0].tolist()) for report in ranks}) == len(ranks),
         "after a forward on different pictures the ranks' buffers are equal: the check cannot see them drift",
     )

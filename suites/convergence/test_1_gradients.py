@@ -35,24 +35,24 @@ def group(stack: Stack, launches: Launches, course: Course) -> Cases:
 @pytest.mark.deadline(240)
 def test_gradients(course: Course, group: Cases, figures: dict[str, Figure]) -> None:
     """After one backward every rank's gradients equal those of one process with the global batch; the ranks' bits are equal."""
-    found = common.evidence(group, course.workload)
+    reports = common.evidence(group, course.workload)
     ranks = common.world(group)
     exact, anchor = (outcome(course, dtype, SEED, ranks) for dtype in (torch.float64, torch.float32))
     lift = partial(
         on_top, exact=exact
     )  # a bias of attention's keys moves nothing, and its gradient is rounding everywhere
     common.agree(group, course.workload, exact.gradients, anchor.gradients, figures, lift=lift)
-    common.require_equal_bits(found, "gradients")
+    common.require_equal_bits(reports, "gradients")
 
 
 @by_workload
 @pytest.mark.deadline(240)
 def test_ranks_equal(course: Course, group: Cases, figures: dict[str, Figure]) -> None:
     """After the last step all ranks hold the same bits."""
-    found = common.evidence(group, course.workload)
-    common.require_equal_bits(found, "parameters")
+    reports = common.evidence(group, course.workload)
+    common.require_equal_bits(reports, "parameters")
     figures["summary"] = (
-        f"parameters of {len(found)} ranks are bit-equal after {course.steps} steps ({found[0]['parameters'][:12]}){group.note}"
+        f"parameters of {len(reports)} ranks are bit-equal after {course.steps} steps ({reports[0]['parameters'][:12]}){group.note}"
     )
 
 

@@ -46,14 +46,14 @@ def _offered(stack: Stack, capability: str) -> bool:
 
 
 def _shards(stack: Stack) -> bool:
-    """Whether sharding is tried here: what it may take down are all variants of the launch."""
+    """Whether sharding is tried here: a crash in it takes down all variants of the launch."""
     return all(_offered(stack, name) for name in SHARDING) and not common.arrangement(stack).note
 
 
 @pytest.fixture
 def group(stack: Stack, launches: Launches) -> Cases:
     """All variants that this environment can run, in one launch."""
-    variants = [one.name for one in VARIANTS if one.name not in NEEDS or _offered(stack, NEEDS[one.name])]
+    variants = [row.name for row in VARIANTS if row.name not in NEEDS or _offered(stack, NEEDS[row.name])]
     sharded = common.installed(list(SHARDED)) if _shards(stack) else []
     arguments = {
         "seed": SEED,
@@ -76,19 +76,19 @@ def test_variant(name: str, stack: Stack, request: pytest.FixtureRequest, figure
     variant = of_name(name)
     _require(stack, variant.workload)
     group: Cases = request.getfixturevalue("group")
-    found = common.evidence(group, name)
+    reports = common.evidence(group, name)
     course, ranks = plan().course(variant.workload), common.world(group)
     exact, anchor = (outcome(course, dtype, SEED, ranks).gradients for dtype in (torch.float64, torch.float32))
     common.agree(group, name, exact, anchor, figures)
-    common.require_equal_bits(found, "gradients")
-    _require_exchanges(name, found[0]["exchanged"], found[0]["micro_batches"], exact)
-    figures["exchanges"] = len(found[0]["exchanged"])
+    common.require_equal_bits(reports, "gradients")
+    _require_exchanges(name, reports[0]["exchanged"], reports[0]["micro_batches"], exact)
+    figures["exchanges"] = len(reports[0]["exchanged"])
 
 
 def _require_exchanges(
     name: str, buckets: list[int], micro_batches: int, gradients: Mapping[str, torch.Tensor]
 ) -> None:
-    """Hold the buckets that travelled to the parameters: all once, and cut as the variant asks."""
+    """Require that the buckets that travelled hold each parameter once, and are cut as the variant asks."""
     total, spare = sum(gradient.numel() for gradient in gradients.values()), 12 if of_name(name).unused else 0
     require(
         sum(buckets) == total + spare,
@@ -103,13 +103,13 @@ def _require_exchanges(
 
 @pytest.mark.deadline(240)
 def test_bfloat16_exchange(group: Cases, figures: dict[str, Figure]) -> None:
-    """Gradients that travel as bfloat16 are those of float64 within bfloat16's own rounding, and did travel so."""
+    """Gradients exchanged in bfloat16 are those of float64 within bfloat16's rounding, and really were exchanged in it."""
     name = "bfloat16-exchange"
-    found, ranks = common.evidence(group, name), common.world(group)
+    reports, ranks = common.evidence(group, name), common.world(group)
     course = plan().course(of_name(name).workload)
     exact = outcome(course, torch.float64, SEED, ranks).gradients
     common.agree(group, name, exact, _rounded(course.workload, ranks), figures, torch.bfloat16)
-    common.require_equal_bits(found, "gradients")
+    common.require_equal_bits(reports, "gradients")
     for what, gradient in common.tensors(group, name, 0).items():
         require(
             torch.equal(gradient, gradient.to(torch.bfloat16).double()),
@@ -133,11 +133,11 @@ def test_synchronised_norm(stack: Stack, request: pytest.FixtureRequest, figures
     name = "synchronised-norm"
     _require(stack, of_name(name).workload, NEEDS[name])
     group: Cases = request.getfixturevalue("group")
-    found, ranks = common.evidence(group, name), common.world(group)
+    reports, ranks = common.evidence(group, name), common.world(group)
     course = plan().course(of_name(name).workload)
     exact, anchor = (synchronised(course, dtype, SEED, ranks) for dtype in (torch.float64, torch.float32))
     common.agree(group, name, exact, anchor, figures)
-    common.require_equal_bits(found, "gradients")
+    common.require_equal_bits(reports, "gradients")
     alone = outcome(course, torch.float64, SEED, ranks).gradients
     figures["apart from unsynchronised"] = max(relative_error(exact[what], alone[what]) for what in exact)
 
@@ -145,10 +145,10 @@ def test_synchronised_norm(stack: Stack, request: pytest.FixtureRequest, figures
 @pytest.mark.deadline(240)
 def test_uneven(group: Cases, figures: dict[str, Figure]) -> None:
     """With a last batch that only rank 0 has, `join` ends, divides by all ranks, and leaves the same bits everywhere."""
-    found, ranks = common.evidence(group, "uneven"), common.world(group)
+    reports, ranks = common.evidence(group, "uneven"), common.world(group)
     exact, anchor = (_one_process_uneven(dtype, ranks) for dtype in (torch.float64, torch.float32))
     common.agree(group, "uneven", exact, anchor, figures)
-    common.require_equal_bits(found, "parameters")
+    common.require_equal_bits(reports, "parameters")
 
 
 def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tensor]:
@@ -167,16 +167,16 @@ def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tenso
 @pytest.mark.deadline(240)
 def test_broadcast(group: Cases, figures: dict[str, Figure]) -> None:
     """Parameters, frozen ones too, and buffers of any dtype are rank 0's once they are wrapped, its buffers again before each forward."""
-    found = common.evidence(group, BROADCAST)
-    for rank, one in enumerate(found):
-        require(one["wrapped"] == one["own"], f"rank {rank} does not start from rank 0's parameters and buffers")
-        require(one["buffers"] == one["own buffers"], f"after a forward rank {rank} does not hold rank 0's buffers")
-    figures["world size"] = len(found)
+    states = common.evidence(group, BROADCAST)
+    for rank, state in enumerate(states):
+        require(state["wrapped"] == state["own"], f"rank {rank} does not start from rank 0's parameters and buffers")
+        require(state["buffers"] == state["own buffers"], f"after a forward rank {rank} does not hold rank 0's buffers")
+    figures["world size"] = len(states)
     require(
-        len({one["alone"] for one in found}) == len(found),
+        len({state["alone"] for state in states}) == len(states),
         "buffers of the ranks are equal even where DDP was told to leave them alone: the check cannot see a broadcast",
     )
-    figures["summary"] = f"{len(found)} ranks start from rank 0's state, and take its buffers at a forward{group.note}"
+    figures["summary"] = f"{len(states)} ranks start from rank 0's state, and take its buffers at a forward{group.note}"
 
 
 @pytest.mark.deadline(240)
@@ -201,11 +201,11 @@ def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figure
     if common.arrangement(stack).note:
         capabilities.withhold("sharding-over-a-shared-card")
     group: Cases = request.getfixturevalue("group")
-    found, ranks = common.evidence(group, f"sharded-{name}"), common.world(group)
+    reports, ranks = common.evidence(group, f"sharded-{name}"), common.world(group)
     course = plan().course(name)
     exact, anchor = (outcome(course, dtype, SEED, ranks).gradients for dtype in (torch.float64, torch.float32))
     common.agree(group, f"sharded-{name}", exact, anchor, figures)
-    _require_parts([rank["share"] for rank in found])
+    _require_parts([rank["share"] for rank in reports])
     figures["apart from DDP"] = _require_near(group, name)
 
 
@@ -223,17 +223,17 @@ def test_sharded_odd(stack: Stack, request: pytest.FixtureRequest, figures: dict
 
 def _one_process_odd(dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """Return gradients and parameters after the step; numbers are drawn in float32 for every dtype."""
-    model, given = odd(_CPU, dtype, SEED)
-    trained_odd(model, given)
-    found: dict[str, torch.Tensor] = odd_tensors(model)
-    return found
+    model, batch = odd(_CPU, dtype, SEED)
+    trained_odd(model, batch)
+    tensors: dict[str, torch.Tensor] = odd_tensors(model)
+    return tensors
 
 
 def _require_parts(shares: list[float]) -> None:
     """Fail unless every rank keeps its part of the parameters; what does not divide evenly is padded, not copied."""
-    said = ", ".join(f"{share:.0%}" for share in shares)
+    percentages = ", ".join(f"{share:.0%}" for share in shares)
     whole = abs(sum(shares) - 1) < 1e-9 and max(shares) < 1.5 / len(shares)
-    require(whole, f"the ranks keep {said} of the parameters; each its own part was expected")
+    require(whole, f"the ranks keep {percentages} of the parameters; each its own part was expected")
 
 
 def _require_near(group: Cases, name: str) -> float:

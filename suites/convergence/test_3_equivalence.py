@@ -59,11 +59,11 @@ def test_final_loss(
     """The final loss of ranks is equivalent to that of one process: TOST over seeds, with the margin of the table."""
     if refused := group.runner.outcome(exchange)[0].get("error", ""):
         _withhold(refused)
-    found, ranks = common.evidence(group, exchange), common.world(group)
-    common.require_equal_bits([{"parameters": " ".join(rank["parameters"])} for rank in found], "parameters")
+    reports, ranks = common.evidence(group, exchange), common.world(group)
+    common.require_equal_bits([{"parameters": " ".join(rank["parameters"])} for rank in reports], "parameters")
     if ranks not in alone:
         alone[ranks] = [single(device, seed, ranks) for seed in SEEDS]
-    verdict = tost(found[0]["losses"], alone[ranks], TRIAL.margin, TRIAL.alpha)
+    verdict = tost(reports[0]["losses"], alone[ranks], TRIAL.margin, TRIAL.alpha)
     figures |= {"mean difference": verdict.mean, "low": verdict.low, "high": verdict.high}
     figures |= {"margin": TRIAL.margin, "deviation over seeds": statistics.stdev(alone[ranks])}
     sentence = verdict.sentence(f"the final loss, gradients exchanged as {exchange}")

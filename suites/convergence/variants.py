@@ -36,7 +36,6 @@ class Spare(nn.Module):
         self.spare = nn.Linear(3, 3, device=next(model.parameters()).device)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """Pass everything to the model."""
         return self.model(*arguments, **keywords)
 
 
@@ -92,7 +91,6 @@ NAMES = tuple(variant.name for variant in VARIANTS)
 
 
 def of_name(name: str) -> Variant:
-    """Return a variant by name."""
     return next(variant for variant in VARIANTS if variant.name == name)
 
 
@@ -144,9 +142,8 @@ class Counted(nn.Module):
         for name, dtype in (("scale", torch.float32), ("steps", torch.int64), ("mask", torch.bool)):
             self.register_buffer(name, (torch.arange(7) % 2).to(dtype))
 
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        """Return the layer's output."""
-        output: torch.Tensor = self.layer(given)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.layer(x)
         return output
 
 
@@ -159,16 +156,16 @@ def _broadcast(rank: Rank) -> dict[str, Any]:
     own = _counted(rank, 0)
     mine = _counted(rank, rank.rank)
     wrapped = DistributedDataParallel(mine)
-    found = {"own": digest(own.state_dict()), "wrapped": digest(mine.state_dict())}
+    digests = {"own": digest(own.state_dict()), "wrapped": digest(mine.state_dict())}
     _spoil(own, 0)
     _spoil(mine, rank.rank)
     wrapped(torch.ones(2, 5, device=rank.device.torch))
-    found |= {"own buffers": digest(dict(own.named_buffers())), "buffers": digest(dict(mine.named_buffers()))}
+    digests |= {"own buffers": digest(dict(own.named_buffers())), "buffers": digest(dict(mine.named_buffers()))}
     apart = _counted(rank, 0)
     left = DistributedDataParallel(apart, broadcast_buffers=False)
     _spoil(apart, rank.rank)
     left(torch.ones(2, 5, device=rank.device.torch))
-    return {**found, "alone": digest(dict(apart.named_buffers()))}
+    return {**digests, "alone": digest(dict(apart.named_buffers()))}
 
 
 def _counted(rank: Rank, seed: int) -> Counted:
@@ -191,9 +188,9 @@ def odd(device: torch.device, dtype: torch.dtype, seed: int) -> tuple[nn.Module,
     return model.to(device, dtype), torch.randn(16, 7).to(device, dtype)
 
 
-def trained_odd(model: nn.Module, given: torch.Tensor) -> None:
+def trained_odd(model: nn.Module, batch: torch.Tensor) -> None:
     """Take one step of plain SGD on the mean of squares."""
-    (model(given) ** 2).mean().backward()
+    (model(batch) ** 2).mean().backward()
     torch.optim.SGD(model.parameters(), lr=0.5).step()
 
 
@@ -201,19 +198,19 @@ def _odd(rank: Rank) -> dict[str, Any]:
     """Shard the odd model layer by layer, take a step, and keep its gradients and parameters whole."""
     from torch.distributed.fsdp import fully_shard
 
-    model, given = odd(rank.device.torch, torch.float32, rank.arguments["seed"])
+    model, batch = odd(rank.device.torch, torch.float32, rank.arguments["seed"])
     mesh = init_device_mesh(rank.device.kind, (rank.world_size,))
     for module in (*model.children(), model):
         fully_shard(module, mesh=mesh)
-    part = len(given) // rank.world_size
-    trained_odd(model, given[rank.rank * part : (rank.rank + 1) * part])
+    part = len(batch) // rank.world_size
+    trained_odd(model, batch[rank.rank * part : (rank.rank + 1) * part])
     keep(rank, ODD, {name: tensor.full_tensor() for name, tensor in odd_tensors(model).items()})
     return {}
 
 
 def odd_tensors(model: nn.Module) -> dict[str, Any]:
     """Return gradients and parameters by name."""
-    found: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     for name, parameter in model.named_parameters():
-        found |= {f"{name}.grad": parameter.grad, name: parameter.detach()}
-    return found
+        tensors |= {f"{name}.grad": parameter.grad, name: parameter.detach()}
+    return tensors

@@ -20,10 +20,10 @@ _NAMED = 5
 
 
 def _examined(path: Path, figures: dict[str, Figure]) -> None:
-    found = datasets.examine(path)
-    figures["findings"] = len(found)
-    told = "; ".join(str(finding) for finding in found[:_NAMED])
-    require(not found, f"{path.name}: {len(found)} findings: {told}")
+    findings = datasets.examine(path)
+    figures["findings"] = len(findings)
+    message = "; ".join(str(finding) for finding in findings[:_NAMED])
+    require(not findings, f"{path.name}: {len(findings)} findings: {message}")
 
 
 @pytest.mark.deadline(60)
@@ -31,7 +31,7 @@ def test_tokens(tmp_path: Path, figures: dict[str, Figure]) -> None:
     """The sequences that the language models are trained on: none empty, none over-long, none twice."""
     path = tmp_path / "progressions.jsonl"
     made = inputs.progressions(SEED, _COUNT, _VOCABULARY)
-    path.write_text("".join(json.dumps({"input_ids": one.tolist()}) + "\n" for one in made), encoding="utf-8")
+    path.write_text("".join(json.dumps({"input_ids": sequence.tolist()}) + "\n" for sequence in made), encoding="utf-8")
     _examined(path, figures)
     figures["summary"] = f"{_COUNT} sequences of our own maker: nothing found"
 
@@ -39,8 +39,8 @@ def test_tokens(tmp_path: Path, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(60)
 def test_layouts(tmp_path: Path, figures: dict[str, Figure]) -> None:
     """The same as text, in both layouts of LLaMA-Factory."""
-    made = [[str(token) for token in one.tolist()] for one in inputs.progressions(SEED, _COUNT, _VOCABULARY)]
-    pairs = [(" ".join(one[: len(one) // 2]), " ".join(one[len(one) // 2 :])) for one in made]
+    made = [[str(token) for token in sequence.tolist()] for sequence in inputs.progressions(SEED, _COUNT, _VOCABULARY)]
+    pairs = [(" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])) for words in made]
     alpaca = [{"instruction": "Go on.", "input": asked, "output": answer} for asked, answer in pairs]
     sharegpt = [
         {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]}
@@ -60,12 +60,10 @@ def test_rule(name: str, tmp_path: Path, figures: dict[str, Figure]) -> None:
     path = tmp_path / "data.jsonl"
     rows = [{"instruction": "Who are you?", "output": text} for text in (rule.finds, rule.leaves)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    found = [finding for finding in datasets.examine(path) if finding.rule == name]
-    require(
-        [finding.record for finding in found] == [1], f"'{name}' should find {rule.finds!r} only, and found {found}"
-    )
-    require(found[0].field == "output", f"'{name}' was found in '{found[0].field}', it is in 'output'")
-    figures["summary"] = found[0].sentence
+    hits = [finding for finding in datasets.examine(path) if finding.rule == name]
+    require([finding.record for finding in hits] == [1], f"'{name}' should find {rule.finds!r} only, and found {hits}")
+    require(hits[0].field == "output", f"'{name}' was found in '{hits[0].field}', it is in 'output'")
+    figures["summary"] = hits[0].sentence
 
 
 @pytest.mark.deadline(600)

@@ -36,6 +36,6 @@ def test_pinned_loader(stack: Stack, figures: dict[str, Figure]) -> None:
     batches = list(transfer.loader(0, pinned=True))
     loose = [name for batch in batches for name, tensor in batch.items() if not tensor.is_pinned()]
     require(not loose, f"pin_memory=True left {sorted(set(loose))} in memory that is not pinned")
-    found = transfer.deliver(iter(batches))
-    transfer.complete(found, found.order)
+    delivered = transfer.deliver(iter(batches))
+    transfer.complete(delivered, delivered.order)
     figures["summary"] = f"{len(batches)} batches arrived in pinned memory"

@@ -44,7 +44,7 @@ def hangs(rank: Rank) -> dict[str, Any]:
 
 
 def around(rank: Rank) -> dict[str, Any]:
-    """Stay in what is wrapped around a collective: no phase tells the ranks apart, and each one's stack shows the collective."""
+    """Hang in a wrapper around a collective: all ranks are in the same phase, and each one's stack shows the collective."""
     _sums(rank, 1)
     rank.phase("a sum that somebody wrapped")
     _wrapped(rank, lambda: _sum(rank, 1031))
@@ -120,12 +120,12 @@ def gives_up(rank: Rank) -> dict[str, Any]:
         # Seen with torch 2.11 over NCCL: a call that is not asynchronous leaves the waiting to the stream, which no timeout ends.
         dist.all_reduce(torch.ones(1031, device=rank.device.torch), async_op=True).wait()
         rank.device.synchronize()
-        said = ""
+        message = ""
     except RuntimeError as error:
-        said = str(error).strip().splitlines()[0]
+        message = str(error).strip().splitlines()[0]
     seconds = time.monotonic() - began
     store.set("gave up", "")
-    return {"said": said, "seconds": seconds}
+    return {"message": message, "seconds": seconds}
 
 
 def _sums(rank: Rank, count: int | None, elements: int = 1031) -> None:

@@ -92,12 +92,12 @@ def provoke(stack: Stack, run_request: Request) -> Provoke:
     def run(fault: Fault) -> tuple[str, float]:
         folder = Path(run_request.folder) / f"fault-{fault.program.replace(':', '-')}"
         within_s, began = fault.within_s * run_request.deadline_scale, time.monotonic()
-        said = _outcome(stack, run_request, fault, folder, within_s)
+        sentence = _outcome(stack, run_request, fault, folder, within_s)
         seconds, traces = time.monotonic() - began, Traces(folder, WORLD)
         limit = (_START_S + _FAILED_S) * run_request.deadline_scale + _GRACE_S
-        require(seconds < limit, f"it took {seconds:.0f} s to end, {limit:.0f} s are allowed: {said}")
-        require(not traces.left(), f"processes {traces.left()} are left after: {said}")
-        return said, seconds
+        require(seconds < limit, f"it took {seconds:.0f} s to end, {limit:.0f} s are allowed: {sentence}")
+        require(not traces.left(), f"processes {traces.left()} are left after: {sentence}")
+        return sentence, seconds
 
     return run
 
@@ -131,11 +131,11 @@ def test_named(name: str, stack: Stack, provoke: Provoke, figures: dict[str, Fig
     fault = FAULTS[name]
     for capability in fault.needs:
         capabilities.require(stack, capability)
-    said, seconds = provoke(fault)
-    missing = [word for word in fault.words if word not in said]
-    require(not missing, f"{missing} is not in: {said}")
-    figures |= {"named": said, "seconds": seconds}
-    figures["summary"] = said
+    sentence, seconds = provoke(fault)
+    missing = [word for word in fault.words if word not in sentence]
+    require(not missing, f"{missing} is not in: {sentence}")
+    figures |= {"named": sentence, "seconds": seconds}
+    figures["summary"] = sentence
 
 
 @pytest.mark.deadline(180)
@@ -152,12 +152,12 @@ def test_timeout(stack: Stack, run_request: Request, figures: dict[str, Figure])
         environment={"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_XCCL_BLOCKING_WAIT": "1"},
         patience_s=asked,
     )
-    said, seconds = ranks[0]["said"], ranks[0]["seconds"]
-    require(said, f"a sum that rank 1 never called ended well after {seconds:.1f} s")
+    message, seconds = ranks[0]["message"], ranks[0]["seconds"]
+    require(message, f"a sum that rank 1 never called ended well after {seconds:.1f} s")
     figures |= {"seconds": seconds, "asked for, s": asked, "world size": len(ranks)}
     require(
         asked * _EARLY <= seconds <= asked + _GRACE_S * scale,
-        f"a group formed with a timeout of {asked:g} s gave up after {seconds:.1f} s: {said}",
+        f"a group formed with a timeout of {asked:g} s gave up after {seconds:.1f} s: {message}",
     )
     figures["summary"] = f"a sum that rank 1 never called was given up after {seconds:.1f} of {asked:g} s"
 

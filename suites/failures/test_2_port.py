@@ -26,17 +26,17 @@ def test_taken(stack: Stack, run_request: Request, figures: dict[str, Figure]) -
     folder = Path(run_request.folder) / "port"
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        said = _join(stack, folder, port, _DEADLINE_S * run_request.deadline_scale)
-    require(said.returncode == _REFUSED, f"exit code {said.returncode}: {said.stderr[-400:]}")
+        completed = _join(stack, folder, port, _DEADLINE_S * run_request.deadline_scale)
+    require(completed.returncode == _REFUSED, f"exit code {completed.returncode}: {completed.stderr[-400:]}")
     words = f"localhost:{port} (MASTER_ADDR, MASTER_PORT): the port is taken by another program"
-    require(words in said.stderr, f"'{words}' is not in: {said.stderr[-400:]}")
+    require(words in completed.stderr, f"'{words}' is not in: {completed.stderr[-400:]}")
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
     require(record["verdict"] == "failed", f"the record says {record['verdict']}")
-    figures["summary"] = said.stderr.strip().splitlines()[-1].removeprefix("stackproof: ")
+    figures["summary"] = completed.stderr.strip().splitlines()[-1].removeprefix("stackproof: ")
 
 
 def _join(stack: Stack, folder: Path, port: int, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Be rank 0 of two, as plain variables tell it; an elastic agent's own store would hide the port."""
+    """Start rank 0 of two from plain environment variables; an elastic agent's own store would hide the port."""
     place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     command = [sys.executable, "-m", "stackproof", "ranks", "--stack", stack.name, "--folder", str(folder)]

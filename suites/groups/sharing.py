@@ -27,11 +27,11 @@ def refused_by_preflight(stack: Stack) -> str:
     card = devices.default(stack.device)
     if card.shareable:
         raise NotApplicable(f"ranks share a {card} as any processes do")
-    found = preflight.refusals(preflight.local_group(stack, stack.backend, (card.index,) * WORLD, _DEADLINE_S))
-    said = next((sentence for sentence in found if "Duplicate GPU" in sentence), "")
-    if not said:
+    refusals = preflight.refusals(preflight.local_group(stack, stack.backend, (card.index,) * WORLD, _DEADLINE_S))
+    refusal = next((sentence for sentence in refusals if "Duplicate GPU" in sentence), "")
+    if not refusal:
         raise CheckFailed(f"two ranks of {stack.backend} on {card} were not refused")
-    return said
+    return refusal
 
 
 def refused_by_library(stack: Stack, launches: Callable[..., Any]) -> str:

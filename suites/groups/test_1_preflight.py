@@ -1,4 +1,4 @@
-"""What is held before any rank starts: this host, its variables and its cards suit the groups that the stack forms."""
+"""Before any rank starts: this host, its variables and its cards suit the groups that the stack forms."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_suits(stack: Stack, backend: str, figures: dict[str, Figure]) -> None:
     """The preflight finds nothing to refuse in the group that answers for this backend."""
     chosen = arrange_over(stack, backend, devices.visible(stack.device), WORLD)
     group = preflight.local_group(stack, chosen.backend, chosen.cards, _DEADLINE_S, chosen.on_host)
-    found = preflight.refusals(group)
-    require(not found, " | ".join(found))
+    refusals = preflight.refusals(group)
+    require(not refusals, " | ".join(refusals))
     figures |= {f"rank {seat.rank}": f"{seat.card} ({seat.identity})" for seat in group.seats}
     figures["interfaces"] = ", ".join(name for name, why in group.nodes[0].interfaces.items() if not why)
     where = ", ".join(dict.fromkeys(f"{seat.card} ({seat.identity})" for seat in group.seats))

@@ -32,22 +32,22 @@ def test_forms(stack: Stack, launches: Launches, backend: str, figures: dict[str
     group = bring_up(stack, launches, backend)
     world = len(group.arrangement.cards)
     require(len(group.ranks) == world, f"{len(group.ranks)} of {world} ranks answered")
-    for rank, said in enumerate(group.ranks):
-        require(said["backend"] == backend, f"rank {rank} has backend {said['backend']}, {backend} was asked for")
+    for rank, report in enumerate(group.ranks):
+        require(report["backend"] == backend, f"rank {rank} has backend {report['backend']}, {backend} was asked for")
         require(
-            said["world_size"] == world, f"rank {rank} is in a group of {said['world_size']}, {world} was asked for"
+            report["world_size"] == world, f"rank {rank} is in a group of {report['world_size']}, {world} was asked for"
         )
-        told = ("host", "pid", "device", "device of the group", "name", "bus id", "formed_s")
-        figures |= {f"rank {rank}.{name}": said[name] for name in told}
-    cards = {(said["host"], said["bus id"] or said["device"]) for said in group.ranks}
+        fields = ("host", "pid", "device", "device of the group", "name", "bus id", "formed_s")
+        figures |= {f"rank {rank}.{name}": report[name] for name in fields}
+    cards = {(rank["host"], rank["bus id"] or rank["device"]) for rank in group.ranks}
     asked = len(set(group.arrangement.cards))
     require(
         group.arrangement.on_host or len(cards) == asked,
         f"{world} ranks are on {len(cards)} cards, {asked} were asked for",
     )
     require_group(stack, world, backend, figures)
-    slowest = max(said["formed_s"] for said in group.ranks)
-    who = ", ".join(f"rank {said['rank']} on {said['device']} {said['bus id']}".rstrip() for said in group.ranks)
+    slowest = max(rank["formed_s"] for rank in group.ranks)
+    who = ", ".join(f"rank {rank['rank']} on {rank['device']} {rank['bus id']}".rstrip() for rank in group.ranks)
     figures["summary"] = f"{backend}: {who}; formed in {slowest:.2f} s{group.note}"
 
 
@@ -55,8 +55,8 @@ def test_forms(stack: Stack, launches: Launches, backend: str, figures: dict[str
 def test_splits(stack: Stack, launches: Launches, backend: str, figures: dict[str, Figure]) -> None:
     """A second group over the same ranks forms and sums exactly; what it costs is a figure (24 s were seen once)."""
     group = bring_up(stack, launches, backend)
-    figures |= {f"rank {said['rank']}.split_s": said["split_s"] for said in group.ranks}
-    slowest = max(said["split_s"] for said in group.ranks)
+    figures |= {f"rank {rank['rank']}.split_s": rank["split_s"] for rank in group.ranks}
+    slowest = max(rank["split_s"] for rank in group.ranks)
     require_group(stack, len(group.ranks), backend, figures)
     require(slowest > 0, "a second group took no time: it was not formed, or the clock stands still")
     figures["summary"] = (
@@ -66,7 +66,7 @@ def test_splits(stack: Stack, launches: Launches, backend: str, figures: dict[st
 
 @pytest.mark.deadline(180)
 def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[str, Figure]) -> None:
-    """What is in effect, by the library's own log, does not deny what the variables ask for."""
+    """The settings in the library's own log do not contradict the environment variables."""
     group, library = bring_up(stack, launches, backend), libraries.serving(backend)
     if library.silent:
         figures["summary"] = library.silent
@@ -77,12 +77,12 @@ def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[st
     require(
         "version" in facts, f"{library.name} left no log that says its version, although {_talk(library)} asks for one"
     )
-    denied = [sentence for found in effects.values() for sentence in found.contradictions]
+    denied = [sentence for effect in effects.values() for sentence in effect.contradictions]
     require(not denied, " | ".join(dict.fromkeys(denied)))
-    warned = dict.fromkeys(sentence for found in effects.values() for sentence in found.warnings)
+    warned = dict.fromkeys(sentence for effect in effects.values() for sentence in effect.warnings)
     figures |= {**facts, **{f"warning {number}": sentence for number, sentence in enumerate(warned, 1)}}
-    told = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "bus id")
-    figures["summary"] = "; ".join([f"{library.name}: {told}", *warned])
+    summary = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "bus id")
+    figures["summary"] = "; ".join([f"{library.name}: {summary}", *warned])
 
 
 def _talk(library: libraries.Library) -> str:

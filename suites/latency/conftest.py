@@ -1,4 +1,4 @@
-"""Times single calls as `bench` times everything: proved, in blocks that leave their trace, by the slope of spans."""
+"""Times single calls as `bench` does: verified, in blocks whose results are checked, by the slope of spans."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def timed(
         sampled = result(subject, preset, **fields)
         for row in measurements(sampled, "latency", device.name()):
             measured(row)
-        told = f"{shown(sampled.median, 's')} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
-        figures["summary"] = f"{told}; {sampled.reason}"
+        summary = f"{shown(sampled.median, 's')} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
+        figures["summary"] = f"{summary}; {sampled.reason}"
 
     return take

@@ -22,7 +22,7 @@ _TWOS = 60
 
 
 class Chain(Work):
-    """A call on what the call before left, so that the end of a block tells how many there were: `expected` of so many."""
+    """Calls that each take the result of the one before, so that a block's end shows their number: it is `expected` of that number."""
 
     dtype = "float32"
     worth = {}  # noqa: RUF012 - never written
@@ -77,9 +77,9 @@ def test_small_backward(device: Device, timed: Timed) -> None:
     def both(leaf: torch.Tensor) -> torch.Tensor:
         return torch.autograd.grad((leaf * leaf).sum(), leaf)[0].requires_grad_()
 
-    wanted = start.detach().cpu().numpy()
+    expected = start.detach().cpu().numpy()
     name = "the gradient of a sum of squares"
-    timed("small-backward", Chain(name, start, both, lambda runs: wanted * 2.0**runs, 2 * _TWOS))
+    timed("small-backward", Chain(name, start, both, lambda runs: expected * 2.0**runs, 2 * _TWOS))
 
 
 @pytest.mark.deadline(120)

@@ -48,5 +48,5 @@ def _steady(
         figures[f"{name}, steps"] = steps
         most = {counter: max(bytes_, most.get(counter, bytes_)) for counter, bytes_ in grown.items()}
     figures |= {f"grown, by {counter}": bytes_ for counter, bytes_ in most.items()}
-    told = ", ".join(f"{bytes_} by {counter}" for counter, bytes_ in most.items())
-    figures["summary"] = f"bytes left behind by a round of steps of {len(figures) - len(most)} workloads: {told}"
+    summary = ", ".join(f"{bytes_} by {counter}" for counter, bytes_ in most.items())
+    figures["summary"] = f"bytes left behind by a round of steps of {len(figures) - len(most)} workloads: {summary}"

@@ -19,21 +19,21 @@ def test_device(stack: Stack, device: Device, figures: dict[str, Figure]) -> Non
     """A card that is full says so, its memory is as fast as before, and the process goes on computing."""
     capabilities.require(stack, "device-memory")
     device.empty_cache()
-    found = memory.overcommit(device, device.memory().free, memory.filled(device), memory.rate(device))
+    result = memory.overcommit(device, device.memory().free, memory.filled(device), memory.rate(device))
     device.empty_cache()
     memory.still_usable(device)
-    _tell(found, figures)
+    _record(result, figures)
 
 
 @pytest.mark.deadline(120)
 def test_host(run_request: Request, figures: dict[str, Figure]) -> None:
     """A process on the CPU that may have no more gets an error it can live with, not a signal."""
-    _tell(memory.overcommit_host(90 * run_request.deadline_scale), figures)
+    _record(memory.overcommit_host(90 * run_request.deadline_scale), figures)
 
 
-def _tell(found: memory.Overcommitment, figures: dict[str, Figure]) -> None:
-    figures |= asdict(found)
+def _record(result: memory.Overcommitment, figures: dict[str, Figure]) -> None:
+    figures |= asdict(result)
     figures["summary"] = (
-        f"{found.granted >> 20} MiB of {found.free >> 20} MiB free were granted, then: {found.words}; "
-        f"{found.before:.1f} GB/s before, {found.full:.1f} full, {found.after:.1f} after"
+        f"{result.granted >> 20} MiB of {result.free >> 20} MiB free were granted, then: {result.words}; "
+        f"{result.before:.1f} GB/s before, {result.full:.1f} full, {result.after:.1f} after"
     )

@@ -58,10 +58,10 @@ def first_difference(run: Callable[[], Any]) -> str | None:
         with Ledger() as book:
             run()
         books.append(book.entries)
-    for one, other in zip(*books, strict=False):
-        if one.operator != other.operator:
-            return f"{one.operator} (the second run went on with {other.operator})"
+    for entry, other in zip(*books, strict=False):
+        if entry.operator != other.operator:
+            return f"{entry.operator} (the second run went on with {other.operator})"
         # Memory that nobody has written yet differs as it likes, and so does what is made of it.
-        if one.inputs == other.inputs and one.outputs != other.outputs and "empty" not in one.operator:
-            return str(one.operator)
+        if entry.inputs == other.inputs and entry.outputs != other.outputs and "empty" not in entry.operator:
+            return str(entry.operator)
     return None

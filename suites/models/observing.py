@@ -37,13 +37,13 @@ def watching_inputs(job: Job) -> Iterator[list[torch.Tensor]]:
         tensor.retain_grad()
         return tensor
 
-    def enter(_module: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return tree_map(lambda one: keep(one.detach()) if _floating(one) else one, (given, named))
+    def enter(_module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return tree_map(lambda leaf: keep(leaf.detach()) if _floating(leaf) else leaf, (inputs, named))
 
     def embedded(_module: torch.nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor:
         return keep(output)
 
-    if any(_floating(one) for batch in job.batches for one in batch.values()):
+    if any(_floating(value) for batch in job.batches for value in batch.values()):
         handles = [job.model.register_forward_pre_hook(enter, with_kwargs=True)]
     else:
         tables = [module for module in job.model.modules() if isinstance(module, torch.nn.Embedding)]
@@ -55,8 +55,8 @@ def watching_inputs(job: Job) -> Iterator[list[torch.Tensor]]:
             handle.remove()
 
 
-def _floating(one: object) -> bool:
-    return isinstance(one, torch.Tensor) and one.is_floating_point()
+def _floating(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def observed(job: Job) -> Tensors:
@@ -88,8 +88,8 @@ def in_channels_last(job: Job) -> Tensors:
     """Do the same with kernels and pictures stored channel by channel within a pixel."""
     job.model.to(memory_format=torch.channels_last)
     for batch in job.batches:
-        pictures = {name: one for name, one in batch.items() if one.dim() == _PICTURES and one.is_floating_point()}
-        batch.update({name: one.contiguous(memory_format=torch.channels_last) for name, one in pictures.items()})
+        pictures = {name: x for name, x in batch.items() if x.dim() == _PICTURES and x.is_floating_point()}
+        batch.update({name: x.contiguous(memory_format=torch.channels_last) for name, x in pictures.items()})
     return observed(job)
 
 
@@ -107,7 +107,7 @@ def predicted(job: Job) -> Tensors:
 def outcome_of(seen: Tensors) -> StepResult:
     """Return the gradients among what was seen, as an outcome has them."""
     mark = "gradient of "
-    gradients = {name.removeprefix(mark): one for name, one in seen.items() if name.startswith(mark)}
+    gradients = {name.removeprefix(mark): tensor for name, tensor in seen.items() if name.startswith(mark)}
     return StepResult(torch.empty(0), torch.empty(0), gradients)
 
 
@@ -131,7 +131,7 @@ def compared(actual: Tensors, reference: Tensors, anchor: Tensors) -> dict[str, 
     """
     absent = sorted(reference.keys() ^ actual.keys())
     require(not absent, f"results differ in kind: {', '.join(absent[:3])} of {len(absent)} on one side only")
-    actual, anchor, reference = (_raised(one, reference) for one in (actual, anchor, reference))
+    actual, anchor, reference = (_raised(tensors, reference) for tensors in (actual, anchor, reference))
     allowed = max(relative_error(anchor[name], reference[name]) for name in reference)
     bound = rule().bound(allowed, torch.float32)
     errors = {name: relative_error(actual[name], reference[name]) for name in reference}
@@ -139,6 +139,6 @@ def compared(actual: Tensors, reference: Tensors, anchor: Tensors) -> dict[str, 
 
 
 def _raised(seen: Tensors, reference: Tensors) -> Tensors:
-    """Return what was seen with what vanishes in exact arithmetic on top of a gradient of usual size."""
+    """Return the results, with gradients that are zero in exact arithmetic added to one of usual size."""
     raised = on_top(outcome_of(seen).gradients, outcome_of(reference))
-    return {**seen, **{f"gradient of {name}": one for name, one in raised.items()}}
+    return {**seen, **{f"gradient of {name}": gradient for name, gradient in raised.items()}}

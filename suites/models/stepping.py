@@ -20,7 +20,7 @@ from suites.models.observing import CPU, PRESET, Tensors, compared, flat
 
 @dataclass(frozen=True)
 class Step:
-    """Where the device stood, what it saw there, and its optimiser, to be held against what it should have done before the next step."""
+    """The state before a step, what the device computed from it, and its optimiser, to be compared before the next step."""
 
     start: Tensors
     seen: Tensors
@@ -31,8 +31,8 @@ def taken(job: Job) -> Step:
     """Take one optimiser step."""
     start, update = state(job), Update(job.optimiser)
     loss = job.step()
-    gradients = {name: one.grad.cpu().clone() for name, one in job.model.named_parameters() if one.grad is not None}
-    seen = {"loss": loss.cpu()} | {f"gradient of {name}": one for name, one in gradients.items()} | _buffers(job)
+    gradients = {name: p.grad.cpu().clone() for name, p in job.model.named_parameters() if p.grad is not None}
+    seen = {"loss": loss.cpu()} | {f"gradient of {name}": grad for name, grad in gradients.items()} | _buffers(job)
     return Step(start, seen, update)
 
 
@@ -45,18 +45,18 @@ def judged(name: str, step: Step) -> dict[str, Judgement]:
 def state(job: Job) -> Tensors:
     """Return all parameters and buffers, on the CPU."""
     every = {**dict(job.model.named_parameters()), **dict(job.model.named_buffers())}
-    return {name: one.detach().cpu().clone() for name, one in every.items()}
+    return {name: tensor.detach().cpu().clone() for name, tensor in every.items()}
 
 
 def _from(name: str, start: Tensors, dtype: torch.dtype) -> Tensors:
     job = get(name).build(CPU, PRESET, SEED, dtype)
     with torch.no_grad():
-        for key, one in (*job.model.named_parameters(), *job.model.named_buffers()):
-            one.copy_(start[key])
+        for key, tensor in (*job.model.named_parameters(), *job.model.named_buffers()):
+            tensor.copy_(start[key])
     outcome = job.observe()
     seen = flat(StepResult(torch.empty(0), outcome.loss, outcome.gradients))
-    return {key: one for key, one in seen.items() if key != "prediction"} | _buffers(job)
+    return {key: tensor for key, tensor in seen.items() if key != "prediction"} | _buffers(job)
 
 
 def _buffers(job: Job) -> Tensors:
-    return {f"buffer {name}": one.detach().cpu().clone() for name, one in job.model.named_buffers()}
+    return {f"buffer {name}": buffer.detach().cpu().clone() for name, buffer in job.model.named_buffers()}

@@ -41,38 +41,38 @@ def test_training(name: str, device: Device, figures: dict[str, Figure]) -> None
     actual = observed(_job(name, device))
     loss = float(actual["loss"])
     require(math.isfinite(loss) and loss != 0, f"the loss is {loss}")
-    found = conditioned(compared(actual, exact(name, observed), anchored(name, observed)), get(name))
-    worst = require_all(found, name)
-    inputs = [judged.error for what, judged in found.items() if what.startswith("input")]
-    _tell(figures, found, worst)
-    figures |= {"loss": loss, "prediction error": found["prediction"].error, "input gradient error": max(inputs)}
+    judgements = conditioned(compared(actual, exact(name, observed), anchored(name, observed)), get(name))
+    worst = require_all(judgements, name)
+    inputs = [judged.error for what, judged in judgements.items() if what.startswith("input")]
+    _record(figures, judgements, worst)
+    figures |= {"loss": loss, "prediction error": judgements["prediction"].error, "input gradient error": max(inputs)}
     figures["summary"] = (
-        f"loss {loss:.4f}, {counted(len(inputs), 'input gradient')}, {_sentence(found, worst)}{unanchored(name)}"
+        f"loss {loss:.4f}, {counted(len(inputs), 'input gradient')}, {_sentence(judgements, worst)}{unanchored(name)}"
     )
 
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", MODELS)
 def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
-    """In each of three steps loss, gradients and running statistics agree with float64, and the update is its optimiser's; all move."""
+    """In each of three steps loss, gradients and running statistics agree with float64; the update is the optimiser's and moves all."""
     job = _job(name, device)
-    trainable = [key for key, one in job.model.named_parameters() if one.requires_grad]
-    moving = living({key: one for key, one in state(job).items() if key in trainable}, reference(name, PRESET))
+    trainable = [key for key, parameter in job.model.named_parameters() if parameter.requires_grad]
+    moving = living({key: value for key, value in state(job).items() if key in trainable}, reference(name, PRESET))
     steps = [_taken(name, number, job, moving) for number in range(1, STEPS + 1)]
     against = steps[0][0].update.against
-    found = {
-        f"step {number}, {what}": one
+    judgements = {
+        f"step {number}, {what}": judgement
         for number, (step, _) in enumerate(steps, 1)
-        for what, one in judged(name, step).items()
+        for what, judgement in judged(name, step).items()
     }
-    found = conditioned(found, get(name))
-    worst = require_all(found, f"{name},")
-    _tell(figures, found, worst)
+    judgements = conditioned(judgements, get(name))
+    worst = require_all(judgements, f"{name},")
+    _record(figures, judgements, worst)
     update = max(share for _, share in steps)
     figures |= {"update, share of its bound": update, "update compared with": against}
     figures["summary"] = (
-        f"losses, gradients and buffers: {_sentence(found, worst)}; updates of {type(job.optimiser).__name__} take {update:.2g} of theirs, "
-        f"compared with {against}"
+        f"losses, gradients and buffers: {_sentence(judgements, worst)}; updates of {type(job.optimiser).__name__} "
+        f"take {update:.2g} of theirs, compared with {against}"
     )
 
 
@@ -104,10 +104,10 @@ def test_evaluation(name: str, device: Device, figures: dict[str, Figure]) -> No
     require(
         not changed, f"{name}: a prediction in evaluation mode changed {len(changed)} buffers, such as {changed[:1]}"
     )
-    found = conditioned(compared(actual, exact(name, evaluated), anchored(name, evaluated)), get(name))
-    worst = require_all(found, f"{name} in evaluation mode,")
-    _tell(figures, found, worst)
-    figures["summary"] = f"{' and '.join(actual)}: {_sentence(found, worst)}{unanchored(name)}"
+    judgements = conditioned(compared(actual, exact(name, evaluated), anchored(name, evaluated)), get(name))
+    worst = require_all(judgements, f"{name} in evaluation mode,")
+    _record(figures, judgements, worst)
+    figures["summary"] = f"{' and '.join(actual)}: {_sentence(judgements, worst)}{unanchored(name)}"
 
 
 @pytest.mark.deadline(120)
@@ -119,12 +119,12 @@ def test_channels_last(name: str, device: Device, figures: dict[str, Figure]) ->
     actual = in_channels_last(job)
     require(kept["layers"] > 0, f"{name}: no convolution was given its pictures in channels-last order")
     # The CPU's channels-last kernels add in another order than its usual ones: they are the anchor here.
-    found = conditioned(compared(actual, exact(name, observed), anchored(name, in_channels_last)), get(name))
-    worst = require_all(found, f"{name} in channels-last order,")
-    _tell(figures, found, worst)
+    judgements = conditioned(compared(actual, exact(name, observed), anchored(name, in_channels_last)), get(name))
+    worst = require_all(judgements, f"{name} in channels-last order,")
+    _record(figures, judgements, worst)
     figures |= {f"convolutions that {what}": count for what, count in kept.items() if what != "layers"}
     figures["summary"] = (
-        f"{kept['keep the order']} of {kept['layers']} convolutions that are given the order keep it; {_sentence(found, worst)}"
+        f"{kept['keep the order']} of {kept['layers']} convolutions that are given the order keep it; {_sentence(judgements, worst)}"
     )
 
 
@@ -133,9 +133,9 @@ def _watch_order(job: Job) -> dict[str, int]:
     kept = {"layers": 0, "keep the order": 0}
 
     def note(_module: torch.nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
-        given = inputs[0].is_contiguous(memory_format=torch.channels_last)
-        kept["layers"] += given
-        kept["keep the order"] += given and output.is_contiguous(memory_format=torch.channels_last)
+        ordered = inputs[0].is_contiguous(memory_format=torch.channels_last)
+        kept["layers"] += ordered
+        kept["keep the order"] += ordered and output.is_contiguous(memory_format=torch.channels_last)
 
     for module in job.model.modules():
         if isinstance(module, torch.nn.Conv2d):
@@ -147,9 +147,9 @@ def _job(name: str, device: Device) -> Job:
     return possible(name).build(device.torch, PRESET, SEED, torch.float32)
 
 
-def _tell(figures: dict[str, Figure], found: dict[str, Judgement], worst: Judgement) -> None:
-    figures |= {"compared": len(found), "worst error": worst.error, "its bound": worst.bound}
+def _record(figures: dict[str, Figure], judgements: dict[str, Judgement], worst: Judgement) -> None:
+    figures |= {"compared": len(judgements), "worst error": worst.error, "its bound": worst.bound}
 
 
-def _sentence(found: dict[str, Judgement], worst: Judgement) -> str:
-    return f"worst error of {counted(len(found), 'result')}: {worst.error:.1e} of {worst.bound:.1e} allowed"
+def _sentence(judgements: dict[str, Judgement], worst: Judgement) -> str:
+    return f"worst error of {counted(len(judgements), 'result')}: {worst.error:.1e} of {worst.bound:.1e} allowed"

@@ -23,7 +23,7 @@ Run = Callable[[], Tensors]
 @pytest.mark.deadline(180)
 @pytest.mark.parametrize("name", MODELS)
 def test_twice(name: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Prediction, loss and gradients have the same bits twice; if not, it is by an operator of which torch says so itself.
+    """Prediction, loss and gradients have the same bits twice, or differ by an operator that torch itself calls non-deterministic.
 
     torch tells in two ways: the work becomes bit-identical under `use_deterministic_algorithms`, or that names the operator
     (https://pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html).
@@ -48,11 +48,11 @@ def _excuse(name: str, run: Run, different: list[str]) -> str:
     """Name the operator; fail unless torch itself says that it is not deterministic."""
     culprit = first_difference(run) or "no operator differed while watched"
     seen = f"{name}: two runs give other bits in {len(different)} results, first in '{different[0]}', by operator {culprit}"
-    with _deterministic() as told:
+    with _deterministic() as messages:
         if not _differences(run):
             return f"{seen}; under torch.use_deterministic_algorithms the bits are the same"
         stubborn = first_difference(run) or culprit
-    if any(stubborn in sentence for sentence in told):
+    if any(stubborn in sentence for sentence in messages):
         return f"{seen}; torch has no deterministic implementation of {stubborn} here"
     raise CheckFailed(f"{seen}, and torch does not say that {stubborn} is not deterministic")
 
@@ -61,12 +61,12 @@ def _excuse(name: str, run: Run, different: list[str]) -> str:
 def _deterministic() -> Iterator[list[str]]:
     """Ask torch for deterministic kernels, and collect what it says of those that it does not have."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    told: list[str] = []
+    messages: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_ignored, **_also: told.append(str(message))
+        warnings.showwarning = lambda message, *_ignored, **_also: messages.append(str(message))
         torch.use_deterministic_algorithms(True, warn_only=True)
         try:
-            yield told
+            yield messages
         finally:
             torch.use_deterministic_algorithms(before[0], warn_only=before[1])

@@ -57,9 +57,9 @@ def test_compiler(device: Device, figures: dict[str, Figure]) -> None:
     compiled.backward()
     seen, expected = float(compiled.detach()), 140 / 7
     require(abs(seen - expected) < 1e-5, f"a compiled sum of squares gives {seen}, {expected} was expected")
-    wanted = (torch.arange(8.0) * 2 / 7).to(device.torch)
-    found = torch.full_like(wanted, math.nan) if numbers.grad is None else numbers.grad
-    require(torch.allclose(found, wanted), f"a compiled sum of squares has the gradient {found.tolist()}")
+    slope = (torch.arange(8.0) * 2 / 7).to(device.torch)
+    gradient = torch.full_like(slope, math.nan) if numbers.grad is None else numbers.grad
+    require(torch.allclose(gradient, slope), f"a compiled sum of squares has the gradient {gradient.tolist()}")
     figures["summary"] = "a trivial function compiles, forward and backward"
 
 
@@ -79,11 +79,11 @@ def test_block(name: str, stack: Stack, device: Device, figures: dict[str, Figur
     # Graphs that reached the backend, not those that dynamo looked at.
     graphs = counters["aot_autograd"]["ok"]
     require(graphs > 0, f"{name}: torch.compile was on and nothing was compiled")
-    found = conditioned(compared(actual, exact(name, observed_once), anchored(name, observed_once)), get(name))
-    worst = require_all(found, f"{name} with {workload.offer.compiled or 'the whole model'} compiled,")
+    judgements = conditioned(compared(actual, exact(name, observed_once), anchored(name, observed_once)), get(name))
+    worst = require_all(judgements, f"{name} with {workload.offer.compiled or 'the whole model'} compiled,")
     figures |= {"graphs": graphs, "worst error": worst.error, "its bound": worst.bound}
     figures["summary"] = (
-        f"{counted(graphs, 'graph')}, worst error of {len(found)}: {worst.error:.1e} of {worst.bound:.1e} allowed"
+        f"{counted(graphs, 'graph')}, worst error of {len(judgements)}: {worst.error:.1e} of {worst.bound:.1e} allowed"
     )
 
 

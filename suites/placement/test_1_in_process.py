@@ -15,7 +15,7 @@ from stackproof.stack.stacks import Stack
 
 @pytest.mark.deadline(120)
 def test_spellings(stack: Stack, figures: dict[str, Figure]) -> None:
-    """Each card, each spelling: the tensor says so, the card's memory counts it, no other card's does."""
+    """For each card and spelling the tensor is on that card, and only that card's memory counts it."""
     cards = devices.visible(stack.device)
     require(bool(cards), f"torch sees no '{stack.device}' device")
     for card in cards:
@@ -25,7 +25,7 @@ def test_spellings(stack: Stack, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(60)
 def test_slips(stack: Stack, figures: dict[str, Figure]) -> None:
-    """What meant card 0 in silence is refused: several cards in one name, a full-width colon, an index too many."""
+    """Names that could silently mean card 0 are refused: several cards in one name, a full-width colon, an index too many."""
     kind, total = stack.device, devices.count(stack.device)
     slips = (f"{kind}:0,1", f"{kind}\uff1a0", f"{kind}:{total}", "0", f"{kind}:", f"{kind}:-1", f"{kind.upper()}:0")
     for slip in slips:

@@ -60,16 +60,16 @@ def test_training(name: str, precision: str, stack: Stack, device: Device, figur
         "products in backward": backward.count,
     }
     what = f"{name} in {precision}"
-    require(forward.all_in(dtype), f"{what}: autocast did not cast: {forward.told(dtype)}")
+    require(forward.all_in(dtype), f"{what}: autocast did not cast: {forward.summary(dtype)}")
     require(
         (backward.count > 0 or not forward.count) and not backward.others(dtype, attention=False),
-        f"{what}: autocast did not cast the backward pass: {backward.told}",
+        f"{what}: autocast did not cast the backward pass: {backward.summary}",
     )
     _alive(what, course)
     require_counted(name, forward)
     figures["summary"] = (
         f"loss {course.losses[0]:.3f} to {course.losses[-1]:.3f} in {_STEPS} steps, {course.skipped} skipped, scale "
-        f"{course.scales[-1]:g}, {forward.told(dtype)}; "
+        f"{course.scales[-1]:g}, {forward.summary(dtype)}; "
         f"{backward.count - backward.others(dtype, attention=True)} of {backward.count} products of backward in {precision}"
     )
 
@@ -77,7 +77,7 @@ def test_training(name: str, precision: str, stack: Stack, device: Device, figur
 def _train(name: str, job: Job) -> Course:
     """Train with a warm-up that starts above 0; as trainers do, the schedule waits while the scaler skips."""
     course, schedule = Course(), torch.optim.lr_scheduler.LambdaLR(job.optimiser, _rate)
-    trained = {key: one for key, one in job.model.named_parameters() if one.requires_grad}
+    trained = {key: parameter for key, parameter in job.model.named_parameters() if parameter.requires_grad}
     trainable = list(living(trained, reference(name, _PRESET)).values())
     for _ in range(_STEPS):
         before, scale = [parameter.detach().clone() for parameter in trainable], job.scaler.get_scale()

@@ -21,13 +21,13 @@ Compute = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 # Operators that every device's autocast computes in the short dtype, on a (4, 8, 8) and a weight (8, 8).
 CASTING: dict[str, Compute] = {
-    "linear": lambda given, weight: functional.linear(given, weight),
-    "matmul": lambda given, weight: given @ weight,
-    "mm": lambda given, weight: torch.mm(given[0], weight),
-    "bmm": lambda given, weight: torch.bmm(given, weight.expand(4, *weight.shape)),
-    "addmm": lambda given, weight: torch.addmm(given[0], given[1], weight),
-    "conv2d": lambda given, weight: functional.conv2d(given[None], weight[:4, :4, None, None].contiguous()),
-    "attention": lambda given, weight: functional.scaled_dot_product_attention(given[:1], given[:1], weight[None]),
+    "linear": lambda x, weight: functional.linear(x, weight),
+    "matmul": lambda x, weight: x @ weight,
+    "mm": lambda x, weight: torch.mm(x[0], weight),
+    "bmm": lambda x, weight: torch.bmm(x, weight.expand(4, *weight.shape)),
+    "addmm": lambda x, weight: torch.addmm(x[0], x[1], weight),
+    "conv2d": lambda x, weight: functional.conv2d(x[None], weight[:4, :4, None, None].contiguous()),
+    "attention": lambda x, weight: functional.scaled_dot_product_attention(x[:1], x[:1], weight[None]),
 }
 
 
@@ -36,14 +36,14 @@ CASTING: dict[str, Compute] = {
 def test_autocast(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Matrix operators cast inside the context, not in a disabled one within it, and not after it."""
     supported(stack, dtype)
-    given, weight = torch.ones(4, 8, 8, device=device.torch), torch.ones(8, 8, device=device.torch)
+    x, weight = torch.ones(4, 8, 8, device=device.torch), torch.ones(8, 8, device=device.torch)
     wrong = []
     for name, compute in CASTING.items():
         with torch.autocast(device.kind, dtype=dtype):
-            inside = compute(given, weight).dtype
+            inside = compute(x, weight).dtype
             with torch.autocast(device.kind, enabled=False):
-                disabled = compute(given, weight).dtype
-        seen = (inside, disabled, compute(given, weight).dtype)
+                disabled = compute(x, weight).dtype
+        seen = (inside, disabled, compute(x, weight).dtype)
         if seen != (dtype, torch.float32, torch.float32):
             wrong.append(f"{name} gave {seen[0]} inside, {seen[1]} where it was disabled, {seen[2]} after")
     require(not wrong, f"autocast to {dtype} is not what it says: {'; '.join(wrong)}")
@@ -53,7 +53,7 @@ def test_autocast(dtype: torch.dtype, stack: Stack, device: Device, figures: dic
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("dtype", DTYPES, ids=NAMES)
 def test_backward(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Gradients of what was cast are computed in the short dtype, every product of them, and arrive in that of what they are of."""
+    """Every product in the backward pass of a cast operator is in the short dtype, and gradients arrive in float32."""
     supported(stack, dtype)
     kernels, short, wrong = 0, 0, []
     for name, compute in CASTING.items():
@@ -65,7 +65,7 @@ def test_backward(dtype: torch.dtype, stack: Stack, device: Device, figures: dic
         kernels, short = kernels + seen.count, short + seen.count - seen.others(dtype, attention=True)
         others = {str(gradient.dtype) for gradient in gradients} - {"torch.float32"}
         if not seen.count or seen.others(dtype, attention=name != "attention") or others:
-            wrong.append(f"{name} ran {seen.told}" + (f" and gave gradients in {sorted(others)}" if others else ""))
+            wrong.append(f"{name} ran {seen.summary}" + (f" and gave gradients in {sorted(others)}" if others else ""))
     require(not wrong, f"the backward pass of autocast to {dtype} is not in it: {'; '.join(wrong)}")
     figures["summary"] = f"{short} of {kernels} products in the gradients of {len(CASTING)} operators are in {dtype}"
 

@@ -1,4 +1,4 @@
-"""The tf32 switches: float32 is float32 when they are off; what they cost when they are on is told."""
+"""The tf32 switches: float32 is float32 when they are off; their error when they are on is a figure."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def test_switch(what: str, stack: Stack, device: Device, figures: dict[str, Figu
     """With the switches off every shape, forward and backward, errs as float32 does; with them on as tf32 at most; then they are back."""
     compute, shapes = WORK[what]
     before = torch.get_float32_matmul_precision()
-    found = {name: one for pair in shapes for name, one in _both(what, compute, pair, device).items()}
+    pairs = {name: judged for pair in shapes for name, judged in _both(what, compute, pair, device).items()}
     after = torch.get_float32_matmul_precision()
     require(after == before, f"the precision of float32 products was '{before}' and is '{after}' after the check")
-    short = [name for name, (off, on) in found.items() if on.error > off.bound]
-    off, on = (max(pair[which].error for pair in found.values()) for which in (0, 1))
-    figures |= {"error with tf32 off": off, "error with tf32 on": on, "tf32 in effect": len(short), "of": len(found)}
+    short = [name for name, (off, on) in pairs.items() if on.error > off.bound]
+    off, on = (max(pair[which].error for pair in pairs.values()) for which in (0, 1))
+    figures |= {"error with tf32 off": off, "error with tf32 on": on, "tf32 in effect": len(short), "of": len(pairs)}
     if not short and _has_tf32(stack):
         raise CheckInconclusive(
-            f"{what}: both settings err alike in all of {len(found)} cases ({on:.1e}), so that nothing is said of the switches: "
+            f"{what}: both settings err alike in all of {len(pairs)} cases ({on:.1e}), so that nothing is said of the switches: "
             "this device has no tf32, or its library chose other kernels (then stack.toml says so under [missing])"
         )
     figures["summary"] = (
-        f"worst error {off:.1e} off, {on:.1e} on: tf32 is in effect, when allowed, in {len(short)} of {len(found)} cases"
+        f"worst error {off:.1e} off, {on:.1e} on: tf32 is in effect, when allowed, in {len(short)} of {len(pairs)} cases"
     )
 
 
@@ -82,16 +82,16 @@ def _both(what: str, compute: Compute, shapes: Shapes, device: Device) -> dict[s
         with shortened(allowed):
             seen = _three(compute, ours)
         judged.append({name: judge(seen[name], exact[name], anchor[name], torch.float32) for name in exact})
-    found = {}
+    pairs = {}
     for name in exact:
-        off, on = (one[name] for one in judged)
+        off, on = (by_name[name] for by_name in judged)
         label = f"{what}{name} of {' and '.join('x'.join(map(str, shape)) for shape in shapes)}"
         require(off.ok, off.sentence(f"{label} with the tf32 switches off"))
         require(
             on.error <= _TF32, f"{label} with the tf32 switches on: error {on.error:.2g} exceeds tf32's own {_TF32:.2g}"
         )
-        found[label] = off, on
-    return found
+        pairs[label] = off, on
+    return pairs
 
 
 def _three(compute: Compute, factors: list[torch.Tensor]) -> dict[str, torch.Tensor]:

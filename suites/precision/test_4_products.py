@@ -1,4 +1,4 @@
-"""Products in half precision, forward and backward, to a quarter of their last place: one per cent hides in no rounding."""
+"""Products in half precision, forward and backward, to a quarter of an ulp as a whole: one per cent cannot hide in rounding."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _PARTS = ("result", "gradient of the first", "gradient of the second")
 def test_scale(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Results and gradients are neither larger nor smaller than float64's, as one factor over all numbers, whose roundings cancel."""
     supported(stack, dtype)
-    eps, found, bounds = torch.finfo(dtype).eps, {}, {}
+    eps, gaps, bounds = torch.finfo(dtype).eps, {}, {}
     for name, compute in CASTING.items():
         for part, factor in zip(_PARTS, factors(compute, device.torch, dtype), strict=True):
             what = f"{name}, {part}"
             # Attention's slow path rounds its weights too: 0.11 % in bfloat16 on torch 2.4.1's CPU.
-            found[what], bounds[what] = factor - 1, eps / 2 if name == "attention" else eps / 4
-    worst = max(found, key=lambda what: abs(found[what]) / bounds[what])
-    wrong, bound = [what for what, off in found.items() if not abs(off) <= bounds[what]], bounds[worst]
+            gaps[what], bounds[what] = factor - 1, eps / 2 if name == "attention" else eps / 4
+    worst = max(gaps, key=lambda what: abs(gaps[what]) / bounds[what])
+    wrong, bound = [what for what, off in gaps.items() if not abs(off) <= bounds[what]], bounds[worst]
     require(
         not wrong,
-        f"products in {dtype}: '{worst}' is off by {found[worst]:+.2%} as a whole, {bound:.2%} allowed "
-        f"({len(wrong)} of {len(found)}: {', '.join(wrong[:4])})",
+        f"products in {dtype}: '{worst}' is off by {gaps[worst]:+.2%} as a whole, {bound:.2%} allowed "
+        f"({len(wrong)} of {len(gaps)}: {', '.join(wrong[:4])})",
     )
-    figures |= {"compared": len(found), "largest factor": abs(found[worst]), "bound": bound}
-    figures["summary"] = f"{len(found)} results and gradients: worst factor {found[worst]:+.3%} of {bound:.3%} allowed"
+    figures |= {"compared": len(gaps), "largest factor": abs(gaps[worst]), "bound": bound}
+    figures["summary"] = f"{len(gaps)} results and gradients: worst factor {gaps[worst]:+.3%} of {bound:.3%} allowed"
 
 
 def factors(compute: Compute, device: torch.device, dtype: torch.dtype) -> list[float]:
@@ -50,8 +50,8 @@ def factors(compute: Compute, device: torch.device, dtype: torch.dtype) -> list[
     return [float((mine.detach().cpu().double() * wide).sum() / wide.square().sum()) for mine, wide in pairs]
 
 
-def _all(compute: Compute, given: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
-    leaves = [number.clone().requires_grad_() for number in given]
+def _all(compute: Compute, inputs: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
+    leaves = [number.clone().requires_grad_() for number in inputs]
     result = compute(*leaves)
     fed = _drawn(tuple(result.shape), SEED + 2, dtype).to(result.device, result.dtype)
     return [result.detach(), *torch.autograd.grad(result, leaves, fed)]

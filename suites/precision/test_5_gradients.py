@@ -27,10 +27,10 @@ def test_each(name: str, dtype: torch.dtype, stack: Stack, device: Device, figur
     supported(stack, dtype)
     exact, expected = reference(name, "tiny"), anchor(name, "tiny", dtype)
     actual = possible(name).build(device.torch, "tiny", SEED, torch.float32, dtype).observe()
-    wanted = living(exact.gradients, exact)
-    missing = sorted(wanted.keys() - actual.gradients.keys())
+    moving = living(exact.gradients, exact)
+    missing = sorted(moving.keys() - actual.gradients.keys())
     require(not missing, f"{name} in {dtype}: {len(missing)} parameters have no gradient, such as {missing[:1]}")
-    found = kept(judge_each(name, actual.gradients, wanted, expected.gradients, dtype), get(name), dtype)
-    worst = require_all(found, f"{name} under autocast to {dtype},")
-    figures |= {"gradients": len(wanted), "compared": len(found), "worst error": worst.error, "its bound": worst.bound}
-    figures["summary"] = f"{len(wanted)} gradients, each: worst error {worst.error:.1e} of {worst.bound:.1e} allowed"
+    judged = kept(judge_each(name, actual.gradients, moving, expected.gradients, dtype), get(name), dtype)
+    worst = require_all(judged, f"{name} under autocast to {dtype},")
+    figures |= {"gradients": len(moving), "compared": len(judged), "worst error": worst.error, "its bound": worst.bound}
+    figures["summary"] = f"{len(moving)} gradients, each: worst error {worst.error:.1e} of {worst.bound:.1e} allowed"

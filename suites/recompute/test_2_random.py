@@ -30,11 +30,11 @@ class _Run:
             nn.init.zeros_(vector)
         first.weight.requires_grad_(False)  # frozen, as under adapters
         block[1].register_forward_hook(lambda _module, _inputs, output: self.masks.append((output != 0).cpu()))
-        given = hashed(0, 8 * _WIDTH, SEED, device.torch).view(8, _WIDTH).requires_grad_()
+        x = hashed(0, 8 * _WIDTH, SEED, device.torch).view(8, _WIDTH).requires_grad_()
         device.seed(SEED)
-        output = block(given) if mode is None else checkpoint(block, given, use_reentrant=mode == "reentrant")
+        output = block(x) if mode is None else checkpoint(block, x, use_reentrant=mode == "reentrant")
         output.square().sum().backward()
-        reached = {**dict(block.named_parameters()), "the input": given}
+        reached = {**dict(block.named_parameters()), "the input": x}
         self.gradients = {name: value.grad.cpu() for name, value in reached.items() if value.grad is not None}
         self.following = torch.rand(8, device=device.torch).cpu()
 

@@ -30,16 +30,14 @@ class _Run:
         self.times = [0] * _LAYERS
         for number, layer in enumerate(layers):
             layer.register_forward_pre_hook(lambda *_, at=number: self._count(at))  # an early stop leaves the end out
-        given = hashed(0, _ROWS * _WIDTH, SEED, device.torch).view(_ROWS, _WIDTH).requires_grad_()
+        x = hashed(0, _ROWS * _WIDTH, SEED, device.torch).view(_ROWS, _WIDTH).requires_grad_()
         device.seed(SEED)
         reentrant = mode == "reentrant"
-        output = (
-            checkpoint_sequential(network, segments, given, use_reentrant=reentrant) if segments else network(given)
-        )
+        output = checkpoint_sequential(network, segments, x, use_reentrant=reentrant) if segments else network(x)
         output.square().sum().backward()
-        reached = {**dict(network.named_parameters()), "the input": given}
-        self.found = {name: value.grad.cpu() for name, value in reached.items() if value.grad is not None}
-        self.found["the output"] = output.detach().cpu()
+        reached = {**dict(network.named_parameters()), "the input": x}
+        self.results = {name: value.grad.cpu() for name, value in reached.items() if value.grad is not None}
+        self.results["the output"] = output.detach().cpu()
 
     def _count(self, at: int) -> None:
         self.times[at] += 1
@@ -52,9 +50,9 @@ def test_segments(mode: str, device: Device, figures: dict[str, Figure]) -> None
     plain = _Run(device, mode, 0)
     for segments in range(1, _LAYERS + 1):
         cut = _Run(device, mode, segments)
-        other = [name for name, value in plain.found.items() if not torch.equal(value, cut.found.get(name, value + 1))]
+        other = [name for name, x in plain.results.items() if not torch.equal(x, cut.results.get(name, x + 1))]
         require(not other, f"{mode}, {segments} segments: {', '.join(other)} are others than without")
         again = _LAYERS // segments * (segments - 1)
         times = [2] * again + [1] * (_LAYERS - again)
         require(cut.times == times, f"{mode}, {segments} segments: layers ran {cut.times} times, {times} were expected")
-    figures["summary"] = f"{len(plain.found)} results are bit-equal with 1 to {_LAYERS} segments"
+    figures["summary"] = f"{len(plain.results)} results are bit-equal with 1 to {_LAYERS} segments"

@@ -27,8 +27,8 @@ class _Model(nn.Module):
 
 
 def _differing(model: nn.Module, state: dict[str, torch.Tensor]) -> list[str]:
-    found = model.state_dict()
-    return [name for name, value in state.items() if not torch.equal(found[name].cpu().double(), value.cpu().double())]
+    own = model.state_dict()
+    return [name for name, value in state.items() if not torch.equal(own[name].cpu().double(), value.cpu().double())]
 
 
 def _refusal(call: Callable[[], object]) -> str:
@@ -42,15 +42,15 @@ def _refusal(call: Callable[[], object]) -> str:
 
 @pytest.mark.deadline(30)
 def test_copied(device: Device, figures: dict[str, Figure]) -> None:
-    """Values are copied into the model's own tensors: these stay where they are, of their dtype, and what was given is not shared."""
+    """Values are copied into the model's own tensors, which keep their memory and dtype and share nothing with what was given."""
     state = _Model(1).to(device.torch, torch.bfloat16).state_dict()
     model = _Model(2).to(device.torch)
     places = {name: value.data_ptr() for name, value in model.state_dict().items()}
-    said = model.load_state_dict(state)
-    require(not said.missing_keys and not said.unexpected_keys, f"nothing was missing, and it says {said}")
+    report = model.load_state_dict(state)
+    require(not report.missing_keys and not report.unexpected_keys, f"nothing was missing, and it says {report}")
     require(not (wrong := _differing(model, state)), f"{', '.join(wrong)} are not what was loaded")
-    found = model.state_dict()
-    moved = [name for name, value in found.items() if value.data_ptr() != places[name]]
+    current = model.state_dict()
+    moved = [name for name, value in current.items() if value.data_ptr() != places[name]]
     require(not moved, f"{', '.join(moved)} stand elsewhere after loading")
     dtypes = {str(value.dtype) for value in model.parameters()}
     require(dtypes == {"torch.float32"}, f"a model in float32 that was given bfloat16 is in {dtypes}")
@@ -58,38 +58,38 @@ def test_copied(device: Device, figures: dict[str, Figure]) -> None:
     require(not model.first.weight.requires_grad and model.last.weight.requires_grad, "what is frozen has changed")
     state["last.weight"].zero_()
     require(bool(model.last.weight.any()), "the model shares what it was given")
-    figures["summary"] = f"{len(found)} tensors were copied into the model's own"
+    figures["summary"] = f"{len(current)} tensors were copied into the model's own"
 
 
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("empty", [False, True], ids=["over-values", "over-nothing"])
 def test_assigned(empty: bool, device: Device, figures: dict[str, Figure]) -> None:
-    """With `assign` the tensors themselves are taken, in their dtype; what is frozen stays so; also into a model without storage."""
+    """With `assign` the model takes the tensors themselves, in their dtype, also where it has no storage; frozen ones stay frozen."""
     state = _Model(1).to(device.torch, torch.bfloat16).state_dict()
     with torch.device("meta" if empty else device.torch):
         model = _Model(2)
     model.load_state_dict(state, assign=True)
-    found = model.state_dict()
-    other = [name for name, value in state.items() if found[name].data_ptr() != value.data_ptr()]
+    current = model.state_dict()
+    other = [name for name, value in state.items() if current[name].data_ptr() != value.data_ptr()]
     require(not other, f"{', '.join(other)} are not the tensors that were given")
     require(not (wrong := _differing(model, state)), f"{', '.join(wrong)} are not what was loaded")
     dtypes = {str(value.dtype) for value in model.parameters()}
     require(dtypes == {"torch.bfloat16"}, f"tensors of bfloat16 were taken, and the model is in {dtypes}")
-    require(all(isinstance(one, nn.Parameter) for one in model.parameters()), "a parameter is one no more")
+    require(all(isinstance(parameter, nn.Parameter) for parameter in model.parameters()), "a parameter is one no more")
     require(not model.first.weight.requires_grad and model.last.weight.requires_grad, "what is frozen has changed")
-    figures["summary"] = f"{len(found)} tensors were taken as they are"
+    figures["summary"] = f"{len(current)} tensors were taken as they are"
 
 
 @pytest.mark.deadline(30)
 def test_partial(device: Device, figures: dict[str, Figure]) -> None:
-    """Without `strict` what fits is loaded, and what is missing or has no place is told; with it that is refused, as is another shape."""
+    """Without `strict` what fits is loaded, and missing or unexpected keys are returned; with it they are refused, as is another shape."""
     whole = _Model(1).to(device.torch).state_dict()
     part = {name: value for name, value in whole.items() if name != "last.bias"} | {"more": torch.zeros(1)}
     model = _Model(2).to(device.torch)
     before = model.last.bias.detach().clone()
-    said = model.load_state_dict(part, strict=False)
-    require(said.missing_keys == ["last.bias"], f"last.bias was missing, and {said.missing_keys} is told")
-    require(said.unexpected_keys == ["more"], f"'more' has no place, and {said.unexpected_keys} is told")
+    report = model.load_state_dict(part, strict=False)
+    require(report.missing_keys == ["last.bias"], f"last.bias was missing, and {report.missing_keys} is told")
+    require(report.unexpected_keys == ["more"], f"'more' has no place, and {report.unexpected_keys} is told")
     fitting = {name: value for name, value in part.items() if name != "more"}
     require(not (wrong := _differing(model, fitting)), f"{', '.join(wrong)} fit and are not what was loaded")
     require(torch.equal(model.last.bias, before), "what was missing has changed")

@@ -24,15 +24,15 @@ _EXACT = (
 def test_float32(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """At least 600 operators run, and each that runs agrees with float64 as well as the CPU does."""
     processes = suited(device)
-    found = swept(device.torch, torch.float32, _SAMPLES, stack.imports, processes)
+    ends = swept(device.torch, torch.float32, _SAMPLES, stack.imports, processes)
     figures["processes"] = processes
     executed = {
-        "forward": sum(one.forward > 0 for one in found),
-        "backward": sum(one.backward > 0 for one in found),
-        "samples": sum(one.forward for one in found),
+        "forward": sum(end.forward > 0 for end in ends),
+        "backward": sum(end.backward > 0 for end in ends),
+        "samples": sum(end.forward for end in ends),
     }
     figures |= {f"executed {what}": count for what, count in executed.items()}
-    if faults := [one.wrong for one in found if one.wrong]:
+    if faults := [end.wrong for end in ends if end.wrong]:
         raise CheckFailed(f"{len(faults)} operators: " + "; ".join(faults[:_MOST_NAMED]))
     require(
         executed["forward"] >= _FEWEST,
@@ -45,9 +45,9 @@ def test_float32(stack: Stack, device: Device, figures: dict[str, Figure]) -> No
 
 @pytest.mark.deadline(120)
 def test_relations(device: Device, figures: dict[str, Figure]) -> None:
-    """What needs no rounding is exact in a handful of operators: products, sums, joins and orders."""
+    """Results that need no rounding are exact in a handful of operators: products, sums, joins and orders."""
     seen: list[dict[str, Figure]] = [{} for _ in _EXACT]
     for name, each in zip(_EXACT, seen, strict=True):
         engine.check("exact", name, device, each)
-    held = sum(int(each["relations"]) for each in seen)
-    figures |= {"operators": len(seen), "relations": held, "summary": f"{held} relations of {len(seen)} operators hold"}
+    figures |= {"operators": len(seen), "relations": sum(int(each["relations"]) for each in seen)}
+    figures["summary"] = f"{figures['relations']} relations of {len(seen)} operators hold"

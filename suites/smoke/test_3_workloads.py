@@ -29,8 +29,8 @@ def test_float32(name: str, device: Device, figures: dict[str, Figure]) -> None:
     with shortened(False):  # cuDNN convolves float32 in tf32 unless told not to
         actual = job.observe()
     _loss_is_one(actual)
-    found = _judgements(actual, reference(name, PRESET), anchor(name, PRESET, None))
-    worst = require_all(conditioned(found, get(name)), name)
+    judgements = _judgements(actual, reference(name, PRESET), anchor(name, PRESET, None))
+    worst = require_all(conditioned(judgements, get(name)), name)
     figures |= {
         "loss": float(actual.loss),
         "gradients": len(actual.gradients),
@@ -55,27 +55,27 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     actual, exact = job.observe(), reference(name, PRESET)
     _loss_is_one(actual)
     cast, count = products.cast(dtype), products.count
-    require(cast > 0 or not count, f"autocast did not cast: {products.told(dtype)}")
+    require(cast > 0 or not count, f"autocast did not cast: {products.summary(dtype)}")
     expected = anchor(name, PRESET, dtype)
-    found = {
+    judgements = {
         "loss": judge(actual.loss, exact.loss, expected.loss, dtype),
         "gradient": judge_mixed(
             joined(actual.gradients), joined(exact.gradients), joined(expected.gradients), dtype, workload.offer.mixed
         ),
     }
-    wanted = living(exact.gradients, exact)
-    found |= kept(judge_each(name, actual.gradients, wanted, expected.gradients, dtype), workload, dtype)
-    require_all(found, name)
+    moving = living(exact.gradients, exact)
+    judgements |= kept(judge_each(name, actual.gradients, moving, expected.gradients, dtype), workload, dtype)
+    require_all(judgements, name)
     figures |= {
         "layers": count,
         "layers cast": cast,
-        "loss error": found["loss"].error,
-        "gradient error": found["gradient"].error,
-        "gradient bound": found["gradient"].bound,
+        "loss error": judgements["loss"].error,
+        "gradient error": judgements["gradient"].error,
+        "gradient bound": judgements["gradient"].bound,
     }
     figures["summary"] = (
-        f"loss {float(actual.loss):.4f}, gradient error {found['gradient'].error:.1e} of "
-        f"{found['gradient'].bound:.1e} allowed, {products.told(dtype)}"
+        f"loss {float(actual.loss):.4f}, gradient error {judgements['gradient'].error:.1e} of "
+        f"{judgements['gradient'].bound:.1e} allowed, {products.summary(dtype)}"
     )
     _one_step(name, job)
     require_counted(name, products)
@@ -86,8 +86,8 @@ def _judgements(actual: StepResult, exact: StepResult, expected: StepResult) -> 
         actual.gradients.keys() == exact.gradients.keys(),
         f"gradients differ in kind: {sorted(actual.gradients.keys() ^ exact.gradients.keys())[:3]}",
     )
-    found, wanted, anchored = (on_top(one.gradients, exact) for one in (actual, exact, expected))
-    pairs = {f"gradient of {name}": (found[name], wanted[name], anchored[name]) for name in exact.gradients}
+    ours, truth, anchored = (on_top(result.gradients, exact) for result in (actual, exact, expected))
+    pairs = {f"gradient of {name}": (ours[name], truth[name], anchored[name]) for name in exact.gradients}
     pairs |= {
         "output": (actual.output, exact.output, expected.output),
         "loss": (actual.loss, exact.loss, expected.loss),
@@ -103,7 +103,7 @@ def _loss_is_one(outcome: StepResult) -> None:
 
 def _one_step(workload: str, job: Job) -> None:
     """Take a step and look that the optimiser, or a gradient scaler that skips, did not leave parameters as they were."""
-    trained = {name: one.detach().clone() for name, one in job.model.named_parameters() if one.requires_grad}
+    trained = {name: p.detach().clone() for name, p in job.model.named_parameters() if p.requires_grad}
     before = living(trained, reference(workload, PRESET))
     loss = float(job.step())
     require(math.isfinite(loss), f"the loss of the first optimiser step is {loss}")

@@ -66,18 +66,18 @@ def test_bring_up(stack: Stack, launches: Launches, figures: dict[str, Figure]) 
 def test_gradients(group: Group, figures: dict[str, Figure]) -> None:
     """After one backward, every rank's gradients equal those of one process with the global batch."""
     exact, expected = reference(WORKLOAD, "tiny"), anchor(WORKLOAD, "tiny", None)
-    found: dict[str, Judgement] = {}
+    judgements: dict[str, Judgement] = {}
     for rank in range(WORLD):
         own = torch.load(group.folder / f"{WORKLOAD}.rank{rank}.pt", weights_only=True)
         require(own.keys() == exact.gradients.keys(), f"rank {rank} has other gradients than the single process")
-        found |= {
+        judgements |= {
             f"rank {rank}, {name}": judge(own[name], exact.gradients[name], expected.gradients[name], torch.float32)
             for name in own
         }
-    worst = require_all(found, "gradient")
+    worst = require_all(judgements, "gradient")
     figures |= {"worst error": worst.error, "its bound": worst.bound}
     figures["summary"] = (
-        f"{len(found)} gradients of {WORLD} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
+        f"{len(judgements)} gradients of {WORLD} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
     )
 
 

@@ -38,7 +38,7 @@ def test_training(
     require(min(seconds) > 0, "a training step took no time: the device's clock or its synchronisation does nothing")
     middle = sorted(seconds)[_STEPS // 2]
     samples = job.units.samples
-    per_sample = [one / samples for one in seconds]
+    per_sample = [duration / samples for duration in seconds]
     for unit, value, raw in (("s/iteration", middle, seconds), ("s/sample", middle / samples, per_sample)):
         measured(Measurement(name, preset, dtype, 1, "training", unit, value, raw, "indicative"))
     figures["summary"] = f"{1 / middle:.2f} it/s, {samples / middle:.1f} samples/s, indicative ({_STEPS} steps)"

@@ -27,8 +27,8 @@ def test_clean(number: int, stack: Stack, run_request: Request, figures: dict[st
     pair = arrange(stack, devices.visible(stack.device), WORLD)
     deadline_s = _DEADLINE_S * run_request.deadline_scale
     ranks = launch("stackproof.ranks.joined:report", stack, pair, {}, folder, deadline_s, checked=run_request.preflight)
-    require([said["rank"] for said in ranks] == list(range(WORLD)), f"{len(ranks)} of {WORLD} ranks answered")
+    require([rank["rank"] for rank in ranks] == list(range(WORLD)), f"{len(ranks)} of {WORLD} ranks answered")
     left = Traces(folder, WORLD).left()
     require(not left, f"processes {left} are left")
-    figures |= {"formed_s": max(said["formed_s"] for said in ranks), "split_s": max(said["split_s"] for said in ranks)}
+    figures |= {"formed_s": max(rank["formed_s"] for rank in ranks), "split_s": max(rank["split_s"] for rank in ranks)}
     figures["summary"] = f"{pair.backend}: {WORLD} ranks formed in {figures['formed_s']:.2f} s and ended"

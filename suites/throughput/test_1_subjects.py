@@ -42,7 +42,7 @@ def test_measured(
     for row in measurements(sampled, subject.kind, device.name()):
         measured(row)
     figures |= {"samples": len(sampled.samples), "noise": sampled.noise, "peak_memory_bytes": sampled.peak_memory_bytes}
-    told = f"{shown(sampled.median, sampled.unit)} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
+    summary = f"{shown(sampled.median, sampled.unit)} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
     if "watts" in sampled.facts:
-        told += f", {sampled.facts['joules of a run']:.3g} J a run at {sampled.facts['watts']:.0f} W"
-    figures["summary"] = f"{told}; {sampled.reason}"
+        summary += f", {sampled.facts['joules of a run']:.3g} J a run at {sampled.facts['watts']:.0f} W"
+    figures["summary"] = f"{summary}; {sampled.reason}"

@@ -38,25 +38,25 @@ def _classes(file: str) -> dict[str, type[unittest.TestCase]]:
         sys.path.remove(str(TESTS))
     generic = common_device_type.DeviceTypeTestBase
     return {
-        name: one for name, one in made if isinstance(one, type) and issubclass(one, generic) and one.__module__ == file
+        name: cls for name, cls in made if isinstance(cls, type) and issubclass(cls, generic) and cls.__module__ == file
     }
 
 
 def _tests() -> dict[str, tuple[type[unittest.TestCase], str] | Exception]:
     """Return each test by name, and what a file cannot be imported for in place of its tests."""
-    found: dict[str, tuple[type[unittest.TestCase], str] | Exception] = {}
+    tests: dict[str, tuple[type[unittest.TestCase], str] | Exception] = {}
     for file in FILES:
         try:
-            for name, one in _classes(file).items():
-                methods = unittest.defaultTestLoader.getTestCaseNames(one)
-                found |= {f"{file}.{name}.{method}": (one, method) for method in methods}
+            for name, case in _classes(file).items():
+                methods = unittest.defaultTestLoader.getTestCaseNames(case)
+                tests |= {f"{file}.{name}.{method}": (case, method) for method in methods}
         except (Exception, unittest.SkipTest) as error:
-            found[file] = error
-    return found
+            tests[file] = error
+    return tests
 
 
 class _Result(unittest.TestResult):
-    """Keeps what was raised, where unittest keeps its text."""
+    """Keeps the exceptions, of which unittest keeps only the text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,24 +72,24 @@ class _Result(unittest.TestResult):
             self.raised.append(err[1])
 
 
-FOUND = _tests()
+CASES = _tests()
 
 
 @pytest.mark.deadline(300)
-@pytest.mark.parametrize("name", FOUND or [pytest.param("", id="none")])
+@pytest.mark.parametrize("name", CASES or [pytest.param("", id="none")])
 def test_passes(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """The test passes on the device, or fails where upstream expects it to."""
-    found = FOUND.get(name, LookupError(f"no file of {TESTS} that --files names has tests of any device"))
-    if isinstance(found, Exception):
-        raise CheckFailed(f"{name} cannot be imported: {error_line(found)}")
-    kind, method = found
-    said = _Result()
+    case = CASES.get(name, LookupError(f"no file of {TESTS} that --files names has tests of any device"))
+    if isinstance(case, Exception):
+        raise CheckFailed(f"{name} cannot be imported: {error_line(case)}")
+    kind, method = case
+    result = _Result()
     with device.current():
-        unittest.TestSuite([kind(method)]).run(said)
-    for error in said.raised:
+        unittest.TestSuite([kind(method)]).run(result)
+    for error in result.raised:
         raise CheckFailed(error_line(error, 400)) from error
-    if said.unexpectedSuccesses:
+    if result.unexpectedSuccesses:
         raise CheckFailed("passes, although upstream expects it to fail")
-    for _, reason in said.skipped:
+    for _, reason in result.skipped:
         raise CapabilityMissing(f"upstream skips it: {reason}")
-    figures["summary"] = "fails as upstream expects" if said.expectedFailures else "passes"
+    figures["summary"] = "fails as upstream expects" if result.expectedFailures else "passes"

@@ -17,13 +17,13 @@ def in_another_process(code: str) -> str:
 
 @pytest.mark.slow
 def test_a_missing_test_package_is_one_sentence() -> None:
-    said = in_another_process(
+    message = in_another_process(
         "import sys; sys.modules['expecttest'] = None\n"
         "from stackproof.base import errors; from stackproof.operators import database\n"
         "try: database.load()\n"
         "except errors.Refusal as refusal: print(refusal)"
     )
-    assert said.startswith("torch's operator database needs the package 'expecttest', which is not installed; run")
+    assert message.startswith("torch's operator database needs the package 'expecttest', which is not installed; run")
 
 
 STATE = """

@@ -108,8 +108,8 @@ def test_a_right_operator_passes(case: tuple[str, str]) -> None:
 
 class _Half(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, given: torch.Tensor) -> torch.Tensor:
-        return given.sin()
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
 
     @staticmethod
     def backward(ctx: Any, *fed: torch.Tensor) -> torch.Tensor:
@@ -121,8 +121,8 @@ def test_a_wrong_gradient_is_a_derivative_that_disagrees(monkeypatch: pytest.Mon
     monkeypatch.setattr(op, "op", _Half.apply)
     monkeypatch.setattr(op, "supports_forward_ad", False)
     with preserved():
-        found = [relation.says for _, relation, _ in engine.faults("derivatives", "sin", HOST.torch)]
-    assert "reverse mode as the difference quotient" in found
+        failures = [relation.says for _, relation, _ in engine.faults("derivatives", "sin", HOST.torch)]
+    assert "reverse mode as the difference quotient" in failures
 
 
 def test_the_points_are_the_same_in_every_run() -> None:

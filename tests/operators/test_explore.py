@@ -19,7 +19,7 @@ from stackproof.record.records import Figure
 from .test_engine import Planted
 
 
-def found(monkeypatch: pytest.MonkeyPatch, seed: int = 7) -> tuple[str, dict[str, Figure]]:
+def explored(monkeypatch: pytest.MonkeyPatch, seed: int = 7) -> tuple[str, dict[str, Figure]]:
     """Explore one operator with a fault, and return the sentence and the figures."""
     figures: dict[str, Figure] = {}
     monkeypatch.setattr(explore, "_SEEN", set())
@@ -31,7 +31,7 @@ def found(monkeypatch: pytest.MonkeyPatch, seed: int = 7) -> tuple[str, dict[str
 def test_a_fault_is_one_cause_with_code_and_a_row_that_excuses_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    sentence, figures = found(monkeypatch)
+    sentence, figures = explored(monkeypatch)
     assert "no row knows: sin in " in sentence and figures["seed"] == 7
     code, mark, row = str(figures["cause 1"]).partition("[[known]]")
     compile(code, "pasted", "exec")
@@ -51,12 +51,12 @@ def test_a_case_that_no_judge_has_is_named() -> None:
 
 
 def test_what_fails_is_cut_down_to_few_plain_numbers() -> None:
-    given = torch.randn(6, 10, dtype=torch.float64).mT
+    tensor = torch.randn(6, 10, dtype=torch.float64).mT
 
     def first(x: torch.Tensor) -> torch.Tensor:
         return x.sum() + (x.dim() == 2)
 
-    plain, wrong = Relation("adds", (given,), {}, first, torch.sum, "").reduced("number [] is 2 instead of 1")
+    plain, wrong = Relation("adds", (tensor,), {}, first, torch.sum, "").reduced("number [] is 2 instead of 1")
     assert plain.arguments[0].shape == (1, 1) and plain.arguments[0].is_contiguous() and "instead of" in wrong
     assert plain.arguments[0].item() in (-1.0, 0.0, 1.0)
 
@@ -88,6 +88,6 @@ def test_a_symptom_stands_in_the_words(wrong: str, text: str) -> None:
 def test_where_there_is_no_answer_nothing_is_said(judge: str, name: str, seed: int) -> None:
     seen: dict[str, int] = {}
     with preserved(HOST.torch):
-        wrong = [one for one in engine.faults(judge, name, HOST.torch, seed, seen) if "of squares" not in one[1].says]
-        assert not wrong
+        faults = engine.faults(judge, name, HOST.torch, seed, seen)
+        assert not [fault for fault in faults if "of squares" not in fault[1].says]
     assert seen["relations"] + seen["unusable"]

@@ -13,16 +13,16 @@ DRAW = np.random.default_rng(3)
 
 def test_attention_is_that_of_autograd() -> None:
     query, key, value, slope = (DRAW.standard_normal((2, 9, 4)) for _ in range(4))
-    leaves = [torch.tensor(one, requires_grad=True) for one in (query, key, value)]
+    leaves = [torch.tensor(array, requires_grad=True) for array in (query, key, value)]
     scores = (leaves[0] @ leaves[1].transpose(-1, -2) / 2).masked_fill(
         ~torch.ones(9, 9, dtype=torch.bool).tril(), -torch.inf
     )
     output = scores.softmax(-1) @ leaves[2]
     gradients = torch.autograd.grad(output, leaves, torch.tensor(slope))
-    found = forms.attention(query, key, value, slope)
+    results = forms.attention(query, key, value, slope)
     for name, expected in zip(("output", "query", "key", "value"), (output.detach(), *gradients), strict=True):
-        assert np.allclose(found[name][0], expected.numpy(), atol=1e-12)
-        assert found[name][1].shape == (2, 9)
+        assert np.allclose(results[name][0], expected.numpy(), atol=1e-12)
+        assert results[name][1].shape == (2, 9)
 
 
 def test_a_rotation_keeps_lengths_and_depends_on_distance_alone() -> None:

@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 @pytest.mark.slow
 def test_parts_give_what_one_process_gives() -> None:
     alone = parts.swept(CPU, torch.float32, 1, ["torch"], 1, NAMES)
-    assert [one.operator for one in alone] == NAMES
+    assert [end.operator for end in alone] == NAMES
     assert alone == parts.swept(CPU, torch.float32, 1, ["torch"], 2, NAMES)
 
 

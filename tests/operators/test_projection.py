@@ -25,10 +25,10 @@ def factors(dtype: torch.dtype, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
 def judged(dtype: torch.dtype, spoil: Spoil = lambda _: None, rows: int = 40) -> Deviation:
     """Multiply, spoil and judge."""
     left, right = factors(dtype, rows)
-    found = (left.double() @ right.double()).to(dtype)
-    spoil(found)
+    actual = (left.double() @ right.double()).to(dtype)
+    spoil(actual)
     flips = signs(WIDTH, 2)
-    return product(left, right, flips).judge(fold(found, flips), unit(dtype, 128), "the product")
+    return product(left, right, flips).judge(fold(actual, flips), unit(dtype, 128), "the product")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -42,11 +42,11 @@ def test_what_is_rounded_once_passes(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda found: found[17, 299].add_(float(found.float().std())),
-        lambda found: found[8:].zero_(),
-        lambda found: found[:, 256:].copy_(found[:, :44].clone()),
-        lambda found: found.mul_(1.02),
-        lambda found: found[39, 0].fill_(float("nan")),
+        lambda x: x[17, 299].add_(float(x.float().std())),
+        lambda x: x[8:].zero_(),
+        lambda x: x[:, 256:].copy_(x[:, :44].clone()),
+        lambda x: x.mul_(1.02),
+        lambda x: x[39, 0].fill_(float("nan")),
     ],
     ids=["one number", "rows", "last columns", "throughout", "not written"],
 )
@@ -58,7 +58,7 @@ def test_what_is_wrong_anywhere_is_caught(spoil: Spoil, dtype: torch.dtype) -> N
 
 @pytest.mark.parametrize(
     "spoil",
-    [lambda found: found.copy_(larger(found, 1.004)), lambda found: found.copy_(cut(found))],
+    [lambda x: x.copy_(larger(x, 1.004)), lambda x: x.copy_(cut(x))],
     ids=["a factor", "cut"],
 )
 def test_less_than_a_rounding_throughout_is_caught(spoil: Spoil) -> None:
@@ -67,20 +67,20 @@ def test_less_than_a_rounding_throughout_is_caught(spoil: Spoil) -> None:
         judged(torch.bfloat16, spoil, rows=800)
 
 
-def cut(found: torch.Tensor) -> torch.Tensor:
+def cut(x: torch.Tensor) -> torch.Tensor:
     """Return the product once more, of which the bits that bfloat16 has no room for are dropped."""
-    return (larger(found, 1.0).view(torch.int32) & -65536).view(torch.float32)
+    return (larger(x, 1.0).view(torch.int32) & -65536).view(torch.float32)
 
 
-def larger(found: torch.Tensor, factor: float) -> torch.Tensor:
+def larger(x: torch.Tensor, factor: float) -> torch.Tensor:
     """Return the product once more in float32, too large by a factor."""
-    left, right = factors(found.dtype, len(found))
+    left, right = factors(x.dtype, len(x))
     return left.float() @ right.float() * factor
 
 
 def test_folding_adds_up_under_the_signs() -> None:
     values, flips = np.arange(2 * WIDTH, dtype=np.float64).reshape(2, WIDTH), signs(WIDTH, 3)
-    found = fold(torch.from_numpy(values), flips)
+    sums = fold(torch.from_numpy(values), flips)
     expected = [[(row * flips)[:256].sum(), (row * flips)[256:].sum()] for row in values]
-    assert np.allclose(found, expected, rtol=1e-13)
+    assert np.allclose(sums, expected, rtol=1e-13)
     assert set(flips) == {-1.0, 1.0}

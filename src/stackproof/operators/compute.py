@@ -60,7 +60,7 @@ def compute(
     others = [
         leaf
         for leaf in tree_leaves(output)
-        if isinstance(leaf, torch.Tensor) and not any(leaf is one for one in values.values())
+        if isinstance(leaf, torch.Tensor) and not any(leaf is value for value in values.values())
     ]
     return values | gradients | {f"the shape of part {n}": torch.tensor(leaf.shape) for n, leaf in enumerate(others)}
 
@@ -93,8 +93,8 @@ def _gradients(
         return {}
     fed = [feed(root, dtype) for root in roots]
     with mode:
-        found = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
-    return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
+        gradients = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
+    return {name: gradient for name, gradient in zip(leaves, gradients, strict=True) if gradient is not None}
 
 
 def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype], host: tuple[str, ...]) -> Callable[[Any], Any]:

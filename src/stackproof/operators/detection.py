@@ -65,7 +65,7 @@ def overlap(array: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def assign(scores: Floats, boxes: Floats, at: AnchorPoints, truths: Floats, labels: Array) -> Assigned:
-    """Give each box its best anchors among those whose middles it holds; who is wanted by several goes to the nearest."""
+    """Give each box its best anchors among those whose middles it holds; an anchor of several boxes goes to the nearest."""
     middles = at.points * at.strides[:, None]
     inside = ((middles > truths[:, None, :2]) & (middles < truths[:, None, 2:])).all(-1)
     share, aspects, weight = overlap(truths[:, None], (boxes * at.strides[:, None])[None])
@@ -93,14 +93,14 @@ def parts(scores: Floats, sides: Floats, at: AnchorPoints, truths: Floats, label
     """Return the sums of a picture's losses of boxes, classes and distances."""
     taken = assigned.boxes >= 0
     place, share = assigned.boxes[taken], assigned.shares[taken]
-    wanted = truths[place] / at.strides[taken, None]
-    near, aspects, _ = overlap(decoded(sides, at)[taken], wanted)
+    targets = truths[place] / at.strides[taken, None]
+    near, aspects, _ = overlap(decoded(sides, at)[taken], targets)
     box = ((1 - near + aspects * assigned.aspects[taken]) * share).sum()
     hot = np.zeros_like(scores)
     hot[np.flatnonzero(taken), labels[place]] = share
     classes = (np.logaddexp(0, scores) - scores * hot).sum()
     points, bins = at.points[taken], sides.shape[-1]
-    distances = np.concatenate([points - wanted[:, :2], wanted[:, 2:] - points], -1).clip(0, bins - 1 - _LAST)
+    distances = np.concatenate([points - targets[:, :2], targets[:, 2:] - points], -1).clip(0, bins - 1 - _LAST)
     low = distances.astype(int)
     logs = np.log(softmax(sides[taken], -1))
     first, second = (np.take_along_axis(logs, (low + value)[..., None], -1)[..., 0] for value in (0, 1))

@@ -27,7 +27,7 @@ from stackproof.operators.relation import Relation, UnusableError, elements_of, 
 from stackproof.record.checks import CheckFailed, NotApplicable
 from stackproof.record.records import Figure
 
-_NAMES = [found.name for found in pkgutil.iter_modules(judges.__path__)]
+_NAMES = [module.name for module in pkgutil.iter_modules(judges.__path__)]
 JUDGES: Mapping[str, Any] = {name: importlib.import_module(f"{judges.__name__}.{name}") for name in _NAMES}
 OWN: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     name: judge.subjects for name, judge in JUDGES.items() if hasattr(judge, "subjects")
@@ -39,7 +39,7 @@ _ENOUGH = 12
 
 @dataclass(frozen=True)
 class KnownFault:
-    """A row of `data/relations.toml`: relations that do not hold, and why nobody is stopped by it until a day."""
+    """A row of `data/relations.toml`: relations that do not hold, why, and until which day they are excused."""
 
     judge: str
     operators: tuple[str, ...]
@@ -57,7 +57,7 @@ class KnownFault:
     owner: str = "stackproof maintainers"
 
     def covers(self, judge: str, point: OperatorPoint, relation: Relation, wrong: str) -> bool:
-        """Whether a fault is this one."""
+        """Whether this row is about a fault."""
         words = (
             (judge, (self.judge,)),
             (point.name, self.operators),
@@ -153,10 +153,10 @@ class ContextLostError(Exception):
     """A kernel failed in a way after which nothing works on the card in this process."""
 
 
-def _require_alive(device: torch.device, where: str, said: Any) -> None:
+def _require_alive(device: torch.device, where: str, reason: Any) -> None:
     """Raise `ContextLostError` if the device no longer computes: the check fails, and what runs it ends the process."""
     if not computes(device):
-        raise ContextLostError(f"{where}: {said}; nothing computes on {device} since then")
+        raise ContextLostError(f"{where}: {reason}; nothing computes on {device} since then")
 
 
 def check(
@@ -170,18 +170,18 @@ def check(
     """
     seen: dict[str, int] = {}
     excused: list[KnownFault] = []
-    found: list[tuple[OperatorPoint, Relation, str]] = []
+    failures: list[tuple[OperatorPoint, Relation, str]] = []
     with preserved(device.torch), device.current():
-        for one in faults(judge, name, device.torch, seen=seen, dtypes=dtypes):
-            if row := excuse(judge, *one):
+        for failure in faults(judge, name, device.torch, seen=seen, dtypes=dtypes):
+            if row := excuse(judge, *failure):
                 excused.append(row)
             else:
-                found.append(one)
-            if len(found) >= _ENOUGH:
+                failures.append(failure)
+            if len(failures) >= _ENOUGH:
                 break
         figures |= {**seen, **{f"known: {row.reason}": row.link for row in excused}}
-        if found:
-            raise CheckFailed(_sentence(name, device, found, figures))
+        if failures:
+            raise CheckFailed(_sentence(name, device, failures, figures))
     if not seen.get("relations"):
         why = next((f": {note}" for note in seen if note.startswith("unusable: ")), "")
         raise NotApplicable(f"no sample of {name} meets the condition of '{JUDGES[judge].WHAT}'{why}")
@@ -190,13 +190,13 @@ def check(
 
 
 def _sentence(
-    name: str, device: Device, found: list[tuple[OperatorPoint, Relation, str]], figures: dict[str, Figure]
+    name: str, device: Device, failures: list[tuple[OperatorPoint, Relation, str]], figures: dict[str, Figure]
 ) -> str:
     """Return the smallest fault in one sentence, and put its code into the figures."""
-    point, relation, wrong = min(found, key=lambda one: elements_of((one[1].arguments, one[1].options)))
+    point, relation, wrong = min(failures, key=lambda failure: elements_of((failure[1].arguments, failure[1].options)))
     plain, wrong = relation.reduced(wrong)
     figures["repro"] = plain.program(point.path, device.torch)
-    others = sorted({f"{one.says} in {word(at.dtype)}" for at, one, _ in found if one is not relation})
+    others = sorted({f"{other.says} in {word(at.dtype)}" for at, other, _ in failures if other is not relation})
     more = f"; also {', '.join(others[:4])}{' and more' if len(others) > 4 else ''}" if others else ""
     where = f"{name} in {word(point.dtype)} on {device}, {relation.says}"
     return f"{where}: {wrong}; figure 'repro' is code that repeats it{more}"

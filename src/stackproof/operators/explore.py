@@ -49,7 +49,7 @@ class FailureCause:
 
     def row(self, device: str) -> str:
         """Return the row that would excuse it."""
-        names, dtypes, says = (json.dumps(sorted(found)) for found in (self.names, self.dtypes, self.says))
+        names, dtypes, says = (json.dumps(sorted(values)) for values in (self.names, self.dtypes, self.says))
         return _ROW.format(
             judge=self.judge, names=names, says=says, dtypes=dtypes, text=self.text, device=device,
             torch=Version(torch.__version__).base_version, expires=datetime.date.today() + datetime.timedelta(_DAYS),
@@ -95,8 +95,8 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
                     continue
                 if key not in causes:
                     _SEEN.add(key)
-                    plain, said = relation.reduced(wrong)
-                    sentence = f"{name} in {word(point.dtype)} on {device}, {relation.says}: {said}"
+                    plain, message = relation.reduced(wrong)
+                    sentence = f"{name} in {word(point.dtype)} on {device}, {relation.says}: {message}"
                     causes[key] = FailureCause(judge, sentence, plain.program(point.path, device.torch), text)
                 causes[key].says.add(relation.says)
                 causes[key].names.add(name)

@@ -60,10 +60,10 @@ def sgd(state: State, gradient: Floats, options: Mapping[str, Any]) -> tuple[Sta
         return {"parameter": old - rate * slope}, {"parameter": np.abs(old) + rate * size}
     first = "momentum_buffer" not in state
     kept = slope if first else momentum * state["momentum_buffer"] + (1 - options["dampening"]) * slope
-    held = size if first else momentum * np.abs(state["momentum_buffer"]) + size
-    step, reach = (slope + momentum * kept, size + momentum * held) if options["nesterov"] else (kept, held)
+    kept_size = size if first else momentum * np.abs(state["momentum_buffer"]) + size
+    step, reach = (slope + momentum * kept, size + momentum * kept_size) if options["nesterov"] else (kept, kept_size)
     new = {"parameter": old - rate * step, "momentum_buffer": kept}
-    return new, {"parameter": np.abs(old) + rate * reach, "momentum_buffer": held}
+    return new, {"parameter": np.abs(old) + rate * reach, "momentum_buffer": kept_size}
 
 
 def adam(state: State, gradient: Floats, options: Mapping[str, Any], *, decoupled: bool = False) -> tuple[State, State]:
@@ -90,7 +90,6 @@ def adam(state: State, gradient: Floats, options: Mapping[str, Any], *, decouple
 
 
 def adamw(state: State, gradient: Floats, options: Mapping[str, Any]) -> tuple[State, State]:
-    """Adam with decoupled decay."""
     return adam(state, gradient, options, decoupled=True)
 
 

@@ -1,4 +1,4 @@
-"""Layers of torch.nn by their definitions: attention with its projections, transformers' layers, recurrent networks, made weights.
+"""Layers of torch.nn by their definitions: attention with its projections, transformers' layers, recurrent networks, parametrised weights.
 
 `values` are a layer's parameters by torch's names, from `prefix` on; sequences are (batch, length, width). Nothing here calls a layer:
 recurrent ones are torch's own decompositions, which step in Python.
@@ -30,12 +30,12 @@ class DefinedLayer(NamedTuple):
     make: Callable[[], nn.Module]
     shapes: tuple[Shape, ...]
     define: Callable[..., Any]
-    call: Callable[..., Any] = lambda layer, *given: layer(*given)
+    call: Callable[..., Any] = lambda layer, *inputs: layer(*inputs)
 
 
-def _linear(values: Values, name: str, given: torch.Tensor) -> torch.Tensor:
-    found = given @ values[f"{name}weight"].mT
-    return found + values[f"{name}bias"] if f"{name}bias" in values else found
+def _linear(values: Values, name: str, x: torch.Tensor) -> torch.Tensor:
+    product = x @ values[f"{name}weight"].mT
+    return product + values[f"{name}bias"] if f"{name}bias" in values else product
 
 
 def _attention(
@@ -45,53 +45,53 @@ def _attention(
 
     A key and a value of their own (`bias_k`, `bias_v`), and one of `zero`, stand behind all others and are never hidden.
     """
-    parts = [_projected(values, prefix, place, one) for place, one in enumerate((query, key, value))]
+    parts = [_projected(values, prefix, place, tensor) for place, tensor in enumerate((query, key, value))]
     for place, name in ((1, "bias_k"), (2, "bias_v")):
         if f"{prefix}{name}" in values:
             parts[place] = torch.cat([parts[place], values[f"{prefix}{name}"].expand(len(query), 1, -1)], 1)
         if zero:
             parts[place] = torch.cat([parts[place], torch.zeros_like(parts[place][:, :1])], 1)
-    query, key, value = (one.reshape(*one.shape[:2], _HEADS, -1).swapaxes(1, 2) for one in parts)
+    query, key, value = (part.reshape(*part.shape[:2], _HEADS, -1).swapaxes(1, 2) for part in parts)
     if mask is not None:
         mask = nn.functional.pad(mask, (0, key.shape[2] - mask.shape[-1])).to(query)
-    one = torch.eye(key.shape[2], dtype=key.dtype, device=key.device)
-    mixed, shares = (attend(query, key, given, mask) for given in (value, one))
+    identity = torch.eye(key.shape[2], dtype=key.dtype, device=key.device)
+    mixed, shares = (attend(query, key, vectors, mask) for vectors in (value, identity))
     return _linear(values, f"{prefix}out_proj.", mixed.swapaxes(1, 2).flatten(2)), shares.mean(1)
 
 
-def _projected(values: Values, prefix: str, place: int, given: torch.Tensor) -> torch.Tensor:
+def _projected(values: Values, prefix: str, place: int, x: torch.Tensor) -> torch.Tensor:
     """Return a query, key or value as its own part of the matrix makes it, or its own matrix where widths differ."""
     own = f"{prefix}{'qkv'[place]}_proj_weight"
     weight = values[own] if own in values else values[f"{prefix}in_proj_weight"].chunk(3)[place]
     bias = values.get(f"{prefix}in_proj_bias")
-    return given @ weight.mT + (0 if bias is None else bias.chunk(3)[place])
+    return x @ weight.mT + (0 if bias is None else bias.chunk(3)[place])
 
 
-def _sequences_first(values: Values, *given: torch.Tensor) -> torch.Tensor:
-    query, key, value = (one.swapaxes(0, 1) for one in given)
+def _sequences_first(values: Values, *inputs: torch.Tensor) -> torch.Tensor:
+    query, key, value = (tensor.swapaxes(0, 1) for tensor in inputs)
     return _attention(values, query, key, value)[0].swapaxes(0, 1)
 
 
-def _layered(values: Values, given: Any, *memory: Any, first: bool = False, mask: Any = None) -> Any:
+def _layered(values: Values, x: Any, *memory: Any, first: bool = False, mask: Any = None) -> Any:
     """Return what a transformer's layer gives: attention to itself, to a memory, two linear layers; each adds to what it was given.
 
     Norms come `first`, with gelu, or last, with relu.
     """
     activation: Any = nn.functional.gelu if first else torch.relu
     parts: list[Callable[[Any], Any]] = [
-        lambda one: _attention(values, one, one, one, "self_attn.", mask)[0],
-        *(lambda one, other=other: _attention(values, one, other, other, "multihead_attn.")[0] for other in memory),
-        lambda one: _linear(values, "linear2.", activation(_linear(values, "linear1.", one))),
+        lambda hidden: _attention(values, hidden, hidden, hidden, "self_attn.", mask)[0],
+        *(lambda hidden, m=m: _attention(values, hidden, m, m, "multihead_attn.")[0] for m in memory),
+        lambda hidden: _linear(values, "linear2.", activation(_linear(values, "linear1.", hidden))),
     ]
     for number, part in enumerate(parts, 1):
         norm = partial(_norm, values, f"norm{number}")
-        given = given + part(norm(given)) if first else norm(given + part(given))
-    return given
+        x = x + part(norm(x)) if first else norm(x + part(x))
+    return x
 
 
-def _norm(values: Values, name: str, given: torch.Tensor) -> torch.Tensor:
-    deviation = (given.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
-    return (given - given.mean(-1, keepdim=True)) / deviation * values[f"{name}.weight"] + values[f"{name}.bias"]
+def _norm(values: Values, name: str, x: torch.Tensor) -> torch.Tensor:
+    deviation = (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+    return (x - x.mean(-1, keepdim=True)) / deviation * values[f"{name}.weight"] + values[f"{name}.bias"]
 
 
 def _hidden(lengths: Sequence[int], longest: int) -> torch.Tensor:
@@ -104,11 +104,11 @@ _LATER = torch.where(torch.ones(_LENGTH, _LENGTH).tril() > 0, 0.0, -torch.inf)
 _ADDED = torch.linspace(-1, 2, _LENGTH * _MEMORY).view(_LENGTH, _MEMORY).cos()
 
 
-def _attends(layer: nn.Module, *given: torch.Tensor, added: bool = False) -> Any:
-    padding = _PADDED[:, 0, 0].to(given[0])
+def _attends(layer: nn.Module, *inputs: torch.Tensor, added: bool = False) -> Any:
+    padding = _PADDED[:, 0, 0].to(inputs[0])
     if added:
-        return layer(*given, attn_mask=_ADDED.to(given[0]), key_padding_mask=padding)
-    return layer(*given, key_padding_mask=padding.isinf())
+        return layer(*inputs, attn_mask=_ADDED.to(inputs[0]), key_padding_mask=padding)
+    return layer(*inputs, key_padding_mask=padding.isinf())
 
 
 def _recurrent(
@@ -118,42 +118,42 @@ def _recurrent(
         kind == "lstm"
     )
 
-    def call(layer: Any, x: torch.Tensor, *given: torch.Tensor) -> Any:
+    def call(layer: Any, x: torch.Tensor, *initial: torch.Tensor) -> Any:
         packed: Any = pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=False) if lengths else x
-        output, last = layer(packed, given if len(given) > 1 else given[0])
+        output, last = layer(packed, initial if len(initial) > 1 else initial[0])
         return pad_packed_sequence(output, batch_first=True)[0] if lengths else output, last
 
-    def define(values: Values, x: torch.Tensor, *given: torch.Tensor) -> Any:
+    def define(values: Values, x: torch.Tensor, *initial: torch.Tensor) -> Any:
         """Go through each sequence alone, up to its length."""
         way: Any = torch._decomp.decomposition_table[getattr(torch.ops.aten, kind).input]
         more = (options.get("bias", True), layers, 0.0, False, ways == 2, True)
-        found = []
+        results = []
         for row, length in enumerate(lengths or [_LENGTH] * _BATCH):
-            start = [one[:, row : row + 1] for one in given]
+            start = [state[:, row : row + 1] for state in initial]
             output, *last = way(
                 x[row : row + 1, :length], start if len(start) > 1 else start[0], list(values.values()), *more
             )
-            found.append((nn.functional.pad(output, (0, 0, 0, _LENGTH - length)), *last))
-        outputs, *last = zip(*found, strict=True)
-        return torch.cat(outputs), *(torch.cat(one, 1) for one in last)
+            results.append((nn.functional.pad(output, (0, 0, 0, _LENGTH - length)), *last))
+        outputs, *last = zip(*results, strict=True)
+        return torch.cat(outputs), *(torch.cat(state, 1) for state in last)
 
     made = partial(make, _MEMORY, _STATE, layers, batch_first=True, bidirectional=ways == 2, **options)
     return DefinedLayer(made, ((_BATCH, _LENGTH, _MEMORY), *states), define, call)
 
 
 def _cell(kind: str, make: Any, count: int = 1, **options: Any) -> DefinedLayer:
-    """One step of a row: a sequence of one."""
+    """A recurrent cell: one step, as a sequence of length one."""
 
-    def define(values: Values, x: torch.Tensor, *given: torch.Tensor) -> Any:
+    def define(values: Values, x: torch.Tensor, *initial: torch.Tensor) -> Any:
         way: Any = torch._decomp.decomposition_table[getattr(torch.ops.aten, kind).input]
-        start = [one[None] for one in given]
+        start = [state[None] for state in initial]
         args = (list(values.values()), True, 1, 0.0, False, False, True)
         ends = way(x[:, None], start if count > 1 else start[0], *args)[1:]
-        return [end.reshape(one.shape) for end, one in zip(ends, given, strict=True)]
+        return [end.reshape(state.shape) for end, state in zip(ends, initial, strict=True)]
 
     return DefinedLayer(
         partial(make, _MEMORY, _STATE, **options), ((_BATCH, _MEMORY), *[(_BATCH, _STATE)] * count), define,
-        lambda layer, x, *given: layer(x, given if count > 1 else given[0]),
+        lambda layer, x, *initial: layer(x, initial if count > 1 else initial[0]),
     )  # fmt: skip
 
 
@@ -188,8 +188,8 @@ LAYERS: Mapping[str, DefinedLayer] = {
         partial(_MADE, kdim=8, vdim=9, bias=False), (_SEQUENCE, (*_OTHERS[:2], 8), (*_OTHERS[:2], 9)), _attention,
     ),
     "attention, sequences first": DefinedLayer(
-        partial(nn.MultiheadAttention, _WIDTH, _HEADS), tuple((one[1], one[0], one[2]) for one in (_SEQUENCE, _OTHERS, _OTHERS)),
-        _sequences_first, lambda layer, *given: layer(*given, need_weights=False)[0],
+        partial(nn.MultiheadAttention, _WIDTH, _HEADS), tuple((shape[1], shape[0], shape[2]) for shape in (_SEQUENCE, _OTHERS, _OTHERS)),
+        _sequences_first, lambda layer, *inputs: layer(*inputs, need_weights=False)[0],
     ),
     "encoder layer": DefinedLayer(
         _ENCODER, (_SEQUENCE,), partial(_layered, mask=_PADDING),
@@ -200,11 +200,11 @@ LAYERS: Mapping[str, DefinedLayer] = {
     ),
     "decoder layer": DefinedLayer(
         _DECODER, (_SEQUENCE, _OTHERS), partial(_layered, mask=_LATER),
-        lambda layer, *given: layer(*given, tgt_mask=_LATER.to(given[0]), tgt_is_causal=True),
+        lambda layer, *inputs: layer(*inputs, tgt_mask=_LATER.to(inputs[0]), tgt_is_causal=True),
     ),
     "decoder layer, norms first": DefinedLayer(
         partial(_DECODER, activation="gelu", norm_first=True), (_SEQUENCE, _OTHERS), partial(_layered, first=True, mask=_LATER),
-        lambda layer, *given: layer(*given, tgt_mask=_LATER.to(given[0]), tgt_is_causal=True),
+        lambda layer, *inputs: layer(*inputs, tgt_mask=_LATER.to(inputs[0]), tgt_is_causal=True),
     ),
     "recurrent": _recurrent("rnn_tanh", nn.RNN, 2, 1),
     "recurrent, relu": _recurrent("rnn_relu", nn.RNN, 1, 2, nonlinearity="relu"),

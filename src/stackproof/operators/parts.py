@@ -63,32 +63,32 @@ def swept(
     shared = {"device": str(device), "dtype": word(dtype), "samples": samples, "imports": [*imports]}
     with ThreadPoolExecutor(parts) as pool:
         rows = [*pool.map(_answered, [{**shared, "names": names[part::parts]} for part in range(parts)])]
-    found = {row["operator"]: OperatorEnd(**row) for part in rows for row in part}
-    return [found[name] for name in names]
+    ends = {row["operator"]: OperatorEnd(**row) for part in rows for row in part}
+    return [ends[name] for name in names]
 
 
 def _ends(
-    device: torch.device, dtype: torch.dtype, samples: int | None, names: Sequence[str], tell: bool = False
+    device: torch.device, dtype: torch.dtype, samples: int | None, names: Sequence[str], announce: bool = False
 ) -> list[OperatorEnd]:
-    found = []
+    ends = []
     with preserved(device):
         for name in names:
-            if tell:
+            if announce:
                 print(f"operator {name}", flush=True)  # noqa: T201 - for whoever has to explain a crash
             seen, wrong = dict[str, int](), ""
             try:
-                for point, relation, said in engine.faults(
+                for point, relation, message in engine.faults(
                     "samples", name, device, seen=seen, dtypes=[dtype], most=samples
                 ):
-                    if not engine.excuse("samples", point, relation, said):
-                        wrong = f"{name} in {word(dtype)} on {device}, {relation.says}: {said}"
+                    if not engine.excuse("samples", point, relation, message):
+                        wrong = f"{name} in {word(dtype)} on {device}, {relation.says}: {message}"
                         break
             except NotApplicable:
                 pass
             except CheckFailed as failed:
                 wrong = str(failed)
-            found.append(OperatorEnd(name, seen.get("relations", 0), seen.get("backward", 0), wrong))
-    return found
+            ends.append(OperatorEnd(name, seen.get("relations", 0), seen.get("backward", 0), wrong))
+    return ends
 
 
 def _answered(asked: dict[str, Any]) -> list[dict[str, Any]]:
@@ -106,11 +106,11 @@ def _answered(asked: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def answer() -> None:
-    """Be the process: sweep what is asked for on the standard input, and name each operator before it is examined."""
+    """Run as a process of its own: sweep what the standard input asks for, and name each operator before it is examined."""
     processes.die_with_parent()
     asked = parse_json(sys.stdin.read(), "what is asked of a part of the sweep")
     for name in asked["imports"]:
         importlib.import_module(name)
     device, dtype = torch.device(asked["device"]), getattr(torch, asked["dtype"])
-    found = _ends(device, dtype, asked["samples"], asked["names"], tell=True)
-    print(json.dumps([asdict(one) for one in found]))  # noqa: T201
+    ends = _ends(device, dtype, asked["samples"], asked["names"], announce=True)
+    print(json.dumps([asdict(end) for end in ends]))  # noqa: T201

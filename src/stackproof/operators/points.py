@@ -48,8 +48,9 @@ class OperatorPoint:
             if smallest < elements_of((sample.input, sample.args, sample.kwargs)) <= _LARGEST:
                 made.append(sample)
         chosen = self.draw.sample(made, min(count, len(made)))
-        for one in chosen:
-            one.input, one.args, one.kwargs = placed((one.input, tuple(one.args), dict(one.kwargs)), self.device)
+        for sample in chosen:
+            call = (sample.input, tuple(sample.args), dict(sample.kwargs))
+            sample.input, sample.args, sample.kwargs = placed(call, self.device)
         return chosen
 
     @property
@@ -97,7 +98,7 @@ class _Group:
 
 @cache
 def groups() -> Mapping[str, tuple[str, ...]]:
-    """Return which operators are what, by patterns, from `data/relations.toml`."""
+    """Return the patterns of each group of operators in `data/relations.toml`."""
     return {row.name: row.operators for row in Table.load(DATA / "relations.toml").rows("group", _Group)}
 
 

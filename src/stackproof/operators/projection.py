@@ -1,4 +1,4 @@
-"""Every number of a large result held against float64 in one look: random signs, added up over short stretches.
+"""Compares every number of a large result with float64 at once: sums over short stretches, under random signs.
 
 What is expected is computed on the host by NumPy, which shares no kernel with what is judged.
 """
@@ -43,8 +43,8 @@ class Deviation:
     mean: float
 
     @property
-    def said(self) -> str:
-        """Return error and bound in a sentence."""
+    def text(self) -> str:
+        """Return the worst and the mean error with their bounds."""
         return f"worst {self.worst:.1f} of {WORST:g} and mean {self.mean:.2f} of {MEAN:g} units of rounding"
 
 
@@ -55,8 +55,8 @@ class ExpectedSums:
     sums: Floats
     scale: Floats
 
-    def judge(self, found: Floats, unit: float, what: str, whole: float = WHOLE) -> Deviation:
-        """Hold sums against what is expected.
+    def judge(self, actual: Floats, unit: float, what: str, whole: float = WHOLE) -> Deviation:
+        """Compare sums with what is expected.
 
         Rounding moves a sum by `unit` times its scale, the size that its terms have before anything cancels. The worst sum and the
         root mean square of all are bounded, so that neither one wrong tile nor a little error everywhere passes; and so is that part of it
@@ -65,15 +65,14 @@ class ExpectedSums:
         Raises:
             CheckFailed: one of them, or all together, are further off than rounding explains, or are not finite.
         """
-        require(found.shape == self.sums.shape, f"{what}: {found.shape} sums, {self.sums.shape} were expected")
-        floor = (
-            float(np.sqrt(np.mean(self.scale**2))) * 1e-3
-        )  # where nothing is added nothing can be off, by any measure
-        off = np.abs(found - self.sums) / (unit * np.maximum(self.scale, floor))
+        require(actual.shape == self.sums.shape, f"{what}: {actual.shape} sums, {self.sums.shape} were expected")
+        # Where nothing is added nothing can be off, by any measure.
+        floor = float(np.sqrt(np.mean(self.scale**2))) * 1e-3
+        off = np.abs(actual - self.sums) / (unit * np.maximum(self.scale, floor))
         seen = Deviation(off.size, float(off.max()), float(np.sqrt(np.mean(off**2))))
         if not (seen.worst <= WORST and seen.mean <= MEAN):  # NaN is neither
-            raise CheckFailed(f"{what}: {_blame(off)}; {seen.said} are allowed of {seen.count} sums against float64")
-        self._require_level((found - self.sums) / unit, seen, what, whole)
+            raise CheckFailed(f"{what}: {_blame(off)}; {seen.text} are allowed of {seen.count} sums against float64")
+        self._require_level((actual - self.sums) / unit, seen, what, whole)
         return seen
 
     def _require_level(self, off: Floats, seen: Deviation, what: str, whole: float) -> None:

@@ -93,7 +93,7 @@ class Relation:
         if self.widened and not self.others:
             arguments, options = widened((arguments, options))
         try:
-            wanted = _outputs(self.second(*arguments, **options))
+            expected = _outputs(self.second(*arguments, **options))
         except UnusableError:
             raise
         except Exception as error:
@@ -102,31 +102,31 @@ class Relation:
             raise UnusableError(error_line(error, 120)) from error
         arguments, options = _copied((self.arguments, self.options))
         try:
-            found = _outputs(self.first(*arguments, **options))
+            actual = _outputs(self.first(*arguments, **options))
         except UnusableError:
             raise
         except Exception as error:
-            unsaid = self.refusable or (_unsupported(error) and not self.required)
-            return "" if unsaid else f"raises {error_line(error, 150)}"
-        if odd := sorted(found.keys() ^ wanted.keys()):
-            lacking = f" without {odd[0]}" if odd[0] in wanted else f" with {odd[0]}"
-            return f"gives {len(found)} results instead of {len(wanted)}{lacking}"
-        bad = [name for name in wanted if self._apart(name, found, wanted, ())]
+            excused = self.refusable or (_unsupported(error) and not self.required)
+            return "" if excused else f"raises {error_line(error, 150)}"
+        if odd := sorted(actual.keys() ^ expected.keys()):
+            lacking = f" without {odd[0]}" if odd[0] in expected else f" with {odd[0]}"
+            return f"gives {len(actual)} results instead of {len(expected)}{lacking}"
+        bad = [name for name in expected if self._apart(name, actual, expected, ())]
         if not bad or self.exact:
-            return "".join(self._apart(name, found, wanted, ()) for name in bad[:1])
+            return "".join(self._apart(name, actual, expected, ()) for name in bad[:1])
         try:
             others = list(self._others())
         except DrawnError:
-            drawn = [name for name in bad if found[name].isfinite().all() or not wanted[name].isfinite().all()]
+            drawn = [name for name in bad if actual[name].isfinite().all() or not expected[name].isfinite().all()]
             shaped = replace(self, form=True)
-            said = ((shaped if name in drawn else self)._apart(name, found, wanted, ()) for name in bad)
-            return next(filter(None, said), "")
-        return next(filter(None, (self._apart(name, found, wanted, others) for name in bad)), "")
+            messages = ((shaped if name in drawn else self)._apart(name, actual, expected, ()) for name in bad)
+            return next(filter(None, messages), "")
+        return next(filter(None, (self._apart(name, actual, expected, others) for name in bad)), "")
 
-    def _apart(self, name: Any, found: _Results, wanted: _Results, others: Sequence[_Results]) -> str:
-        if name in self.private and found[name].shape != wanted[name].shape:
+    def _apart(self, name: Any, actual: _Results, expected: _Results, others: Sequence[_Results]) -> str:
+        if name in self.private and actual[name].shape != expected[name].shape:
             return ""
-        wrong = apart(found[name], wanted[name], self, [other[name] for other in others if name in other])
+        wrong = apart(actual[name], expected[name], self, [other[name] for other in others if name in other])
         return f"{wrong} in {name}" if wrong and isinstance(name, str) else wrong
 
     def _others(self) -> Iterator[_Results]:
@@ -147,15 +147,15 @@ class Relation:
         """Return the same with fewer elements, a simpler layout and plainer numbers, as long as it is wrong in the same way, and how."""
         kept, end, tried = (self, wrong), time.monotonic() + seconds, set[int]()
         while time.monotonic() < end:
-            change = next((one for one in _simpler(kept[0].arguments) if hash(one) not in tried), None)
+            change = next((step for step in _simpler(kept[0].arguments) if hash(step) not in tried), None)
             if change is None:
                 break
             tried.add(hash(change))
             arguments, options = tree_map(lambda leaf: _changed(leaf, *change), (kept[0].arguments, kept[0].options))  # noqa: B023
             trial = replace(kept[0], arguments=arguments, options=options)
             with suppress(UnusableError):
-                if (said := trial.wrong()) and symptom(said) == symptom(wrong):
-                    kept = trial, said
+                if (message := trial.wrong()) and symptom(message) == symptom(wrong):
+                    kept = trial, message
         return kept
 
     def program(self, operator: str, device: torch.device) -> str:
@@ -173,8 +173,8 @@ class Relation:
 
 def symptom(wrong: str) -> str:
     """Return what stands in the words of a failure wherever its numbers differ: `is nan`, or what an error says before any number."""
-    if found := re.match(r"number .* (is (?:nan|-?inf))", wrong):
-        return found[1]
+    if match := re.match(r"number .* (is (?:nan|-?inf))", wrong):
+        return match[1]
     return "" if wrong.startswith("number") else re.split(r"[\d\"\\]", wrong)[0].strip()
 
 
@@ -187,18 +187,18 @@ def refuse_on_host(route: Route, arguments: Any, options: Any) -> None:
     leaves = [leaf for leaf in tree_leaves((arguments, options)) if isinstance(leaf, torch.Tensor)]
     if all(leaf.device.type == REFERENCE.type for leaf in leaves):
         return
-    given, named = tree_map(
+    inputs, named = tree_map(
         lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, detached(_copied((arguments, options)))
     )
     try:
-        route(*given, **named)
+        route(*inputs, **named)
     except Exception as error:
         if "device" not in str(error):
             raise UnusableError(f"the CPU refuses it: {error_line(error, 100)}") from error
 
 
 def _has_places(tree: Any) -> bool:
-    """Whether there are tensors of whole numbers beside others: places, which may be out of bounds."""
+    """Whether there are integer tensors, which may be indices out of bounds."""
     dtypes = {leaf.dtype for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)}
     return torch.int64 in dtypes or torch.int32 in dtypes
 
@@ -311,8 +311,8 @@ def tracked(tree: Any) -> Any:
 
 
 def _narrowest(tree: Any) -> torch.dtype | None:
-    found = [leaf.dtype for leaf in tree_leaves(tree) if numeric(leaf)]
-    return max(found, key=lambda dtype: torch.finfo(dtype).eps, default=None)
+    dtypes = [leaf.dtype for leaf in tree_leaves(tree) if numeric(leaf)]
+    return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
 def _outputs(tree: Any) -> _Results:
@@ -324,8 +324,8 @@ def _outputs(tree: Any) -> _Results:
         else enumerate(leaf for leaf in tree_leaves(tree) if isinstance(leaf, kinds))
     )
     tensors = {name: leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for name, leaf in leaves}
-    dense = {name: one if one.layout is torch.strided else one.to_dense() for name, one in tensors.items()}
-    return {name: one.detach().resolve_conj().cpu() for name, one in dense.items()}
+    dense = {name: tensor if tensor.layout is torch.strided else tensor.to_dense() for name, tensor in tensors.items()}
+    return {name: tensor.detach().resolve_conj().cpu() for name, tensor in dense.items()}
 
 
 _UNSUPPORTED = (
@@ -336,7 +336,7 @@ _UNSUPPORTED = (
 
 
 def _unsupported(error: Exception) -> bool:
-    """Whether the way does not exist here, which is no wrong result."""
+    """Whether an error says that this is not supported here, which is no wrong result."""
     return isinstance(error, NotImplementedError | TypeError) or any(word in str(error) for word in _UNSUPPORTED)
 
 
@@ -351,30 +351,30 @@ def _kind(value: torch.Tensor) -> torch.Tensor:
     return value.isnan() * 3 + value.isposinf() * 1 + value.isneginf() * 2
 
 
-def apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others: Any) -> str:
+def apart(actual: torch.Tensor, expected: torch.Tensor, relation: Relation, others: Any) -> str:
     """Say where two results differ by more than rounding and what `others` show; empty where they do not."""
-    if found.shape != wanted.shape:
-        return f"has shape {tuple(found.shape)} instead of {tuple(wanted.shape)}"
-    expected = wanted.dtype
-    if relation.widened and wanted.dtype in _WIDE.values() and found.is_complex() == wanted.is_complex():
-        allowed = not relation.dtypes or found.dtype in relation.dtypes
-        expected = found.dtype if allowed else relation.dtypes[wanted.dtype is torch.float64]
-    if found.dtype is not expected:
-        return f"is {found.dtype} instead of {expected}"
+    if actual.shape != expected.shape:
+        return f"has shape {tuple(actual.shape)} instead of {tuple(expected.shape)}"
+    dtype = expected.dtype
+    if relation.widened and expected.dtype in _WIDE.values() and actual.is_complex() == expected.is_complex():
+        allowed = not relation.dtypes or actual.dtype in relation.dtypes
+        dtype = actual.dtype if allowed else relation.dtypes[expected.dtype is torch.float64]
+    if actual.dtype is not dtype:
+        return f"is {actual.dtype} instead of {dtype}"
     if relation.form:
         return ""
-    if not (found.is_floating_point() or found.is_complex()):
-        bad = found != wanted
+    if not (actual.is_floating_point() or actual.is_complex()):
+        bad = actual != expected
         if relation.whole and others:  # one of those that may be chosen, or of more than can be counted
-            ways = torch.stack([wanted, *(other for other in others if other.shape == wanted.shape)]).sort(0)[0]
-            bad &= (ways != found).all(0) & ((ways[1:] != ways[:-1]).sum(0) < 2)
-            return _worst(found, wanted, bad, bad.double())
+            ways = torch.stack([expected, *(other for other in others if other.shape == expected.shape)]).sort(0)[0]
+            bad &= (ways != actual).all(0) & ((ways[1:] != ways[:-1]).sum(0) < 2)
+            return _worst(actual, expected, bad, bad.double())
         for other in others:
-            bad &= (other == wanted) if other.shape == wanted.shape else torch.zeros_like(bad)
-        return _worst(found, wanted, bad, bad.double())
-    info = torch.finfo(found.dtype)
-    left, right = _parts(found), _parts(wanted)
-    scale = _scale(wanted, right, relation.elementwise)
+            bad &= (other == expected) if other.shape == expected.shape else torch.zeros_like(bad)
+        return _worst(actual, expected, bad, bad.double())
+    info = torch.finfo(actual.dtype)
+    left, right = _parts(actual), _parts(expected)
+    scale = _scale(expected, right, relation.elementwise)
     eps = max(info.eps, torch.finfo(relation.dtypes[0]).eps if relation.dtypes else 0.0)
     room = max(relation.ulps * eps, relation.tolerance) * scale + max(64 * info.tiny, relation.floor)
     if relation.exact:
@@ -397,7 +397,7 @@ def apart(found: torch.Tensor, wanted: torch.Tensor, relation: Relation, others:
             return ""
         excused |= _kind(other) != _kind(right)
         move = (other - right).abs().nan_to_num(0.0, 0.0, 0.0)
-        if wanted.is_complex() and move.numel():
+        if expected.is_complex() and move.numel():
             move = move.amax(-1, keepdim=True).expand_as(move)
         noise = torch.maximum(noise, move if relation.elementwise or not move.numel() else move.max().expand_as(move))
     same = (_kind(left) == _kind(right)) & ~(gap > room + relation.room * noise)
@@ -413,7 +413,7 @@ def _apart_as_a_whole(
     relation: Relation,
     others: Sequence[torch.Tensor],
 ) -> str:
-    """Say the same of the norm of all numbers, where neither is infinite or NaN."""
+    """Compare the norms of all numbers that are finite on both sides."""
     others = [other for other in others if other.shape == right.shape]
     odd = _kind(left) != _kind(right)
     if bool(odd.any()):
@@ -424,30 +424,30 @@ def _apart_as_a_whole(
         if bool(bad.any()):
             return _worst(left, right, bad, bad.double())
     size, gap, *noise = (
-        float(torch.linalg.vector_norm(torch.where(odd | ~right.isfinite(), 0.0, one).nan_to_num(0.0, 0.0, 0.0)))
-        for one in (right, left - right, *(other - right for other in others))
+        float(torch.linalg.vector_norm(torch.where(odd | ~right.isfinite(), 0.0, numbers).nan_to_num(0.0, 0.0, 0.0)))
+        for numbers in (right, left - right, *(other - right for other in others))
     )
     room = share * (size if size > relation.whole else 2.0) + relation.room * max(noise, default=0.0)
     far = (left - right).abs().nan_to_num(0.0, 0.0, 0.0)
     return _worst(left, right, far > 0, far) if gap > room else ""
 
 
-def _scale(wanted: torch.Tensor, parts: torch.Tensor, elementwise: bool) -> torch.Tensor:
+def _scale(expected: torch.Tensor, parts: torch.Tensor, elementwise: bool) -> torch.Tensor:
     """Return the size that each part is measured by: that of its number, or the largest of all."""
     own = parts.abs()
-    size = wanted.abs().to(torch.float64)
-    if wanted.is_complex():
+    size = expected.abs().to(torch.float64)
+    if expected.is_complex():
         size = size[..., None].expand_as(own)
         size = torch.where(size.isfinite(), size, own)
     size = torch.where(size.isfinite(), size, 0.0)
     return size if elementwise or not size.numel() else size.max().expand_as(size)
 
 
-def _worst(found: torch.Tensor, wanted: torch.Tensor, bad: torch.Tensor, gap: torch.Tensor) -> str:
+def _worst(actual: torch.Tensor, expected: torch.Tensor, bad: torch.Tensor, gap: torch.Tensor) -> str:
     if not bool(bad.any()):
         return ""
     place = int(torch.where(bad, gap, -1.0).reshape(-1).argmax())
     index = [int(i) for i in torch.unravel_index(torch.tensor(place), bad.shape)] if bad.dim() else []
-    pair = (x.reshape(-1)[place].item() for x in (found, wanted))
-    said = [f"{x:.8g}" if isinstance(x, float) else str(x) for x in pair]
-    return f"number {index} is {said[0]} instead of {said[1]} ({int(bad.sum())} of {bad.numel()} differ)"
+    pair = (x.reshape(-1)[place].item() for x in (actual, expected))
+    texts = [f"{x:.8g}" if isinstance(x, float) else str(x) for x in pair]
+    return f"number {index} is {texts[0]} instead of {texts[1]} ({int(bad.sum())} of {bad.numel()} differ)"

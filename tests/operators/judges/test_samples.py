@@ -35,11 +35,11 @@ def wrong(op: Any, dtype: torch.dtype = torch.float32) -> list[str]:
         return [relation.wrong() for relation in samples.relations(point)]
 
 
-def of(function: Any, *given: Any, **options: Any) -> ShapedOp:
+def of(function: Any, *inputs: Any, **options: Any) -> ShapedOp:
     """Return an operator of one sample; tensors are cast to the dtype that is asked."""
 
     def made(dtype: torch.dtype) -> Iterator[Sample]:
-        cast = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in given]
+        cast = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
         yield Sample(cast[0], tuple(cast[1:]), options)
 
     return ShapedOp("f", function, made, False)
@@ -57,9 +57,9 @@ def narrowly(change: Callable[[torch.Tensor], Any], function: Any) -> Any:
 @pytest.mark.slow
 def test_a_clean_sweep_of_the_whole_database_flags_nothing() -> None:
     whole = parts_of(None)
-    assert [one.wrong for one in whole if one.wrong] == []
-    assert sum(one.forward > 0 for one in whole) >= 600
-    assert sum(one.backward > 0 for one in whole) >= 500
+    assert [end.wrong for end in whole if end.wrong] == []
+    assert sum(end.forward > 0 for end in whole) >= 600
+    assert sum(end.backward > 0 for end in whole) >= 500
 
 
 def parts_of(names: Any) -> list[Any]:
@@ -97,7 +97,7 @@ def test_a_wrong_kernel_is_flagged_by_operator(name: str, kernel: str, change: C
 
 def test_a_kernel_that_raises_is_flagged_and_spares_others() -> None:
     with Fault("aten.addmm.default", broken):
-        ends = {one.operator: one.wrong for one in parts_of(["exp", "addmm", "tanh"])}
+        ends = {end.operator: end.wrong for end in parts_of(["exp", "addmm", "tanh"])}
     assert ends["exp"] == ends["tanh"] == "" and ends["addmm"].endswith(
         "raises RuntimeError: no kernel image is available"
     )
@@ -114,7 +114,7 @@ def test_what_is_not_implemented_is_flagged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda out: out.to(torch.bfloat16), "is torch.bfloat16 instead of torch.float32"),
         (lambda out: out.to(torch.float64), "is torch.float64 instead of torch.float32"),
@@ -124,10 +124,10 @@ def test_what_is_not_implemented_is_flagged() -> None:
         (lambda out: out.detach(), "without gradient of input 0"),
     ],
 )
-def test_a_wrong_form_is_flagged(monkeypatch: pytest.MonkeyPatch, change: Change, said: str) -> None:
+def test_a_wrong_form_is_flagged(monkeypatch: pytest.MonkeyPatch, change: Change, message: str) -> None:
     wrap(monkeypatch, "add", change)
     (end,) = parts_of(["add"])
-    assert said in end.wrong
+    assert message in end.wrong
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_attention_is_not_excused_as_random() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "said"),
+    ("name", "dtype", "message"),
     [
         ("bitwise_not", torch.float32, "the database lists no float32 for cpu"),
         ("jiterator_unary", torch.float16, "there is no CPU kernel to compare with"),
     ],
 )
-def test_what_makes_no_sense_is_not_applicable(name: str, dtype: torch.dtype, said: str) -> None:
-    with pytest.raises(NotApplicable, match=said):
+def test_what_makes_no_sense_is_not_applicable(name: str, dtype: torch.dtype, message: str) -> None:
+    with pytest.raises(NotApplicable, match=message):
         check(name, dtype)
 
 
@@ -210,8 +210,8 @@ def test_a_refusal_that_a_row_knows_leaves_a_sample_out_and_no_other(monkeypatch
     ],
 )  # fmt: skip
 def test_what_rounding_may_do_is_excused_and_no_more(op: ShapedOp, dtype: torch.dtype, right: bool) -> None:
-    (said,) = wrong(op, dtype)
-    assert (said == "") is right
+    (message,) = wrong(op, dtype)
+    assert (message == "") is right
 
 
 def test_gradients_that_are_fed_in_are_moved_too() -> None:
@@ -271,7 +271,7 @@ def test_each_exemption_names_operators_that_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ('compare = "form"\ncap = 1.0', "'values' needs cap, returns"),
         ("", "'values' needs cap, returns"),
@@ -279,14 +279,14 @@ def test_each_exemption_names_operators_that_exist() -> None:
         ('compare = "form"\ndtype = "float32"', "is not a known key"),
     ],
 )
-def test_a_bad_exemption_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, row: str, said: str) -> None:
+def test_a_bad_exemption_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, row: str, message: str) -> None:
     file = tmp_path / "operators.toml"
     file.write_text(
         f'[[operator]]\nnames = ["exp"]\ndtypes = ["float32"]\nreason = "because"\n{row}\n', encoding="utf-8"
     )
     monkeypatch.setattr(samples, "DATA", tmp_path)
     samples.exemptions.cache_clear()
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match=message):
         samples.exemptions()
 
 

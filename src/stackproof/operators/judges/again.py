@@ -27,7 +27,7 @@ def suits(_name: str, _op: Any) -> bool:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads."""
+    """Run the block with this number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -45,8 +45,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     for place, sample in enumerate(drawn):
         other = drawn[place - 1]
 
-        def relation(says: str, first: Callable[..., Any], code: str, given: Any = sample, **more: Any) -> Relation:
-            arguments, options = detached(((given.input, *given.args), dict(given.kwargs)))
+        def relation(says: str, first: Callable[..., Any], code: str, sample: Any = sample, **more: Any) -> Relation:
+            arguments, options = detached(((sample.input, *sample.args), dict(sample.kwargs)))
             return Relation(says, arguments, options, first, run, f"{code}\n{plain}", **more)
 
         def after_others(*arguments: Any, beside: Any = other, **options: Any) -> Any:
@@ -58,11 +58,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             return run(*arguments, **options)
 
         def elsewhere(*arguments: Any, **options: Any) -> Any:
-            found: list[Any] = []
-            thread = threading.Thread(target=lambda: found.append(run(*arguments, **options)))
+            results: list[Any] = []
+            thread = threading.Thread(target=lambda: results.append(run(*arguments, **options)))
             thread.start()
             thread.join()
-            return found[0]
+            return results[0]
 
         def strictly(*arguments: Any, **options: Any) -> Any:
             before = torch.are_deterministic_algorithms_enabled()
@@ -82,9 +82,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             yield relation("with deterministic algorithms", strictly, code, refusable=True)
         if backward and point.dtype is torch.float32 and point.op.supports_autograd:
             yield _nested(point, relation)
-    tensors = [one for one in drawn if numeric(one.input) and one.input.dim() and _alike(point, one)]
+    tensors = [sample for sample in drawn if numeric(sample.input) and sample.input.dim() and _alike(point, sample)]
     if tensors and point.dtype is torch.float32 and point.on_host and _by_rows(point):
-        sample = max(tensors, key=lambda one: (one.input.dim(), one.input.numel()))
+        sample = max(tensors, key=lambda sample: (sample.input.dim(), sample.input.numel()))
         yield _threaded(point, (sample.input, *sample.args), dict(sample.kwargs), run)
 
 
@@ -94,13 +94,13 @@ def _by_rows(point: OperatorPoint) -> bool:
 
 
 def _alike(point: OperatorPoint, sample: Any) -> bool:
-    """Whether more rows are more rows of the result, and no product of all with all."""
+    """Whether more rows of the arguments are only more rows of the result."""
     shapes = {leaf.shape for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor) and leaf.dim()}
     return member("batch: rows of the first", point.name) or len({(shape[0], len(shape)) for shape in shapes}) == 1
 
 
 def _threaded(point: OperatorPoint, arguments: Any, options: Any, run: Callable[..., Any]) -> Relation:
-    """With as many rows as threads share, and with as many threads as the user gets."""
+    """Compare many rows on as many threads as the user gets with the same on one thread."""
     count = min(_ENOUGH // max(arguments[0].numel(), 1) + 1, _MOST_ROWS)
     every = not member("batch: rows of the first", point.name)
 
@@ -108,17 +108,17 @@ def _threaded(point: OperatorPoint, arguments: Any, options: Any, run: Callable[
         rows = isinstance(leaf, torch.Tensor) and leaf.dim() and (every or place == 0)
         return leaf.detach().repeat(count, *[1] * (leaf.dim() - 1)) if rows else detached(leaf)
 
-    def shared(*given: Any, **named: Any) -> Any:
+    def shared(*inputs: Any, **named: Any) -> Any:
         with threads(default()):
-            return run(*given, **named)
+            return run(*inputs, **named)
 
     code = f"""arguments = tuple(x.repeat({count}, *[1] * (x.dim() - 1)) if torch.is_tensor(x) else x for x in arguments)
 first = operator(*arguments, **options)
 torch.set_num_threads(1)
 second = operator(*arguments, **options)"""
-    given = tuple(many(place, leaf) for place, leaf in enumerate(arguments))
+    inputs = tuple(many(place, leaf) for place, leaf in enumerate(arguments))
     says = "with as many threads as the user gets, as with one"
-    return Relation(says, given, detached(options), shared, run, code, ulps=4096.0)
+    return Relation(says, inputs, detached(options), shared, run, code, ulps=4096.0)
 
 
 def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..., Any]:
@@ -127,11 +127,11 @@ def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..
     def run(*arguments: Any, **options: Any) -> Any:
         if not backward:
             return op(*arguments, **options)
-        given = tracked((arguments, options))
+        inputs = tracked((arguments, options))
         with torch.enable_grad():
-            out = [leaf for leaf in tree_leaves(op(*given[0], **given[1])) if isinstance(leaf, torch.Tensor)]
+            out = [leaf for leaf in tree_leaves(op(*inputs[0], **inputs[1])) if isinstance(leaf, torch.Tensor)]
         roots = [leaf for leaf in out if leaf.requires_grad]
-        leaves = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         if not roots or not leaves:
             return out
         lines = [torch.linspace(-1, 2, root.numel(), device=root.device) for root in roots]
@@ -142,26 +142,24 @@ def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..
 
 
 def _nested(point: OperatorPoint, relation: Callable[..., Relation]) -> Relation:
-    """Within autocast, what ran without gradients leaves the next call its own."""
+    """Within one autocast, a call without gradients must not take them from the next call."""
     half = torch.bfloat16
 
     def run(before: bool, *arguments: Any, **options: Any) -> Any:
-        given = tracked((arguments, options))
+        inputs = tracked((arguments, options))
         with torch.autocast(point.device.type, half):
             if before:
                 with torch.no_grad():
-                    point.op(*given[0], **given[1])
+                    point.op(*inputs[0], **inputs[1])
             with torch.enable_grad():
-                out = [leaf for leaf in tree_leaves(point.op(*given[0], **given[1])) if numeric(leaf)]
-        leaves = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+                out = [leaf for leaf in tree_leaves(point.op(*inputs[0], **inputs[1])) if numeric(leaf)]
+        leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         roots = [leaf for leaf in out if leaf.requires_grad]
         if not roots:
             return [*out, *map(torch.zeros_like, leaves)]
-        found = torch.autograd.grad(roots, leaves, [torch.ones_like(one) for one in roots], allow_unused=True)
-        return [
-            *out,
-            *(torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves, strict=True)),
-        ]
+        gradients = torch.autograd.grad(roots, leaves, [torch.ones_like(root) for root in roots], allow_unused=True)
+        pairs = zip(gradients, leaves, strict=True)
+        return [*out, *(torch.zeros_like(leaf) if gradient is None else gradient for gradient, leaf in pairs)]
 
     code = """with torch.autocast("cpu", torch.bfloat16):
     with torch.no_grad():

@@ -60,34 +60,34 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
         return rows if kind == STACKED else rows.flatten(0, 1)
 
     def run(arguments: Any, options: Any) -> list[torch.Tensor]:
-        wanted = [one for one in arguments if numeric(one)] if backward else []
-        leaves = {id(one): one.detach().requires_grad_() for one in wanted}
-        given = [leaves.get(id(one), one) for one in arguments]
+        numbers = [leaf for leaf in arguments if numeric(leaf)] if backward else []
+        leaves = {id(leaf): leaf.detach().requires_grad_() for leaf in numbers}
+        inputs = [leaves.get(id(argument), argument) for argument in arguments]
         with torch.set_grad_enabled(backward):
-            out = [one for one in tree_leaves(op(*given, **options)) if isinstance(one, torch.Tensor)]
-        roots = [one for one in out if one.requires_grad]
+            out = [leaf for leaf in tree_leaves(op(*inputs, **options)) if isinstance(leaf, torch.Tensor)]
+        roots = [leaf for leaf in out if leaf.requires_grad]
         if not roots:
             return out
-        members = count if given[0].shape != sample.input.shape else 1
-        fed = [_cotangent(one, members) for one in roots]
+        members = count if inputs[0].shape != sample.input.shape else 1
+        fed = [_cotangent(root, members) for root in roots]
         gradients = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
-        return [*out, *(g for n, g in enumerate(gradients) if g is not None and batched(given[n], n))]
+        return [*out, *(g for n, g in enumerate(gradients) if g is not None and batched(inputs[n], n))]
 
     def company(*arguments: Any, **options: Any) -> Any:
         grows = [batched(leaf, place) and leaf.dim() + (kind == STACKED) for place, leaf in enumerate(arguments)]
         many = [repeated(leaf) if more else leaf for leaf, more in zip(arguments, grows, strict=True)]
         if kind == STACKED:
             rest, options = _from_the_end(point.name, arguments, options)
-            many = [one if isinstance(one, torch.Tensor) else other for one, other in zip(many, rest, strict=True)]
-        found = run(many, options)
-        if any(one.dim() == 0 or one.shape[0] % count for one in found):
+            many = [leaf if isinstance(leaf, torch.Tensor) else other for leaf, other in zip(many, rest, strict=True)]
+        results = run(many, options)
+        if any(result.dim() == 0 or result.shape[0] % count for result in results):
             raise UnusableError("no batch in the result")
-        return [[one.reshape(count, -1)[n] for n in shown] for one in found]
+        return [[result.reshape(count, -1)[n] for n in shown] for result in results]
 
     def alone(*arguments: Any, **options: Any) -> Any:
         rows = [[scaled(x, n) if batched(x, place) else x for place, x in enumerate(arguments)] for n in shown]
         each = [run(row, options) for row in rows]
-        return [[one[at].reshape(-1) for one in each] for at in range(len(each[0]))]
+        return [[results[at].reshape(-1) for results in each] for at in range(len(each[0]))]
 
     join = "torch.stack" if kind == STACKED else "torch.cat"
     only = " and k == 0" if kind == ROWS else ""
@@ -95,19 +95,19 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
 rows = [[x * (1 + (n * 7 % 16) / 16) if numbers(x) else x for x in arguments] for n in range({count})]
 first = operator(*({join}([row[k] for row in rows]) if torch.is_tensor(x){only} else x for k, x in enumerate(arguments)), **options)
 second = [operator(*row, **options) for row in rows]"""
-    given, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
-    sizes = [float(one.abs().nan_to_num(0, 0, 0).max()) for one in given if numeric(one) and one.numel()]
+    inputs, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
+    sizes = [float(leaf.abs().nan_to_num(0, 0, 0).max()) for leaf in inputs if numeric(leaf) and leaf.numel()]
     # What cancels in a gradient is of its terms' size.
     floor = 64 * torch.finfo(point.dtype).eps * min(max(sizes, default=0.0), 1e3)
     how: dict[str, Any] = {"ulps": 2048.0, "floor": floor, "refusable": True}
-    return Relation(f"in a batch of {count}", given, named, company, alone, code, **how)
+    return Relation(f"in a batch of {count}", inputs, named, company, alone, code, **how)
 
 
 def _cotangent(root: torch.Tensor, count: int) -> torch.Tensor:
     """Return the same gradient for each member of a batch."""
     size = root.numel() // max(count, 1)
-    one = torch.frac(torch.arange(1, size + 1, dtype=torch.float64, device=root.device) * 0.6180339887498949) * 2 - 0.9
-    return one.repeat(count).reshape(root.shape).to(root.dtype)
+    line = torch.frac(torch.arange(1, size + 1, dtype=torch.float64, device=root.device) * 0.6180339887498949)
+    return (line * 2 - 0.9).repeat(count).reshape(root.shape).to(root.dtype)
 
 
 def _from_the_end(

@@ -36,17 +36,17 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     for sample in drawn:
         yield from _of(point, sample)
     if drawn:
-        sample = min(drawn, key=lambda one: one.input.numel() if isinstance(one.input, torch.Tensor) else 0)
+        sample = min(drawn, key=lambda sample: sample.input.numel() if isinstance(sample.input, torch.Tensor) else 0)
         for special in (_zero, _identity):
             yield from _of(point, special(sample), True)
         yield from _short(point, drawn)
 
 
 def _short(point: OperatorPoint, drawn: list[SampleInput]) -> Iterator[Relation]:
-    """Yield the same with indices that reach less than what they index with: gradients of the rest are zero."""
+    """Yield the same with indices of few rows only: gradients of the other rows are zero."""
     for sample in drawn[:2]:
         cut = [leaf.narrow(0, 0, 1) if _is_index(leaf) and leaf.shape[0] > 1 else leaf for leaf in sample.args]
-        if any(one is not other for one, other in zip(cut, sample.args, strict=True)):
+        if any(leaf is not other for leaf, other in zip(cut, sample.args, strict=True)):
             yield from _of(point, _made(sample, sample.input, tuple(cut)), True)
 
 
@@ -54,8 +54,8 @@ def _is_index(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 and leaf.dim() > 0
 
 
-def _made(sample: SampleInput, given: Any, arguments: tuple[Any, ...]) -> SampleInput:
-    made = type(sample)(given, args=arguments, kwargs=dict(sample.kwargs))
+def _made(sample: SampleInput, tensor: Any, arguments: tuple[Any, ...]) -> SampleInput:
+    made = type(sample)(tensor, args=arguments, kwargs=dict(sample.kwargs))
     made.output_process_fn_grad = sample.output_process_fn_grad
     return made
 
@@ -99,14 +99,14 @@ class _Line:
                 self._known[key] = function()
             except UnusableError as error:
                 self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, UnusableError):
-            raise found
-        return found
+        result = self._known[key]
+        if isinstance(result, UnusableError):
+            raise result
+        return result
 
-    def take(self, given: tuple[Any, ...], named: dict[str, Any], energy: bool) -> None:
-        """Go through other numbers; `energy`: half of the squares' sum is what is differentiated."""
-        self.leaves = tree_flatten((given[0], tuple(given[1:]), named))[0]
+    def take(self, inputs: tuple[Any, ...], named: dict[str, Any], energy: bool) -> None:
+        """Set the line through other inputs; `energy`: half of the sum of squares is differentiated."""
+        self.leaves = tree_flatten((inputs[0], tuple(inputs[1:]), named))[0]
         self.values = [self.leaves[n].detach() for n in self.places]
         self.energy = energy
         if [value.shape for value in self.values] != [way.shape for way in self.ways]:  # a failure is made smaller
@@ -122,21 +122,21 @@ class _Line:
         leaves = list(self.leaves)
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
-        given, arguments, options = tree_unflatten(leaves, self.spec)
+        tensor, arguments, options = tree_unflatten(leaves, self.spec)
         op, wrapper = self.point.op, self.point.op.gradcheck_wrapper
         made = self.sample.output_process_fn_grad(
-            wrapper(op.op if hasattr(op, "op") else op, given, *arguments, **options)
+            wrapper(op.op if hasattr(op, "op") else op, tensor, *arguments, **options)
         )
         outputs = [leaf for leaf in tree_leaves(made) if numeric(leaf) and leaf.numel()]
         if not outputs:
             raise UnusableError("no number to differentiate")
         if not self.weights:
             generator = torch.Generator().manual_seed(13)
-            self.weights = [self._drawn(one.detach(), generator) for one in outputs]
+            self.weights = [self._drawn(output.detach(), generator) for output in outputs]
         if self.energy:
-            return torch.stack([(one * one.conj()).real.sum() / 2 for one in outputs]).sum()
+            return torch.stack([(output * output.conj()).real.sum() / 2 for output in outputs]).sum()
         pairs = zip(outputs, self.weights, strict=True)
-        return torch.stack([(one * weight.conj()).real.sum() for one, weight in pairs]).sum()
+        return torch.stack([(output * weight.conj()).real.sum() for output, weight in pairs]).sum()
 
     def at(self, step: torch.Tensor) -> torch.Tensor:
         return self.weighed([value + step * way for value, way in zip(self.values, self.ways, strict=True)])
@@ -160,14 +160,14 @@ class _Line:
             UnusableError: they are not: here is a jump, a kink, a tie or a branch cut, of which each way may say another thing.
         """
         step = _NEAR * self.size() * torch.ones_like(self.zero())
-        ahead, behind = ([self.at(one).detach(), *self.gradients(one)] for one in (step, -step))
-        for one, other in zip(ahead, behind, strict=True):
-            if one is not None and other is not None and not torch.allclose(one, other, rtol=0.1, atol=1e-3):
+        ahead, behind = ([self.at(side).detach(), *self.gradients(side)] for side in (step, -step))
+        for value, other in zip(ahead, behind, strict=True):
+            if value is not None and other is not None and not torch.allclose(value, other, rtol=0.1, atol=1e-3):
                 raise UnusableError("a kink is here")
         return self.zero()
 
     def size(self) -> float:
-        """Return the largest number, within reason."""
+        """Return the largest number, at least 1 and at most 1000."""
         return min(1e3, max([1.0, *(float(value.abs().max()) for value in self.values if value.numel())]))
 
     def _along(self, gradients: Any) -> torch.Tensor:
@@ -180,21 +180,21 @@ class _Line:
         Raises:
             UnusableError: it is not finite.
         """
-        found = self.reverse()
-        if not bool(found.isfinite()):
+        derivative = self.reverse()
+        if not bool(derivative.isfinite()):
             raise UnusableError("no derivative here")
-        return found
+        return derivative
 
     def forward(self, step: torch.Tensor | None = None) -> torch.Tensor:
         """Return the derivative along the line in forward mode."""
         here = self.zero() if step is None else step
-        found: torch.Tensor = torch.func.jvp(self.at, (here,), (torch.ones_like(here),))[1]
-        return found
+        derivative: torch.Tensor = torch.func.jvp(self.at, (here,), (torch.ones_like(here),))[1]
+        return derivative
 
     def twice_forward(self) -> torch.Tensor:
         """Return the second derivative, forward over forward."""
-        found: torch.Tensor = torch.func.jvp(self.forward, (self.zero(),), (torch.ones_like(self.zero()),))[1]
-        return found
+        derivative: torch.Tensor = torch.func.jvp(self.forward, (self.zero(),), (torch.ones_like(self.zero()),))[1]
+        return derivative
 
     def twice_reverse(self) -> torch.Tensor:
         """Return the second derivative, reverse over reverse."""
@@ -210,11 +210,11 @@ class _Line:
 
         def along(step: torch.Tensor) -> torch.Tensor:
             moved = tuple(v + step * w for v, w in zip(self.values, self.ways, strict=True))
-            gradients = torch.func.grad(lambda given: self.weighed(list(given)))(moved)
+            gradients = torch.func.grad(lambda values: self.weighed(list(values)))(moved)
             return self._along(gradients)
 
-        found: torch.Tensor = torch.func.jvp(along, (self.zero(),), (torch.ones_like(self.zero()),))[1]
-        return found
+        derivative: torch.Tensor = torch.func.jvp(along, (self.zero(),), (torch.ones_like(self.zero()),))[1]
+        return derivative
 
     def quotient(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """Return a difference quotient where two steps, and both sides, agree on one.
@@ -222,17 +222,17 @@ class _Line:
         Raises:
             UnusableError: there is a kink, a jump or a pole near.
         """
-        found, middle = [], function(self.zero())
+        quotients, middle = [], function(self.zero())
         for share in _STEPS:
             step = torch.full((), share * self.size(), dtype=torch.float64, device=self.point.device)
             ahead, behind = function(step), function(-step)
             sides = ((ahead - middle) / step, (middle - behind) / step)
             if not torch.allclose(sides[0], sides[1], rtol=0.1, atol=1e-3):
                 raise UnusableError("a kink is near")
-            found.append((ahead - behind) / (2 * step))
-        if not torch.allclose(found[0], found[1], rtol=1e-4, atol=1e-6) or not bool(found[0].isfinite()):
+            quotients.append((ahead - behind) / (2 * step))
+        if not torch.allclose(quotients[0], quotients[1], rtol=1e-4, atol=1e-6) or not bool(quotients[0].isfinite()):
             raise UnusableError("the quotient has not settled")
-        return (found[1] * _STEPS[0] ** 2 - found[0] * _STEPS[1] ** 2) / (_STEPS[0] ** 2 - _STEPS[1] ** 2)
+        return (quotients[1] * _STEPS[0] ** 2 - quotients[0] * _STEPS[1] ** 2) / (_STEPS[0] ** 2 - _STEPS[1] ** 2)
 
 
 _CODE = """
@@ -259,15 +259,15 @@ def _of(point: OperatorPoint, sample: SampleInput, special: bool = False) -> Ite
 
     def relation(says: str, first: Any, second: Any, energy: bool = False, tolerance: float = 1e-6) -> Relation:
         def way(function: Any, *before: Any) -> Any:
-            def taken(*given: Any, **named: Any) -> Any:
-                line.take(given, named, energy)
-                return [one() for one in (*before, function)][-1]
+            def taken(*inputs: Any, **named: Any) -> Any:
+                line.take(inputs, named, energy)
+                return [call() for call in (*before, function)][-1]
 
             return taken
 
-        given = (sample.input, *sample.args)
+        inputs = (sample.input, *sample.args)
         how: dict[str, Any] = {"tolerance": tolerance, "floor": 1e-7, "refusable": special}
-        return Relation(says, given, dict(sample.kwargs), way(first), way(second, smooth), _CODE, **how)
+        return Relation(says, inputs, dict(sample.kwargs), way(first), way(second, smooth), _CODE, **how)
 
     smooth = lambda: line.kept("smooth", line.smooth)  # noqa: E731
     slope = lambda: line.kept("slope", lambda: line.quotient(lambda step: line.at(step).detach()))  # noqa: E731

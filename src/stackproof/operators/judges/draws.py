@@ -80,8 +80,8 @@ def _gamma(shape: float) -> Rank:
 def _cut(x: torch.Tensor) -> torch.Tensor:
     """Return the function of normal numbers between two deviations on both sides."""
     end = torch.special.ndtr(torch.tensor(-2.0, dtype=x.dtype))
-    found: torch.Tensor = (torch.special.ndtr(x) - end) / (1 - 2 * end)
-    return found
+    result: torch.Tensor = (torch.special.ndtr(x) - end) / (1 - 2 * end)
+    return result
 
 
 def _even(make: Make, low: float, high: float, dtypes: tuple[str, ...] = _FLOATS, **more: Any) -> Draw:
@@ -109,8 +109,8 @@ def _chosen(out: torch.Tensor, kept: float, dropped: float = 0.0, room: float = 
     """Return one for each number that was kept and zero for each that was dropped; what is neither leaves the range."""
     units = room * torch.finfo(out.dtype).eps
     near = [(out - torch.tensor(value, dtype=out.dtype)).abs() <= units * abs(value) for value in (kept, dropped)]
-    found = torch.full_like(out, 9).masked_fill(near[1], 0.0).masked_fill(near[0], 1.0)
-    return found.reshape(-1)
+    marks = torch.full_like(out, 9).masked_fill(near[1], 0.0).masked_fill(near[0], 1.0)
+    return marks.reshape(-1)
 
 
 def _dropped(function: Make, chance: float, form: tuple[int, ...] = (1, -1, 1)) -> Draw:
@@ -118,11 +118,11 @@ def _dropped(function: Make, chance: float, form: tuple[int, ...] = (1, -1, 1)) 
     return _counts(lambda x: _chosen(function(torch.ones_like(x).view(form)), 1 / (1 - chance)), [chance, 1 - chance])
 
 
-def _gradient(given: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of a dropout, or what leaves the range where it is not the mask that was used."""
-    out = _F.dropout(leaf := given.requires_grad_(), 0.5)
-    found = torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
-    return torch.where(found == out, found, torch.full_like(found, 9))
+def _gradient(x: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of a dropout, and 9, which is out of range, where it is not the mask that was used."""
+    out = _F.dropout(leaf := x.requires_grad_(), 0.5)
+    gradient = torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
+    return torch.where(gradient == out, gradient, torch.full_like(gradient, 9))
 
 
 def _selfnormalising(x: torch.Tensor) -> torch.Tensor:
@@ -185,7 +185,7 @@ def _layer(kind: str, *sizes: int, per: int, what: str = "weight") -> Make:
 
 
 def _initialised(name: str, side: int = _FAN, **more: Any) -> Make:
-    return lambda x: torch.cat([getattr(_I, name)(one, **more).flatten() for one in x.view(-1, side, side)])
+    return lambda x: torch.cat([getattr(_I, name)(matrix, **more).flatten() for matrix in x.view(-1, side, side)])
 
 
 def _bounded(make: Callable[[int, torch.Tensor], torch.Tensor], top: int) -> Draw:
@@ -277,7 +277,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
     def repeats(room: torch.Tensor) -> list[bool]:
         first, more = drawn(room), draw.make(torch.empty_like(room))
-        return [torch.equal(first, found) for found in (more, drawn(room), drawn(room, _SEED + 1))]
+        return [torch.equal(first, other) for other in (more, drawn(room), drawn(room, _SEED + 1))]
 
     code = f"# torch.manual_seed({_SEED}); {point.name}, {COUNT} numbers in {point.dtype}\nfirst = second = None"
     room = (torch.empty(COUNT, dtype=point.dtype, device=point.device),)
@@ -316,8 +316,8 @@ def fault(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:
     if draw.below and high == draw.high:
         return f"{int((wide == high).sum())} of {wide.numel()} numbers are {high:g}, which the range leaves out"
     ranks, narrow = _ranks(wide, draw, dtype), dtype.itemsize < 4 and not draw.whole
-    said = (*_spread(ranks, draw, dtype, narrow), _neighbours(ranks[:_FEW]), _twice(wide[: COUNT // 4]))
-    return next(filter(None, said), "")
+    messages = (*_spread(ranks, draw, dtype, narrow), _neighbours(ranks[:_FEW]), _twice(wide[: COUNT // 4]))
+    return next(filter(None, messages), "")
 
 
 @cache
@@ -343,12 +343,12 @@ def _spread(ranks: torch.Tensor, draw: Draw, dtype: torch.dtype, narrow: bool) -
     """Say what is not even about the ranks."""
     count, eps = len(ranks), torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
     cut = eps / 2 if narrow and draw.floored else 0.0
-    for what, found, deviation in (
+    for what, off, deviation in (
         ("mean", float(ranks.mean()) - 1 / 2, 12**-0.5),
         ("spread", float((ranks - 1 / 2).square().mean()) - 1 / 12, 180**-0.5),
     ):
-        if not abs(found) <= (allowed := _SURE * deviation / count**0.5 + cut):
-            yield f"the {what} of the ranks of {count} numbers is {found:.2g} off, {allowed:.2g} allowed"
+        if not abs(off) <= (allowed := _SURE * deviation / count**0.5 + cut):
+            yield f"the {what} of the ranks of {count} numbers is {off:.2g} off, {allowed:.2g} allowed"
     left, right = float(ranks.min()), 1 - float(ranks.max())
     ended = math.isfinite(draw.high - draw.low)
     if (ended or not narrow) and max(left, right) > (allowed := 2 * _BEHIND / count + 2 * eps * (0.5 if ended else 0)):
@@ -366,9 +366,9 @@ def _neighbours(ranks: torch.Tensor) -> str:
     ranks = ranks - ranks.mean()
     for apart in (1 << power for power in range(15)):
         if (count := len(ranks) - apart) > apart:
-            found = float((ranks[apart:] * ranks[:-apart]).mean() / ranks.square().mean().clamp_min(1e-12))
-            if abs(found) > _SURE / count**0.5:
-                return f"numbers that are {apart} apart correlate by {found:.2g}, {_SURE / count**0.5:.2g} allowed"
+            share = float((ranks[apart:] * ranks[:-apart]).mean() / ranks.square().mean().clamp_min(1e-12))
+            if abs(share) > _SURE / count**0.5:
+                return f"numbers that are {apart} apart correlate by {share:.2g}, {_SURE / count**0.5:.2g} allowed"
     return ""
 
 

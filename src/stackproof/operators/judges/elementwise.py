@@ -1,4 +1,4 @@
-"""Each number by itself: alone as in a row, in a narrow dtype as in a wide one, as NumPy has it, and at infinity as on the way there."""
+"""Elementwise: a number gives the same alone and in a row, in a narrow and a wide dtype, in NumPy, and at infinity as near it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         options = tree_map(lambda leaf: _filled(leaf, point, next(count)), dict(sample.kwargs))  # noqa: B023
         if point.dtype.is_complex:
             ordinary = tree_map(_moderate, (arguments, options))
-            yield from (replace(one, says=f"{one.says}, ordinary numbers") for one in _of(point, *ordinary))
+            for relation in _of(point, *ordinary):
+                yield replace(relation, says=f"{relation.says}, ordinary numbers")
         yield from _of(point, arguments, options)
 
 
 def _moderate(leaf: Any) -> Any:
-    """Return the same number of numbers, none of them special, large or small."""
+    """Return as many ordinary numbers: none special, large or small."""
     if not numeric(leaf):
         return leaf
     size = torch.linspace(0.1, 3.0, len(leaf), dtype=torch.float64, device=leaf.device).to(leaf.dtype)
@@ -61,24 +62,24 @@ def _of(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation
     count = _ALONE if point.on_host else 96  # each is a call of its own
     chosen = [*range(count // 2), *point.draw.sample(range(count // 2, _LENGTH), count - count // 2)]
 
-    def row(*given: Any, **named: Any) -> Any:
-        return tree_map(lambda out: out[chosen], op(*given, **named))
+    def row(*inputs: Any, **named: Any) -> Any:
+        return tree_map(lambda out: out[chosen], op(*inputs, **named))
 
-    def alone(*given: Any, **named: Any) -> Any:
-        found = []
+    def alone(*inputs: Any, **named: Any) -> Any:
+        results = []
         for place in chosen:
             cut = lambda leaf: leaf[place : place + 1].clone() if isinstance(leaf, torch.Tensor) else leaf  # noqa: B023, E731
-            found.append(op(*tree_map(cut, given), **tree_map(cut, named)))
-        return tree_map(lambda *outs: torch.cat(outs), *found)
+            results.append(op(*tree_map(cut, inputs), **tree_map(cut, named)))
+        return tree_map(lambda *outs: torch.cat(outs), *results)
 
     def first(count: int, tree: Any) -> Any:
         return tree_map(lambda leaf: leaf[:count] if isinstance(leaf, torch.Tensor) else leaf, tree)
 
-    def beginnings(*given: Any, **named: Any) -> Any:
-        return [op(*first(count, given), **first(count, named)) for count in _EDGES]
+    def beginnings(*inputs: Any, **named: Any) -> Any:
+        return [op(*first(count, inputs), **first(count, named)) for count in _EDGES]
 
-    def begun(*given: Any, **named: Any) -> Any:
-        whole = op(*given, **named)
+    def begun(*inputs: Any, **named: Any) -> Any:
+        whole = op(*inputs, **named)
         return [first(count, whole) for count in _EDGES]
 
     code = f"""first = [operator(*(a[:n] if torch.is_tensor(a) else a for a in arguments), **options) for n in {_EDGES}]
@@ -99,9 +100,9 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
         yield Relation("narrow as wide", arguments, options, op, op, code, ulps, elementwise=True, widened=True)
     elif _has_reference(op) and not options and all(map(numeric, arguments)):
 
-        def numpy_way(*given: Any) -> Any:
+        def numpy_way(*inputs: Any) -> Any:
             with np.errstate(all="ignore"):
-                return torch.from_numpy(np.asarray(op.ref(*(one.cpu().numpy() for one in given))))
+                return torch.from_numpy(np.asarray(op.ref(*(tensor.cpu().numpy() for tensor in inputs))))
 
         code = f"# second is what NumPy gives: {getattr(op.ref, '__name__', op.ref)}\nfirst = second = operator(*arguments)"
         yield Relation("as NumPy has it", arguments, options, op, numpy_way, code, 64.0, elementwise=True)
@@ -110,16 +111,16 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
 
 
 def _limits(point: OperatorPoint, options: Any) -> Iterator[Relation]:
-    """At infinity a function has the value towards which it goes, where it goes towards one."""
+    """Compare the value at infinity with the limit of ever larger numbers, where there is one."""
     op, top = point.op, torch.finfo(point.dtype).max
     ends = torch.tensor([torch.inf, -torch.inf], dtype=point.dtype, device=point.device)
 
-    def limit(given: Any, **named: Any) -> Any:
-        steps = [op(given.clamp(-top, top) * share, **named) for share in (1.0, 2.0**-3, 2.0**-9, 2.0**-20)]
-        here = op(given, **named)
-        if not numeric(here) or any(one.shape != here.shape for one in steps):
+    def limit(x: Any, **named: Any) -> Any:
+        steps = [op(x.clamp(-top, top) * share, **named) for share in (1.0, 2.0**-3, 2.0**-9, 2.0**-20)]
+        here = op(x, **named)
+        if not numeric(here) or any(step.shape != here.shape for step in steps):
             return here
-        settled = torch.stack([one == steps[0] for one in steps]).all(0)
+        settled = torch.stack([step == steps[0] for step in steps]).all(0)
         return torch.where(settled, steps[0], here)
 
     code = f"first = operator(*arguments, **options)\nsecond = operator(arguments[0].clamp({-top}, {top}), **options)"

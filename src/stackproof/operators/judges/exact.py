@@ -1,4 +1,4 @@
-"""What needs no rounding is exact: products of small whole numbers, moved bits, chosen large numbers, and what ties and zeros decide."""
+"""Results that need no rounding are exact: products of small whole numbers, moved bits, chosen large numbers, ties and zeros."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _first(x: torch.Tensor, best: Callable[..., Any]) -> torch.Tensor:
     return torch.stack([(row == best(row)).nonzero()[0, 0] for row in x.reshape(-1, 25)])
 
 
-def _found(op: Any, x: torch.Tensor) -> list[torch.Tensor]:
+def _cumulated(op: Any, x: torch.Tensor) -> list[torch.Tensor]:
     values, places = op(x, 0)
     return [values, x[places] == values, places <= torch.arange(len(x), device=x.device)]
 
@@ -61,8 +61,8 @@ _DEFINED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "histc": (lambda op, x: op(x, 7, 0, 7), lambda x: torch.stack([(x == n).sum() for n in range(7)]).to(x.dtype)),
     "argmax": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amax)),
     "argmin": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amin)),
-    "cummax": (_found, lambda x: _running(x, torch.amax)),
-    "cummin": (_found, lambda x: _running(x, torch.amin)),
+    "cummax": (_cumulated, lambda x: _running(x, torch.amax)),
+    "cummin": (_cumulated, lambda x: _running(x, torch.amin)),
 }
 """Of whole numbers from 0 to 6: the call, and what defines its result."""
 
@@ -79,9 +79,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     plain = "first = operator(*arguments, **options)"
     if name in _DEFINED:
         call, definition = _DEFINED[name]
-        given = (torch.arange(500, device=point.device) * 389 % 503 % 7).to(point.dtype)
+        ties = (torch.arange(500, device=point.device) * 389 % 503 % 7).to(point.dtype)
         code = f"{plain}\nsecond = None  # by definition"
-        yield Relation("of ties", (given,), {}, lambda x: call(op, x), definition, code, exact=True)
+        yield Relation("of ties", (ties,), {}, lambda x: call(op, x), definition, code, exact=True)
     if name in _SHAPES and point.dtype is not torch.int64:
         yield from _products(point)
     if member("moves", name):
@@ -97,9 +97,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 
 def _same(point: OperatorPoint, says: str, arguments: Any, options: Any) -> Relation:
-    def wide(*given: Any, **named: Any) -> Any:
-        given, named = tree_map(lambda leaf: leaf.double() if numeric(leaf) else leaf, (given, named))
-        return tree_map(lambda leaf: leaf.to(point.dtype) if numeric(leaf) else leaf, point.op(*given, **named))
+    def wide(*inputs: Any, **named: Any) -> Any:
+        inputs, named = tree_map(lambda leaf: leaf.double() if numeric(leaf) else leaf, (inputs, named))
+        return tree_map(lambda leaf: leaf.to(point.dtype) if numeric(leaf) else leaf, point.op(*inputs, **named))
 
     code = """first = operator(*arguments, **options)
 second = operator(*(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in arguments), **options)"""
@@ -120,12 +120,12 @@ def _whole(leaf: Any) -> Any:
 def _products(point: OperatorPoint) -> Iterator[Relation]:
     for size in _SIZES:
         empty = [torch.empty(shape, dtype=point.dtype, device=point.device) for shape in _SHAPES[point.name](*size)]
-        given = [_whole(one) for one in empty]
-        yield _same(point, f"whole numbers, {size} rows, inner and columns", tuple(given), {})
-        laid = [one.mT.contiguous().mT if one.dim() > 1 else one for one in given]
+        inputs = [_whole(tensor) for tensor in empty]
+        yield _same(point, f"whole numbers, {size} rows, inner and columns", tuple(inputs), {})
+        laid = [tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor for tensor in inputs]
         yield _same(point, f"whole numbers, {size}, transposed", tuple(laid), {})
-    if given[-1].dim() == 1 and len(given) == 3:
-        nothing = (torch.zeros_like(given[0]), *given[1:-1], given[-1] + 0.375)
+    if inputs[-1].dim() == 1 and len(inputs) == 3:
+        nothing = (torch.zeros_like(inputs[0]), *inputs[1:-1], inputs[-1] + 0.375)
         yield _same(point, "what is added to a product of nothing", nothing, {})
 
 
@@ -140,14 +140,14 @@ def _moved(point: OperatorPoint) -> Iterator[Relation]:
         drawn = torch.where(drawn % 3 == 0, drawn % 64, drawn).reshape(leaf.shape)  # subnormal ones
         if point.dtype is torch.int64:
             return drawn
-        found = drawn.view(point.dtype)
-        return torch.where(found.isnan(), torch.inf, found)  # what copies a NaN through a wider dtype may quiet it
+        values = drawn.view(point.dtype)
+        return torch.where(values.isnan(), torch.inf, values)  # what copies a NaN through a wider dtype may quiet it
 
     samples = [(sample.input, sample.args, sample.kwargs) for sample in point.samples(6)]
     picture = torch.empty(2, 6, 3, 4, dtype=point.dtype, device=point.device)
     if point.name in ("cat", "stack"):
         samples.append(([picture, picture], (1,), {}))
-    for given, args, named in samples:
+    for value, args, named in samples:
         for layout in (torch.contiguous_format, torch.channels_last):
 
             def lay(leaf: Any, layout: Any = layout) -> Any:
@@ -164,7 +164,7 @@ def _moved(point: OperatorPoint) -> Iterator[Relation]:
             def whole(*arguments: Any, **options: Any) -> Any:
                 return point.op(*tree_map(as_bits, arguments), **tree_map(as_bits, options))
 
-            arguments = tree_map(lambda leaf: lay(fill(leaf)), (given, *args))
+            arguments = tree_map(lambda leaf: lay(fill(leaf)), (value, *args))
             code = f"bits = {bits}\nfirst = operator(*arguments, **options).view(bits)\nsecond = None  # of the arguments' bits"
             says = f"bits{' of channels-last' if layout is torch.channels_last else ''}"
             yield Relation(says, arguments, tree_map(fill, dict(named)), moved, whole, code, exact=True)
@@ -179,15 +179,15 @@ def _signed(point: OperatorPoint) -> Relation:
     two = type(point.op).__name__ == "BinaryUfuncInfo" and point.name != "pow"
     arguments = pairs.unbind(1) if two else (each, 3) if point.name == "pow" else (each,)
 
-    def bits(found: torch.Tensor) -> torch.Tensor:
-        return found.nan_to_num(7.0, torch.inf, -torch.inf).contiguous().view(torch.int32)
+    def bits(result: torch.Tensor) -> torch.Tensor:
+        return result.nan_to_num(7.0, torch.inf, -torch.inf).contiguous().view(torch.int32)
 
-    def wide(*given: Any) -> Any:
-        return bits(point.op(*(x.double() if numeric(x) else x for x in given)).to(point.dtype))
+    def wide(*inputs: Any) -> Any:
+        return bits(point.op(*(x.double() if numeric(x) else x for x in inputs)).to(point.dtype))
 
     code = "first = operator(*arguments)\nsecond = operator(*(x.double() if torch.is_tensor(x) else x for x in arguments)).float()"
     says = "signed zeros and subnormal numbers"
-    return Relation(says, arguments, {}, lambda *given: bits(point.op(*given)), wide, code, exact=True)
+    return Relation(says, arguments, {}, lambda *inputs: bits(point.op(*inputs)), wide, code, exact=True)
 
 
 def _shifted(point: OperatorPoint) -> Iterator[Relation]:
@@ -203,11 +203,11 @@ def _shifted(point: OperatorPoint) -> Iterator[Relation]:
     if point.name in ("sum", "cumsum"):
         code = "first = operator(arguments[0], 0)\nsecond = sum(arguments[0].tolist())"
 
-        def wanted(x: torch.Tensor) -> torch.Tensor:
+        def expected(x: torch.Tensor) -> torch.Tensor:
             sums = torch.tensor([sum(x.tolist()[: n + 1]) for n in range(len(x))], device=x.device)
             return sums[-1] if point.name == "sum" else sums
 
-        yield Relation(says, (line * (2**56 + 1),), {}, lambda x: point.op(x, 0), wanted, code, exact=True)
+        yield Relation(says, (line * (2**56 + 1),), {}, lambda x: point.op(x, 0), expected, code, exact=True)
         return
     if point.name in _BOUNDS:
         bounds = {name: _OFFSET + bound for name, bound in _BOUNDS[point.name].items()}

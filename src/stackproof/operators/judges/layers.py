@@ -25,7 +25,7 @@ def subjects() -> Mapping[str, Any]:
     with isolated():
         from torch.testing._internal.common_modules import module_db
     listed = {info.module_cls.__name__: info for info in module_db}
-    return {**{name: one for name, one in listed.items() if not name.startswith(("Fractional", "Lazy"))}, **LAYERS}
+    return {**{name: info for name, info in listed.items() if not name.startswith(("Fractional", "Lazy"))}, **LAYERS}
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
@@ -35,7 +35,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         return
     seed()
     more = {"device": str(REFERENCE), "dtype": point.dtype, "requires_grad": False, "training": False}
-    inputs = [one for one in point.op.module_inputs_func(point.op, **more) if one.forward_input]
+    inputs = [case for case in point.op.module_inputs_func(point.op, **more) if case.forward_input]
     masked = point.name.startswith(("Transformer", "Multihead"))
     for each in point.draw.sample(inputs, min(len(inputs), 14 if masked else 3)):
         torch.manual_seed(3)
@@ -50,16 +50,16 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
                 part.p = 0.0
             if isinstance(part, torch.nn.MultiheadAttention):
                 part.dropout = 0.0
-        given, named = placed((tuple(each.forward_input.args), dict(each.forward_input.kwargs)), point.device)
+        arguments, named = placed((tuple(each.forward_input.args), dict(each.forward_input.kwargs)), point.device)
         if each.reference_fn:
-            yield _defined(point.dtype, layer, each, given, named)
+            yield _defined(point.dtype, layer, each, arguments, named)
         running = getattr(layer, "running_mean", None) is not None and "Batch" in point.name
-        if running and given[0].numel():
-            yield from (_statistics(layer, momentum, given) for momentum in (layer.momentum, None))
-        yield from _modes(point, layer, given, named)
+        if running and arguments[0].numel():
+            yield from (_statistics(layer, momentum, arguments) for momentum in (layer.momentum, None))
+        yield from _modes(point, layer, arguments, named)
 
 
-def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, given: Any, named: dict[str, Any]) -> Relation:
+def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, inputs: Any, named: dict[str, Any]) -> Relation:
     """Compare with the database's own reference, which is given the layer for its options and its parameters."""
     twin = copy.deepcopy(layer).double()
 
@@ -69,35 +69,35 @@ def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, given: Any, 
     floor = 16 * torch.finfo(dtype).eps  # terms of size one cancel
     code = f"# {layer!r} against its reference in module_db, in float64\nfirst = second = None"
     how: dict[str, Any] = {"ulps": 512.0, "floor": floor, "widened": True}
-    return Relation("as it is defined", tuple(given), named, layer, reference, code, **how)
+    return Relation("as it is defined", tuple(inputs), named, layer, reference, code, **how)
 
 
-def _statistics(layer: torch.nn.Module, momentum: float | None, given: Any) -> Relation:
-    """What runs by the momentum over batches, or is the mean of them all where there is none, and stays as it is in evaluation."""
+def _statistics(layer: torch.nn.Module, momentum: float | None, inputs: Any) -> Relation:
+    """Compare running statistics with their definition: by the momentum, or the mean over all batches where there is none."""
 
     def kept(*batches: torch.Tensor) -> list[Any]:
         twin: Any = copy.deepcopy(layer).train()
         twin.reset_running_stats()
         twin.momentum = momentum
-        for one in batches:
-            twin(one)
-        found = twin.eval()(batches[0])
-        return [found, twin.running_mean, twin.running_var, twin.num_batches_tracked]
+        for batch in batches:
+            twin(batch)
+        result = twin.eval()(batches[0])
+        return [result, twin.running_mean, twin.running_var, twin.num_batches_tracked]
 
     def defined(*batches: torch.Tensor) -> list[Any]:
         own: Any = copy.deepcopy(layer).double()
         mean: Any = 0.0
         variance: Any = 1.0
         axes = [0, *range(2, batches[0].dim())]
-        for turn, one in enumerate(batches, 1):
+        for turn, batch in enumerate(batches, 1):
             share = 1 / turn if momentum is None else momentum
-            mean, variance = mean + share * (one.mean(axes) - mean), variance + share * (one.var(axes) - variance)
+            mean, variance = mean + share * (batch.mean(axes) - mean), variance + share * (batch.var(axes) - variance)
         form = (1, -1, *[1] * (len(axes) - 1))
-        found = (batches[0] - mean.view(form)) / (variance.view(form) + own.eps).sqrt()
-        found = found if own.weight is None else found * own.weight.view(form) + own.bias.view(form)
-        return [found, mean, variance, torch.tensor(len(batches))]
+        result = (batches[0] - mean.view(form)) / (variance.view(form) + own.eps).sqrt()
+        result = result if own.weight is None else result * own.weight.view(form) + own.bias.view(form)
+        return [result, mean, variance, torch.tensor(len(batches))]
 
-    batches = tuple(given[0] * turn + turn for turn in range(1, 13))
+    batches = tuple(inputs[0] * turn + turn for turn in range(1, 13))
     code = f"# twelve batches through {layer!r} in training, and the first in evaluation\nfirst = second = None"
     says = f"statistics of twelve batches, momentum {momentum}"
     return Relation(says, batches, {}, kept, defined, code, ulps=512.0, widened=True)
@@ -110,18 +110,19 @@ class _Called(torch.nn.Module):
         super().__init__()
         self.layer, self.call = layer, call
 
-    def forward(self, *given: Any) -> Any:
-        return self.call(self.layer, *given)
+    def forward(self, *inputs: Any) -> Any:
+        return self.call(self.layer, *inputs)
 
 
 def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Relation]:
     """Yield results and gradients of what is given and of every parameter, and results without gradients."""
     layer = made.make().to(point.device, point.dtype)
-    state = {name: point.numbers(tuple(one.shape)) / 2 for name, one in layer.state_dict().items()}
-    given = tuple(point.numbers(shape) for shape in made.shapes)
+    state = {name: point.numbers(tuple(value.shape)) / 2 for name, value in layer.state_dict().items()}
+    inputs = tuple(point.numbers(shape) for shape in made.shapes)
 
-    def called(layer: torch.nn.Module, state: Mapping[str, torch.Tensor], *given: Any) -> Any:
-        return torch.func.functional_call(_Called(layer, made.call), {f"layer.{k}": v for k, v in state.items()}, given)
+    def called(layer: torch.nn.Module, state: Mapping[str, torch.Tensor], *inputs: Any) -> Any:
+        values = {f"layer.{name}": value for name, value in state.items()}
+        return torch.func.functional_call(_Called(layer, made.call), values, inputs)
 
     code = f"# {layer!r} against its definition in float64\nfirst = second = None"
     floor = 16 * torch.finfo(point.dtype).eps  # terms of size one cancel
@@ -130,10 +131,10 @@ def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Re
             layer.training and backward
         )  # cuDNN differentiates recurrent layers in training only
         first, second = (with_gradients(way, backward) for way in (partial(called, mode), made.define))
-        yield Relation(says, (state, *given), {}, first, second, code, ulps=512.0, floor=floor, widened=True)
+        yield Relation(says, (state, *inputs), {}, first, second, code, ulps=512.0, floor=floor, widened=True)
 
 
-def _modes(point: OperatorPoint, layer: torch.nn.Module, given: Any, named: dict[str, Any]) -> Iterator[Relation]:
+def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dict[str, Any]) -> Iterator[Relation]:
     twin = copy.deepcopy(layer)
 
     def slow(*arguments: Any, **options: Any) -> Any:
@@ -157,13 +158,13 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, given: Any, named: dict
     ways = {"without gradients": fast, "in inference mode": inferred}
     if not any(isinstance(part, torch.nn.modules.batchnorm._NormBase) for part in layer.modules()):
         ways["in training"] = training
-    square = given and numeric(given[0]) and given[0].dim() == 3
+    square = inputs and numeric(inputs[0]) and inputs[0].dim() == 3
     encoder = isinstance(layer, torch.nn.TransformerEncoderLayer | torch.nn.TransformerEncoder)
-    for options in (named, *(_masks(layer, given[0]) if square and encoder else ())):
+    for options in (named, *(_masks(layer, inputs[0]) if square and encoder else ())):
         for says, way in ways.items():
             marked = "" if options is named else f", {options.get('says', '')}"
             plain = {key: value for key, value in options.items() if key != "says"}
-            yield Relation(says + marked, tuple(given), plain, way, slow, code, ulps=1024.0)
+            yield Relation(says + marked, tuple(inputs), plain, way, slow, code, ulps=1024.0)
         if options is not named and options.get("is_causal"):
             plain = {key: value for key, value in options.items() if key not in ("says", "is_causal")}
 
@@ -171,19 +172,19 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, given: Any, named: dict
                 return slow(*arguments, **rest, is_causal=True)
 
             both = code.replace("**options)", "**options, is_causal=True)", 1)
-            yield Relation("a causal hint beside a mask", tuple(given), plain, hinted, slow, both, ulps=1024.0)
+            yield Relation("a causal hint beside a mask", tuple(inputs), plain, hinted, slow, both, ulps=1024.0)
 
 
-def _masks(layer: torch.nn.Module, given: torch.Tensor) -> Iterator[dict[str, Any]]:
+def _masks(layer: torch.nn.Module, sequences: torch.Tensor) -> Iterator[dict[str, Any]]:
     """Yield masks of both kinds for an encoder: some numbers hidden, a row of numbers that are added, a causal hint beside another mask."""
     first = next(part for part in layer.modules() if isinstance(part, torch.nn.MultiheadAttention))
-    batch, length = given.shape[:2] if first.batch_first else (given.shape[1], given.shape[0])
+    batch, length = sequences.shape[:2] if first.batch_first else (sequences.shape[1], sequences.shape[0])
     name = "src_mask" if isinstance(layer, torch.nn.TransformerEncoderLayer) else "mask"
-    upper = torch.ones(length, length, device=given.device).triu(1).bool()
-    added = torch.zeros(length, length, dtype=given.dtype, device=given.device).masked_fill(upper, -torch.inf)
-    padded = torch.zeros(batch, length, dtype=torch.bool, device=given.device)
+    upper = torch.ones(length, length, device=sequences.device).triu(1).bool()
+    added = torch.zeros(length, length, dtype=sequences.dtype, device=sequences.device).masked_fill(upper, -torch.inf)
+    padded = torch.zeros(batch, length, dtype=torch.bool, device=sequences.device)
     padded[0, length // 2 + 1 :] = True
-    floats = torch.zeros(batch, length, dtype=given.dtype, device=given.device).masked_fill(padded, -torch.inf)
+    floats = torch.zeros(batch, length, dtype=sequences.dtype, device=sequences.device).masked_fill(padded, -torch.inf)
     everything = torch.zeros_like(floats).fill_(0.5)
     yield {name: upper, "says": "a mask of truth values"}
     yield {name: added, "says": "a mask of floats"}

@@ -1,4 +1,4 @@
-"""A list as one by one: `_foreach_` operators give in every signature what single calls give, in place too, on either path."""
+"""`_foreach_` operators over lists give in every signature what single calls give, in place too, on the fast and the slow path."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _SINGLE: Mapping[str, Callable[..., Any]] = {
     "zero": torch.zeros_like,
     "minimum": torch.clamp_max,
     "maximum": torch.clamp_min,
-    "addcmul": lambda *given: torch.addcmul(*given[:3], value=given[3]),
-    "addcdiv": lambda *given: torch.addcdiv(*given[:3], value=given[3]),
+    "addcmul": lambda *inputs: torch.addcmul(*inputs[:3], value=inputs[3]),
+    "addcdiv": lambda *inputs: torch.addcdiv(*inputs[:3], value=inputs[3]),
     "powsum": lambda x, power: x.abs().pow(power).sum(),
 }
 """Where the single call has another name; a minimum of a number is a clamp."""
@@ -40,7 +40,7 @@ _EACH = "[operator(*(a[n] if isinstance(a, list) else a for a in arguments)) for
 def subjects() -> Mapping[str, Callable[..., Any]]:
     """Return the single call of every operator over lists that this torch has, by its name."""
     names = {name.removeprefix("_foreach_").rstrip("_") for name in dir(torch) if name.startswith("_foreach_")}
-    return {name: found for name in sorted(names) if (found := _SINGLE.get(name) or getattr(torch, name, None))}
+    return {name: function for name in sorted(names) if (function := _SINGLE.get(name) or getattr(torch, name, None))}
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
@@ -61,28 +61,28 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 def _relation(point: OperatorPoint, operator: Any, says: str, shapes: tuple[tuple[int, ...], ...]) -> Relation:
     in_place = operator._schema.name.endswith("_")
     shapes = ((4, 4), (33, 33)) if point.name == "mm" else shapes
-    arguments = [_argument(point, one, shapes) for one in operator._schema.arguments]
-    given = tuple(one for one in arguments if one is not None)
+    arguments = [_argument(point, argument, shapes) for argument in operator._schema.arguments]
+    inputs = tuple(argument for argument in arguments if argument is not None)
 
-    def listed(*given: Any) -> Any:
-        kept = [one.clone() for one in given[0]] if in_place else given[0]
-        found = operator(kept, *given[1:])
-        return kept if in_place else found
+    def listed(*inputs: Any) -> Any:
+        kept = [tensor.clone() for tensor in inputs[0]] if in_place else inputs[0]
+        results = operator(kept, *inputs[1:])
+        return kept if in_place else results
 
-    def singly(*given: Any) -> list[torch.Tensor]:
-        found = []
+    def singly(*inputs: Any) -> list[torch.Tensor]:
+        results = []
         for place in range(len(shapes)):
-            one, *more = (_item(argument, place) for argument in given)
-            out = point.op(one, *more)
-            if in_place and not torch.can_cast(out.dtype, one.dtype):
+            tensor, *more = (_item(argument, place) for argument in inputs)
+            out = point.op(tensor, *more)
+            if in_place and not torch.can_cast(out.dtype, tensor.dtype):
                 raise UnusableError("its results do not fit into the list")
-            found.append(one.clone().copy_(out) if in_place else out)
-        return found
+            results.append(tensor.clone().copy_(out) if in_place else out)
+        return results
 
     backward = point.dtype is torch.float32 and not in_place and not _RAISES & {point.name, operator._overloadname}
     first, second = (with_gradients(way, backward) for way in (listed, singly))
     code = f"first = torch.ops.aten.{says.partition(',')[0]}(*arguments)\nsecond = {_EACH}"
-    return Relation(says, given, {}, first, second, code)
+    return Relation(says, inputs, {}, first, second, code)
 
 
 def _item(argument: Any, place: int) -> Any:
@@ -98,7 +98,7 @@ def _argument(point: OperatorPoint, argument: Any, shapes: tuple[tuple[int, ...]
     match str(argument.type):
         case "List[Tensor]":
             made = [point.numbers(shape) for shape in shapes]
-            return [_laid(one, place) for place, one in enumerate(made)] if shapes is _OTHERS else made
+            return [_laid(tensor, place) for place, tensor in enumerate(made)] if shapes is _OTHERS else made
         case "List[number]":
             return [number + place % 3 for place in range(len(shapes))]
         case "Tensor" if argument.name == "scalars":

@@ -1,4 +1,4 @@
-"""A step is a step: the loop, list and fused forms of an optimiser, groups, pieces of a parameter, a resume and a scaler lead to one place.
+"""All forms of an optimiser take the same step: loop, list and fused, with groups, parameters in pieces, a resume and a scaler.
 
 torch writes the loop and the list form of each optimiser apart, so that either is the other's reference; what models are trained
 with is held by its paper's form in `workloads.training`.
@@ -49,7 +49,7 @@ def subjects() -> Mapping[str, Any]:
     """Return torch's own database of optimisers by the names of their classes: those of dense parameters of any shape."""
     with isolated():
         from torch.testing._internal.common_optimizers import optim_db
-    return {one.optim_cls.__name__: one for one in optim_db if one.optim_cls.__name__ not in ("SparseAdam", "Muon")}
+    return {info.optim_cls.__name__: info for info in optim_db if info.optim_cls.__name__ not in ("SparseAdam", "Muon")}
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
@@ -60,12 +60,12 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if make is torch.optim.LBFGS:
         yield from _settled(point) if dtype is torch.float32 else ()
         return
-    tried = [one.kwargs for one in point.op.optim_inputs_func(str(REFERENCE))]
-    plain = [one for one in tried if not isinstance(one.get("lr"), torch.Tensor)]
+    tried = [case.kwargs for case in point.op.optim_inputs_func(str(REFERENCE))]
+    plain = [kwargs for kwargs in tried if not isinstance(kwargs.get("lr"), torch.Tensor)]
     exact = {"betas": _BETAS} if "betas" in _defaults(make) else {}
     chosen = [plain[-1], *point.draw.sample(plain[:-1], 2)]
     many, few = (tuple(point.numbers(shape) for shape in (*shapes, *shapes)) for shapes in (_SHAPES, _SHAPES[:5]))
-    for options in ({**one, **exact} for one in chosen):
+    for options in ({**kwargs, **exact} for kwargs in chosen):
         uphill = {**options, "maximize": not options.get("maximize"), "lr": 0.03}
         way = partial(_Way, make, options)
         if dtype is torch.bfloat16:
@@ -76,8 +76,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         two = partial(way, "foreach", first=uphill)
         yield _relation("resumed", options, few, two(resumed=True), two(), exact=True)
         yield _relation("two groups", options, few, two(), two(apart=True))
-        for kind, given in (("loop", few), *((kind, many) for kind in ("foreach", *fused))):
-            yield _relation(kind, options, given, way(kind), way("loop", host=True), widened=True)
+        for kind, tensors in (("loop", few), *((kind, many) for kind in ("foreach", *fused))):
+            yield _relation(kind, options, tensors, way(kind), way("loop", host=True), widened=True)
         for kind in ("loop", "foreach") if make.__name__ not in _WHOLE else ():
             yield _relation(f"{kind}, whole as in pieces", options, few[4::5], way(kind), way(kind, pieces=True))
         for kind in ("foreach", *fused):
@@ -92,28 +92,28 @@ def _defaults(make: Any) -> dict[str, Any]:
     return made.defaults
 
 
-def _relation(says: str, options: Mapping[str, Any], given: Tensors, first: Any, second: Any, **more: Any) -> Relation:
+def _relation(says: str, options: Mapping[str, Any], inputs: Tensors, first: Any, second: Any, **more: Any) -> Relation:
     code = f"# {_STEPS} steps, {says}, with {dict(options)}: parameters are given, and then gradients\nfirst = second = operator"
-    return Relation(says, tuple(given), {}, first, second, code, ulps=256.0, **more)
+    return Relation(says, tuple(inputs), {}, first, second, code, ulps=256.0, **more)
 
 
 class _Way:
-    """Some steps of an optimiser, of parameters and their gradients; what is left of parameters and state."""
+    """Takes some steps of an optimiser from parameters and their gradients, and returns the parameters and its state."""
 
     def __init__(self, make: Any, options: Mapping[str, Any], kind: str, **how: Any) -> None:
         self.make, self.options, self.kind, self.how = make, options, kind, how
 
-    def __call__(self, *given: torch.Tensor) -> list[torch.Tensor]:
+    def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         """Take the steps.
 
         Raises:
             UnusableError: there is no such form for this device.
             RuntimeError: another form ran than was asked for.
         """
-        half = len(given) // 2
-        place = REFERENCE if self.how.get("host") else given[0].device
-        tensors = [one.detach().to(place, copy=True) for one in given[:half]]
-        gradients = [one.detach().to(place) for one in given[half:]]
+        half = len(inputs) // 2
+        place = REFERENCE if self.how.get("host") else inputs[0].device
+        tensors = [tensor.detach().to(place, copy=True) for tensor in inputs[:half]]
+        gradients = [gradient.detach().to(place) for gradient in inputs[half:]]
         if len(tensors) > 3 and tensors[3].dim() == 4:
             tensors[3] = tensors[3].contiguous(memory_format=torch.channels_last)
         if self.how.get("apart"):
@@ -121,20 +121,20 @@ class _Way:
             first, second = _Way(self.make, self.how["first"], self.kind), _Way(self.make, self.options, self.kind)
             return [*first(*tensors[:cut], *gradients[:cut]), *second(*tensors[cut:], *gradients[cut:])]
         if self.how.get("pieces"):
-            cuts = [[piece.clone() for piece in torch.split(one, 30_000)] for one in (*tensors, *gradients)]
-            pieces = [piece for one in cuts for piece in one]
+            cuts = [[piece.clone() for piece in torch.split(tensor, 30_000)] for tensor in (*tensors, *gradients)]
+            pieces = [piece for parts in cuts for piece in parts]
             return _joined(_Way(self.make, self.options, self.kind)(*pieces), len(cuts[0]))
         try:
             with Operators() as ran:
-                found = self._taken([one.requires_grad_() for one in tensors], gradients)
+                results = self._taken([tensor.requires_grad_() for tensor in tensors], gradients)
         except RuntimeError as error:
             if _REFUSED in str(error) or isinstance(error, NotImplementedError):
                 raise UnusableError(str(error)) from error
             raise
-        wanted = _KERNELS.get(self.kind, "")
-        if ran and not any(kernel.startswith(wanted) for kernel in ran.seen):
+        prefix = _KERNELS.get(self.kind, "")
+        if ran and not any(kernel.startswith(prefix) for kernel in ran.seen):
             raise RuntimeError(f"{self.kind} was asked for, and the kernels that ran are those of a loop")
-        return found
+        return results
 
     def _made(self, tensors: Tensors, **options: Any) -> torch.optim.Optimizer:
         """Return the optimiser of the tensors, or of a group of the first half and one of the others."""
@@ -156,13 +156,13 @@ class _Way:
                         state["step"].fill_(_FAR)
             if step in (_LEFT, _STEPS - 1) and self.how.get("resumed"):
                 saved = copy.deepcopy(optimiser.state_dict())
-                tensors = [one.detach().clone().requires_grad_() for one in tensors]
+                tensors = [tensor.detach().clone().requires_grad_() for tensor in tensors]
                 optimiser = self._made(tensors)
                 optimiser.load_state_dict(saved)
             if scaler and self.how.get("infinite") == ("later" if step else "first"):
                 self._stumble(scaler, optimiser, tensors)
             self._fill(tensors, gradients, step, scaler)
-            (scaler.step if scaler else lambda one: one.step())(optimiser)
+            (scaler.step if scaler else lambda target: target.step())(optimiser)
             if scaler:
                 scaler.update()
         return _left(optimiser, tensors)
@@ -191,47 +191,47 @@ class _Way:
 
 def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tensor]:
     """Return each parameter, and by name what the optimiser keeps of it."""
-    found = []
-    for one in tensors:
-        state = optimiser.state.get(one, {})
-        found += [one, *(state[name] for name in sorted(state) if torch.is_tensor(state[name]))]
-    return [one.detach().clone() for one in found]
+    results = []
+    for tensor in tensors:
+        state = optimiser.state.get(tensor, {})
+        results += [tensor, *(state[name] for name in sorted(state) if torch.is_tensor(state[name]))]
+    return [tensor.detach().clone() for tensor in results]
 
 
 def _joined(pieces: list[torch.Tensor], count: int) -> list[torch.Tensor]:
-    """Return one tensor of what stands for each piece; of a number that all have, one."""
+    """Join the pieces of each tensor again; a number that all pieces share is kept once."""
     each = len(pieces) // count
     kinds = [pieces[place::each] for place in range(each)]
-    return [torch.cat(one) if one[0].dim() else one[0] for one in kinds]
+    return [torch.cat(parts) if parts[0].dim() else parts[0] for parts in kinds]
 
 
 def _documented(make: Any) -> Relation:
-    """Where nothing is said, an optimiser does what its documentation says; and it keeps what it is given."""
-    said = {}
+    """Compare an optimiser's defaults with its documentation, and its settings with what it was given."""
+    documented = {}
     for name, text in _DOCUMENTED.findall(make.__doc__ or ""):
         try:
-            said[name] = ast.literal_eval(text.strip("` "))
+            documented[name] = ast.literal_eval(text.strip("` "))
         except (ValueError, SyntaxError):
             continue
-    names = sorted(said.keys() & _defaults(make).keys())
+    names = sorted(documented.keys() & _defaults(make).keys())
 
-    def numbers(found: Mapping[str, Any]) -> list[torch.Tensor]:
-        values = [found[name] for name in names if isinstance(found[name], bool | int | float | tuple)]
+    def numbers(options: Mapping[str, Any]) -> list[torch.Tensor]:
+        values = [options[name] for name in names if isinstance(options[name], bool | int | float | tuple)]
         plain = tree_map(lambda leaf: math.nan if leaf is None else leaf, values)
-        return [torch.tensor(one, dtype=torch.float64) for one in plain]
+        return [torch.tensor(value, dtype=torch.float64) for value in plain]
 
-    halves = {name: value / 2 if isinstance(value, float) else value // 2 for name, value in said.items()
+    halves = {name: value / 2 if isinstance(value, float) else value // 2 for name, value in documented.items()
               if name in names and type(value) in (int, float)}  # fmt: skip
 
     def kept(_: torch.Tensor) -> list[torch.Tensor]:
         made = make([torch.zeros(1, requires_grad=True)], **halves).param_groups[0]
         return [*numbers(_defaults(make)), *(torch.tensor(made[name], dtype=torch.float64) for name in halves)]
 
-    def wanted(_: torch.Tensor) -> list[torch.Tensor]:
-        return [*numbers(said), *(torch.tensor(value, dtype=torch.float64) for value in halves.values())]
+    def expected(_: torch.Tensor) -> list[torch.Tensor]:
+        return [*numbers(documented), *(torch.tensor(value, dtype=torch.float64) for value in halves.values())]
 
-    code = f"first, second = operator([torch.zeros(1, requires_grad=True)]).defaults, {said}"
-    return Relation("as documented", (torch.zeros(1),), {}, kept, wanted, code, exact=True)
+    code = f"first, second = operator([torch.zeros(1, requires_grad=True)]).defaults, {documented}"
+    return Relation("as documented", (torch.zeros(1),), {}, kept, expected, code, exact=True)
 
 
 def _settled(point: OperatorPoint) -> Iterator[Relation]:
@@ -239,7 +239,7 @@ def _settled(point: OperatorPoint) -> Iterator[Relation]:
     form = torch.diag(torch.arange(1.0, 10.0)).add_(0.25).to(point.device)
     for search, away in ((None, 2.0), (None, 0.02), ("strong_wolfe", 2.0)):
 
-        def found(start: torch.Tensor, form: torch.Tensor, search: Any = search) -> torch.Tensor:
+        def minimum(start: torch.Tensor, form: torch.Tensor, search: Any = search) -> torch.Tensor:
             leaf = start.clone().requires_grad_()
             exact: dict[str, Any] = {"max_iter": 60, "tolerance_grad": 0.0, "tolerance_change": 0.0}
             optimiser = torch.optim.LBFGS([leaf], lr=1.0 if search else 0.5, line_search_fn=search, **exact)
@@ -254,4 +254,4 @@ def _settled(point: OperatorPoint) -> Iterator[Relation]:
         start = torch.linspace(-away, away, 9, device=point.device)
         code = "# sixty steps of torch.optim.LBFGS on x' A x / 2, whose minimum is at 0\nfirst = second = None"
         says = f"from {away:g} away{', with a line search' if search else ''}"
-        yield Relation(says, (start, form), {}, found, lambda x, _: torch.zeros_like(x), code, floor=1e-4)
+        yield Relation(says, (start, form), {}, minimum, lambda x, _: torch.zeros_like(x), code, floor=1e-4)

@@ -65,7 +65,7 @@ _ORDERED = [
 
 
 def suits(name: str, _op: Any) -> bool:
-    """Whether the table above or below has it."""
+    """Whether a table of this module has the operator."""
     return name in _JOINS or name in _SCANS or name in _ORDERED or name in _INTO
 
 
@@ -101,26 +101,26 @@ def _line(point: OperatorPoint, length: int) -> torch.Tensor:
 def _cut(point: OperatorPoint, join: Any, length: int) -> Relation:
     op, (more, options) = point.op, _OPTIONS.get(point.name, ((), {}))
 
-    def parts(given: Any) -> Any:
-        pieces = [op(piece, *more, **options) for piece in given.tensor_split(2 if length < 2**20 else 16)]
-        found = pieces[0].to(torch.float64) if pieces[0].is_floating_point() else pieces[0]
+    def parts(x: Any) -> Any:
+        pieces = [op(piece, *more, **options) for piece in x.tensor_split(2 if length < 2**20 else 16)]
+        total = pieces[0].to(torch.float64) if pieces[0].is_floating_point() else pieces[0]
         for piece in pieces[1:]:
-            found = join(found, piece.to(found.dtype))
-        return found.to(pieces[0].dtype)
+            total = join(total, piece.to(total.dtype))
+        return total.to(pieces[0].dtype)
 
     code = (
         f"first, second = [[operator(x, *{more}, **{options}) for x in arguments[0].tensor_split(k)] for k in (1, 2)]"
     )
-    says, given = f"over {length} numbers as over its parts", (_line(point, length),)
-    return Relation(says, given, {}, lambda x: op(x, *more, **options), parts, code, ulps=256.0)
+    says, line = f"over {length} numbers as over its parts", (_line(point, length),)
+    return Relation(says, line, {}, lambda x: op(x, *more, **options), parts, code, ulps=256.0)
 
 
 def _scan(point: OperatorPoint, join: Any, length: int) -> Relation:
     op = point.op
-    pick: Callable[[Any], Any] = lambda found: found[0] if isinstance(found, tuple) else found  # noqa: E731
+    pick: Callable[[Any], Any] = lambda result: result[0] if isinstance(result, tuple) else result  # noqa: E731
 
-    def parts(given: Any) -> Any:
-        left, right = given[: length // 3 + 1], given[length // 3 + 1 :]
+    def parts(x: Any) -> Any:
+        left, right = x[: length // 3 + 1], x[length // 3 + 1 :]
         start = pick(op(left, 0))
         return torch.cat([start, join(start[-1:], pick(op(right, 0)))]) if right.numel() else start
 
@@ -134,9 +134,9 @@ def _permuted(point: OperatorPoint, length: int) -> Relation:
     order = torch.randperm(length, generator=torch.Generator().manual_seed(length)).to(point.device)
     more = {"kthvalue": (length // 2 + 1,), "topk": (length // 2 + 1,), "quantile": (0.5,)}.get(point.name, ())
 
-    def values(given: Any) -> Any:
-        found = op(given, *more)
-        return found[0] if isinstance(found, tuple) else found
+    def values(x: Any) -> Any:
+        result = op(x, *more)
+        return result[0] if isinstance(result, tuple) else result
 
     code = "first = operator(arguments[0][torch.randperm(len(arguments[0]))])\nsecond = operator(arguments[0])"
     says, line = f"of {length} permuted numbers", (_line(point, length),)

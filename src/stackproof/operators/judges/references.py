@@ -18,8 +18,8 @@ DTYPES = (torch.float32, torch.float64)
 def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     if eps is None:
         raise UnusableError("takes what its dtype rounds by")
-    found = x / (x.square().mean(tuple(range(-len(shape), 0)), keepdim=True) + eps).sqrt()
-    return found if weight is None else found * weight
+    result = x / (x.square().mean(tuple(range(-len(shape), 0)), keepdim=True) + eps).sqrt()
+    return result if weight is None else result * weight
 
 
 def attention(
@@ -34,7 +34,7 @@ def attention(
     if dropout_p:
         raise UnusableError("is random")
     if enable_gqa:
-        k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
+        k, v = (tensor.repeat_interleave(q.shape[-3] // tensor.shape[-3], -3) for tensor in (k, v))
     scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     mask = torch.ones(scores.shape[-2:], device=q.device).tril() > 0 if is_causal else attn_mask
     if mask is not None:
@@ -44,7 +44,7 @@ def attention(
 
 def _bag(
     weight: Any,
-    given: Any,
+    indices: Any,
     offsets: Any = None,
     *,
     mode: str = "mean",
@@ -55,16 +55,16 @@ def _bag(
     if more.get("max_norm") is not None or more.get("include_last_offset") or mode == "max":
         raise UnusableError("has another definition")
     if offsets is not None:
-        places = torch.bucketize(torch.arange(len(given), device=given.device), offsets, right=True) - 1
+        places = torch.bucketize(torch.arange(len(indices), device=indices.device), offsets, right=True) - 1
         count = len(offsets)
     else:
-        count, length = given.shape
-        places = torch.arange(count, device=given.device).repeat_interleave(length)
-    index = given.reshape(-1)
+        count, length = indices.shape
+        places = torch.arange(count, device=indices.device).repeat_interleave(length)
+    index = indices.reshape(-1)
     shares = weight.new_ones(len(index)) if per_sample_weights is None else per_sample_weights.reshape(-1)
     if padding_idx is not None:
         shares = shares * (index != padding_idx % len(weight))
-    total = (places == torch.arange(count, device=given.device)[:, None]).to(weight.dtype) * shares
+    total = (places == torch.arange(count, device=indices.device)[:, None]).to(weight.dtype) * shares
     return total @ weight[index] / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
 
 
@@ -74,22 +74,22 @@ def _convolved(
     """Correlate (N, C, ...) with (K, C / groups, ...), which is what deep learning calls a convolution."""
     sides = weight.dim() - 2
     steps, gaps = (
-        [one] * sides if isinstance(one, int) else list(one) * (sides // len(one)) for one in (stride, dilation)
+        [size] * sides if isinstance(size, int) else list(size) * (sides // len(size)) for size in (stride, dilation)
     )
     reach = [gap * (size - 1) for gap, size in zip(gaps, weight.shape[2:], strict=True)]
     if padding in ("same", "valid"):
-        edges = [(one // 2, one - one // 2) if padding == "same" else (0, 0) for one in reach]
+        edges = [(span // 2, span - span // 2) if padding == "same" else (0, 0) for span in reach]
     else:
-        edges = [(one, one) for one in ([padding] * sides if isinstance(padding, int) else padding)]
+        edges = [(edge, edge) for edge in ([padding] * sides if isinstance(padding, int) else padding)]
     whole = x if x.dim() == weight.dim() else x[None]
-    whole = torch.nn.functional.pad(whole, [one for pair in reversed(edges) for one in pair])
-    for dim, (step, gap, one) in enumerate(zip(steps, gaps, reach, strict=True), 2):
-        whole = whole.unfold(dim, one + 1, step)[..., ::gap]
+    whole = torch.nn.functional.pad(whole, [edge for pair in reversed(edges) for edge in pair])
+    for dim, (step, gap, span) in enumerate(zip(steps, gaps, reach, strict=True), 2):
+        whole = whole.unfold(dim, span + 1, step)[..., ::gap]
     parts = zip(whole.chunk(groups, 1), weight.chunk(groups, 0), strict=True)
     axes = [1, *range(sides + 2, 2 * sides + 2)]
-    found = torch.cat([torch.tensordot(part, kernel, (axes, [*range(1, sides + 2)])) for part, kernel in parts], -1)
-    found = (found if bias is None else found + bias).movedim(-1, 1)
-    return found if x.dim() == weight.dim() else found[0]
+    result = torch.cat([torch.tensordot(part, kernel, (axes, [*range(1, sides + 2)])) for part, kernel in parts], -1)
+    result = (result if bias is None else result + bias).movedim(-1, 1)
+    return result if x.dim() == weight.dim() else result[0]
 
 
 _WRITTEN: Mapping[str, Callable[..., Any]] = {
@@ -109,11 +109,11 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {
 
 def definition(name: str) -> Callable[..., Any] | None:
     """Return an operator's reference, which runs in the dtype that it is given."""
-    found = torch._refs
+    reference = torch._refs
     for part in name.split("."):
-        found = getattr(found, part, None)  # type: ignore[assignment]
+        reference = getattr(reference, part, None)  # type: ignore[assignment]
     own = _WRITTEN.get(name)
-    return own or (found if callable(found) else None)
+    return own or (reference if callable(reference) else None)
 
 
 def suits(name: str, op: Any) -> bool:
@@ -125,12 +125,12 @@ def suits(name: str, op: Any) -> bool:
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield drawn samples, with the options that they come with."""
-    wanted = definition(point.name)
-    assert wanted is not None
+    reference = definition(point.name)
+    assert reference is not None
     code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
     extra = _OPTIONS.get(point.name, {})
     for sample in point.samples(24):
         for options in ({}, extra) if extra else ({},):
-            given, named = (sample.input, *sample.args), {**sample.kwargs, **options}
+            inputs, named = (sample.input, *sample.args), {**sample.kwargs, **options}
             says = "as defined, in float64"
-            yield Relation(says, given, named, point.op, wanted, code, ulps=512.0, widened=True)
+            yield Relation(says, inputs, named, point.op, reference, code, ulps=512.0, widened=True)

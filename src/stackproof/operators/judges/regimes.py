@@ -30,9 +30,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         for says, change in _REGIMES.items():
             if not numeric(sample.input) or not sample.input.numel():
                 continue
-            given = (change(sample.input.detach()), *detached(tuple(sample.args)))
+            inputs = (change(sample.input.detach()), *detached(tuple(sample.args)))
             for layout in (torch.contiguous_format, torch.channels_last)[: 1 + (sample.input.dim() == 4)]:
-                laid = (given[0].contiguous(memory_format=layout), *given[1:])
+                laid = (inputs[0].contiguous(memory_format=layout), *inputs[1:])
                 floor = max(2e-3, 16 * torch.finfo(point.dtype).eps) if says in _CANCEL else 0.0
                 yield Relation(
                     says, laid, detached(dict(sample.kwargs)), run, run, code, ulps=256.0, floor=floor, widened=True
@@ -41,7 +41,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 def _drawn(point: OperatorPoint, backward: bool) -> list[SampleInput]:
     """Return a few samples, with one of the smallest: rows of one number are where formulas cancel."""
-    size = lambda one: one.input.numel() if isinstance(one.input, torch.Tensor) else 0  # noqa: E731
+    size = lambda sample: sample.input.numel() if isinstance(sample.input, torch.Tensor) else 0  # noqa: E731
     made = sorted(point.samples(24, gradient=backward), key=size)
     return [*made[:2], *point.draw.sample(made[2:], min(2, len(made[2:])))]
 

@@ -1,4 +1,4 @@
-"""Residuals: a factorisation, solution, transform or order is held by what defines it, at any size and in any batch."""
+"""Residuals: a factorisation, solution, transform or order satisfies what defines it, at any size and in any batch."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 def _defined(point: OperatorPoint, check: _Check, shape: tuple[int, ...]) -> Relation:
     left = lambda a: [pair[0] for pair in check(point.op, a)]  # noqa: E731
     right = lambda a: [pair[1].expand(pair[0].shape).clone() for pair in check(point.op, a)]  # noqa: E731
-    code = "# rebuilt from the result, and what it is the result of\nfound = operator(*arguments)\nfirst, second = found, arguments[0]"
+    code = "# rebuilt from the result, and what it is the result of\nresult = operator(*arguments)\nfirst, second = result, arguments[0]"
     # Factors rebuild a matrix to sqrt(n) roundings of what elimination lets grow, n^(2/3) on average (Trefethen and Schreiber, 1990);
     # what is solved or inverted has the matrix' condition too, and one of 512 drawn ones is near a singular one.
     factors, side = check in (_qr, _svd, _eigh, _lu, _lu_factor), max(shape[-1], 8)
     tolerance = (16 * side ** (7 / 6) if factors else 1e3 * side) * torch.finfo(point.dtype).eps
-    says, given = f"rebuilds a matrix of {list(shape)}", (point.numbers(shape),)
-    return Relation(says, given, {}, left, right, code, tolerance=tolerance)
+    says, inputs = f"rebuilds a matrix of {list(shape)}", (point.numbers(shape),)
+    return Relation(says, inputs, {}, left, right, code, tolerance=tolerance)
 
 
 def _transformed(point: OperatorPoint, length: int) -> Relation:
@@ -161,26 +161,26 @@ def _transformed(point: OperatorPoint, length: int) -> Relation:
     real = name in _REAL
     back = getattr(torch.fft, _REAL[name] if real else _BACK[name])
     shape = (3, length) if "2" not in name and "n" != name[-1] else (3, min(length, 129), 5)
-    given = point.numbers(shape)
+    numbers = point.numbers(shape)
 
     def around(x: torch.Tensor) -> Any:
-        found = point.op(x)
+        result = point.op(x)
         if not real:
-            return back(found)
+            return back(result)
         several = {"s": x.shape[-2:] if "2" in name else x.shape}
-        return back(found, **(several if name[-1] in "2n" else {"n": x.shape[-1]}))
+        return back(result, **(several if name[-1] in "2n" else {"n": x.shape[-1]}))
 
     def itself(x: torch.Tensor) -> torch.Tensor:
         return x if real or x.is_complex() else torch.complex(x, torch.zeros_like(x))
 
     code = f"first = torch.fft.{back.__name__}(operator(*arguments))\nsecond = arguments[0]"
-    return Relation(f"back and forth over {list(shape)}", (given,), {}, around, itself, code, ulps=256.0)
+    return Relation(f"back and forth over {list(shape)}", (numbers,), {}, around, itself, code, ulps=256.0)
 
 
 _SORTS: dict[str, _Check] = {
     "sort": lambda op, x: op(x, -1),
     "argsort": lambda op, x: (x.gather(-1, places := op(x, -1)), places),
-    "topk": lambda op, x: [one.flip(-1) for one in op(x, x.shape[-1])],
+    "topk": lambda op, x: [part.flip(-1) for part in op(x, x.shape[-1])],
     "msort": lambda op, x: (op(x.T.contiguous()).T,),
     "unique": lambda op, x: (op(x), op(x, return_inverse=True)[1]),
 }
@@ -189,16 +189,16 @@ _SORTS: dict[str, _Check] = {
 
 def _sorted(point: OperatorPoint, length: int) -> Relation:
     """A sort holds each number once, in order, and its places lead to it."""
-    given = point.numbers((2, length))
-    given = torch.where(given.abs() < 0.5, torch.zeros_like(given), given)
+    numbers = point.numbers((2, length))
+    numbers = torch.where(numbers.abs() < 0.5, torch.zeros_like(numbers), numbers)
     unique = point.name == "unique"
 
     def checks(x: torch.Tensor) -> Any:
         values, *places = _SORTS[point.name](point.op, x)
-        led = [values[one] if unique else x.gather(-1, one) for one in places]
-        return [values, *led, *([] if unique else [one.sort(-1)[0] for one in places])]
+        led = [values[place] if unique else x.gather(-1, place) for place in places]
+        return [values, *led, *([] if unique else [place.sort(-1)[0] for place in places])]
 
-    def wanted(x: torch.Tensor) -> Any:
+    def expected(x: torch.Tensor) -> Any:
         rows = x.cpu().numpy()
         values = torch.from_numpy(np.unique(rows) if unique else np.sort(rows, -1))
         if point.name == "msort":
@@ -206,4 +206,4 @@ def _sorted(point: OperatorPoint, length: int) -> Relation:
         return [values, x] if unique else [values, values, torch.arange(length).expand(x.shape)]
 
     code = "first = operator(*arguments)\nsecond = [sorted(row.tolist()) for row in arguments[0]]"
-    return Relation(f"orders {length} numbers", (given,), {}, checks, wanted, code)
+    return Relation(f"orders {length} numbers", (numbers,), {}, checks, expected, code)

@@ -63,7 +63,6 @@ class Exemption:
 
 @cache
 def exemptions() -> tuple[Exemption, ...]:
-    """Return the rows."""
     return Table.load(DATA / "operators.toml").rows("operator", Exemption)
 
 
@@ -112,15 +111,15 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 def _of(point: OperatorPoint, row: Exemption, sample: SampleInput, index: int, backward: bool) -> Relation:
     op, dtype = point.op, point.dtype
-    given, named = (sample.input, *sample.args), dict(sample.kwargs)
+    inputs, named = (sample.input, *sample.args), dict(sample.kwargs)
     finish = product if row.factors else sample.output_process_fn_grad
 
     def way(
         place: torch.device, wide: bool, mode: AbstractContextManager[Any] = NO_MODE, feed: Any = cotangent
     ) -> Route:
-        def run(*given: Any, **named: Any) -> Any:
+        def run(*inputs: Any, **named: Any) -> Any:
             made = copy.copy(sample)
-            made.input, made.args, made.kwargs, made.output_process_fn_grad = given[0], given[1:], named, finish
+            made.input, made.args, made.kwargs, made.output_process_fn_grad = inputs[0], inputs[1:], named, finish
             try:
                 return compute(op, made, place, dtype, backward, wide, mode, feed, row.host)
             except Exception as error:
@@ -136,22 +135,22 @@ def _of(point: OperatorPoint, row: Exemption, sample: SampleInput, index: int, b
             raise DrawnError(kernel)
         if not draw:
             return way(REFERENCE, True, Narrow(dtype))
-        normwise = _factorises(way(REFERENCE, True, ran := Operators()), ran, given, named)
+        normwise = _factorises(way(REFERENCE, True, ran := Operators()), ran, inputs, named)
 
-        def run(*given: Any, **named: Any) -> Any:
+        def run(*inputs: Any, **named: Any) -> Any:
             which = count(draw, 1000)  # each tensor has signs of its own
-            given, named = tree_map(lambda leaf: _moved(leaf, dtype, next(which), normwise), (given, named))
-            return way(REFERENCE, True, feed=partial(_moved_cotangent, draw=draw))(*given, **named)
+            inputs, named = tree_map(lambda leaf: _moved(leaf, dtype, next(which), normwise), (inputs, named))
+            return way(REFERENCE, True, feed=partial(_moved_cotangent, draw=draw))(*inputs, **named)
 
         return run
 
-    asked = [getattr(leaf, "dtype", leaf) for leaf in tree_leaves((given, named))]
+    asked = [getattr(leaf, "dtype", leaf) for leaf in tree_leaves((inputs, named))]
     returned = [
         *(getattr(torch, word) for word in row.returns),
         *(leaf for leaf in asked if isinstance(leaf, torch.dtype)),
     ]
     return Relation(
-        f"sample {index} as in float64", given, named, way(point.device, False), way(REFERENCE, True), _CODE,
+        f"sample {index} as in float64", inputs, named, way(point.device, False), way(REFERENCE, True), _CODE,
         _FEW_ULPS if dtype.itemsize == 2 else _ULPS, row.cap, whole=rule().caps[dtype.to_real()], room=_OWN_ROOM if suits(point.name, op) else _ROOM, others=under_rounding,
         widened=True, required=True, exact=bool(named.get("stable")), form=row.compare == "form", nonfinite=row.nonfinite,
         private=row.private, dtypes=(dtype, dtype.to_real(), dtype.to_complex(), *returned), writable=_is_identity(finish),
@@ -171,10 +170,10 @@ def product(output: Any) -> torch.Tensor:
     return whole
 
 
-def _factorises(route: Route, ran: Operators, given: Any, named: Any) -> bool:
+def _factorises(route: Route, ran: Operators, inputs: Any, named: Any) -> bool:
     """Tell whether an operator factorises or solves, which promises a small error of the whole matrix and not of each number in it."""
     with suppress(Exception):
-        route(*given, **named)
+        route(*inputs, **named)
     return any(name in rule().normwise for name in ran.seen)
 
 

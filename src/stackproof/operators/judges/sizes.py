@@ -68,13 +68,12 @@ class SizedForm:
 
     @property
     def results(self) -> list[str]:
-        """Return the words behind it, and what the call writes into."""
+        """Return the words after the arrow, and the arguments that the call writes into."""
         written = [word.rstrip("!") for word in self.arguments if word.endswith("!")]
         return [word.strip() for word in self.form.partition("->")[2].split(",")] + written
 
     @property
     def letters(self) -> list[str]:
-        """Return all letters."""
         return sorted({letter for word in self.arguments for letter in word if letter.isalpha()})
 
     @property
@@ -86,15 +85,15 @@ class SizedForm:
 @cache
 def subjects() -> Mapping[str, SizedForm]:
     """Return the rows by name, and again by another where cards have sizes of their own."""
-    found = {}
+    forms = {}
     for row in Table.load(DATA / "sizes.toml").rows("form", SizedForm):
         for operator in row.operators:
             name = row.name or operator
-            found[name] = replace(row, name=name, operators=(operator,))
+            forms[name] = replace(row, name=name, operators=(operator,))
             if row.cards:
-                other = replace(found[name], name=name + CARDS, sizes=row.cards)
-                found[name + CARDS] = replace(other, ladder=False, beyond=True)
-    return found
+                other = replace(forms[name], name=name + CARDS, sizes=row.cards)
+                forms[name + CARDS] = replace(other, ladder=False, beyond=True)
+    return forms
 
 
 def needed(row: SizedForm) -> int:
@@ -141,7 +140,7 @@ def _drawn(point: OperatorPoint, row: SizedForm, place: int) -> Mapping[str, int
     long = letters[place // 2 % len(letters)] if place % 2 else ""
     if long:
         sizes |= {letter: point.draw.choice((1, 2, 3, 5)) for letter in letters if letter != long}
-        fitting = [one for one in LONG if _work(row, {**sizes, long: one}) <= _MOST]
+        fitting = [size for size in LONG if _work(row, {**sizes, long: size}) <= _MOST]
         sizes[long] = point.draw.choice(fitting) if fitting else 513
     while not long and _work(row, sizes) > _SMALL:
         largest = max(sizes, key=lambda letter: sizes[letter])
@@ -173,17 +172,17 @@ def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) ->
 
 def _made(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) -> tuple[Any, ...]:
     """Return the arguments; numbers that the call writes into are positive."""
-    found: list[Any] = []
+    arguments: list[Any] = []
     for word in row.arguments:
         if word.startswith("("):
-            found.append(tuple(sizes[letter] for letter in word[1:-1]))
+            arguments.append(tuple(sizes[letter] for letter in word[1:-1]))
         elif not word[0].isalpha():
-            found.append(int(word))
+            arguments.append(int(word))
         else:
             shape = tuple(_side(letter, sizes) for letter in _dims(word))
             below = sizes[word.partition(":")[2]] if ":" in word else 0
-            found.append(_filled(point, shape, below, word[-1]))
-    return tuple(found)
+            arguments.append(_filled(point, shape, below, word[-1]))
+    return tuple(arguments)
 
 
 def _filled(point: OperatorPoint, shape: tuple[int, ...], below: int, mark: str) -> torch.Tensor:
@@ -212,7 +211,7 @@ def _repeated(line: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _Pieces(Relation):
-    """The whole, each of whose blocks agrees with the same block in float64."""
+    """A large call, compared block by block with the same block in float64."""
 
     row: SizedForm = field(kw_only=True)
     sizes: Mapping[str, int] = field(kw_only=True)
@@ -228,14 +227,14 @@ class _Pieces(Relation):
                 self._takes()
                 refused = "not implemented" in str(error) or 0 in self.sizes.values()
                 return "" if refused else f"raises {error_line(error, 150)}"
-            for slot, slices, wanted in self._pieces(fed):
-                found = whole[slot][slices].to(wanted.device)
-                if self._near(found, wanted) or not apart(found, wanted, self, ()):
+            for slot, slices, expected in self._pieces(fed):
+                actual = whole[slot][slices].to(expected.device)
+                if self._near(actual, expected) or not apart(actual, expected, self, ()):
                     continue
                 moves = [self._pieces(fed, draw) for draw in range(4)]
-                others = [next(one for at, where, one in move if (at, where) == (slot, slices)) for move in moves]
-                if wrong := apart(found, wanted, self, others):
-                    where = ", ".join(str(one.start or 0) for one in slices)
+                others = [next(piece for at, where, piece in move if (at, where) == (slot, slices)) for move in moves]
+                if wrong := apart(actual, expected, self, others):
+                    where = ", ".join(str(part.start or 0) for part in slices)
                     return f"{self._name(slot)}, from [{where}] on: {wrong}"
         return ""
 
@@ -246,13 +245,13 @@ class _Pieces(Relation):
         except Exception as error:
             raise UnusableError(error_line(error, 120)) from error
 
-    def _near(self, found: torch.Tensor, wanted: torch.Tensor) -> bool:
-        """Whether two blocks plainly agree: most do, and what else may excuse a number takes several copies."""
-        if not numeric(found):
-            return found.dtype is wanted.dtype and torch.equal(found, wanted)
-        if found.shape != wanted.shape or not numeric(wanted):
+    def _near(self, actual: torch.Tensor, expected: torch.Tensor) -> bool:
+        """Whether two blocks plainly agree: most do, and the full comparison takes several copies."""
+        if not numeric(actual):
+            return actual.dtype is expected.dtype and torch.equal(actual, expected)
+        if actual.shape != expected.shape or not numeric(expected):
             return False
-        gap, room = found.to(wanted.dtype).sub_(wanted).abs_(), wanted.abs()
+        gap, room = actual.to(expected.dtype).sub_(expected).abs_(), expected.abs()
         if not self.elementwise and room.numel():
             return float(gap.max()) <= self.tolerance * float(room.max()) < torch.inf
         return bool((gap <= room.mul_(self.tolerance)).all())
@@ -281,15 +280,15 @@ class _Pieces(Relation):
     ) -> list[torch.Tensor]:
         """Return results, what was written into, and gradients; `fed` keeps what each whole result is weighed by."""
         words = self.row.arguments
-        given = [leaf.clone() if word[-1] == "!" else leaf for leaf, word in zip(arguments, words, strict=True)]
+        inputs = [leaf.clone() if word[-1] == "!" else leaf for leaf, word in zip(arguments, words, strict=True)]
         places = self._places if _numbers(self.row, self.sizes) < _TOO_MANY else []
         for place in places:
-            given[place] = given[place].detach().requires_grad_()
+            inputs[place] = inputs[place].detach().requires_grad_()
         with torch.set_grad_enabled(bool(places)):
-            found = [leaf for leaf in tree_leaves(way(*given, **self.options)) if isinstance(leaf, torch.Tensor)]
-        written = [leaf for leaf, word in zip(given, words, strict=True) if word[-1] == "!"]
-        kept = [one.detach() for one in (*found, *written)]
-        roots = {slot: one for slot, one in enumerate(found) if one.requires_grad}
+            results = [leaf for leaf in tree_leaves(way(*inputs, **self.options)) if isinstance(leaf, torch.Tensor)]
+        written = [leaf for leaf, word in zip(inputs, words, strict=True) if word[-1] == "!"]
+        kept = [tensor.detach() for tensor in (*results, *written)]
+        roots = {slot: root for slot, root in enumerate(results) if root.requires_grad}
         weights = []
         for slot, root in roots.items():
             if slot not in fed:
@@ -297,7 +296,7 @@ class _Pieces(Relation):
             weights.append(fed[slot][_slices(self.row.results[slot], block)].to(root.device, root.dtype))
         if not roots:
             return kept
-        return [*kept, *torch.autograd.grad([*roots.values()], [given[place] for place in places], weights)]
+        return [*kept, *torch.autograd.grad([*roots.values()], [inputs[place] for place in places], weights)]
 
     def _pieces(
         self, fed: dict[int, torch.Tensor], draw: int | None = None
@@ -313,24 +312,24 @@ class _Pieces(Relation):
             block = dict(zip(cuts, chosen, strict=True))
             pairs = zip(self.arguments, self.row.arguments, strict=True)
             cut = [x[_slices(word, block)].to(home) if isinstance(x, torch.Tensor) else x for x, word in pairs]
-            given = widened(cut)
+            inputs = widened(cut)
             if draw is not None:
                 eps = max((torch.finfo(leaf.dtype).eps for leaf in self.arguments if numeric(leaf)), default=0.0)
-                given = moved(given, eps, draw)
-            for slot, found in enumerate(self._results(self.second, given, fed, block)):
+                inputs = moved(inputs, eps, draw)
+            for slot, result in enumerate(self._results(self.second, inputs, fed, block)):
                 dims = _dims(self._forms[slot])
                 slices = _slices(dims, block)
-                if all(letter in dims or len(cuts[letter]) == 1 for letter in cuts) or not numeric(found):
-                    yield slot, slices, found
+                if all(letter in dims or len(cuts[letter]) == 1 for letter in cuts) or not numeric(result):
+                    yield slot, slices, result
                     continue
                 if slot not in shared:
                     whole = [_side(letter, self.sizes) for letter in dims]
-                    shared[slot] = torch.zeros(whole, dtype=found.dtype, device=home)
-                shared[slot][slices] += found
-        for slot, found in shared.items():
-            rows = max(1, _BLOCK // max(1, found[:1].numel()))
-            for start in range(0, max(1, len(found)), rows):
-                yield slot, (slice(start, start + rows),), found[start : start + rows]
+                    shared[slot] = torch.zeros(whole, dtype=result.dtype, device=home)
+                shared[slot][slices] += result
+        for slot, result in shared.items():
+            rows = max(1, _BLOCK // max(1, result[:1].numel()))
+            for start in range(0, max(1, len(result)), rows):
+                yield slot, (slice(start, start + rows),), result[start : start + rows]
 
     def _cuts(self) -> dict[str, list[slice]]:
         """Return the slices of each letter: the first capital one is cut at least in two, the others until blocks are small."""
@@ -342,14 +341,14 @@ class _Pieces(Relation):
 
         for dims in _tensors(self.row):
             while math.prod(map(size, dims)) > _BLOCK and (
-                able := [one for one in dims if one in count and size(one) > 1]
+                able := [letter for letter in dims if letter in count and size(letter) > 1]
             ):
                 count[max(able, key=size)] *= 2
-        found = {}
+        slices = {}
         for letter in capitals:
             edges = [round(self.sizes[letter] * place / count[letter]) for place in range(count[letter] + 1)]
-            found[letter] = [slice(*pair) for pair in pairwise(edges)]
-        return found
+            slices[letter] = [slice(*pair) for pair in pairwise(edges)]
+        return slices
 
 
 def _slices(word: str, block: Mapping[str, slice]) -> tuple[slice, ...]:
@@ -361,8 +360,8 @@ def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *, momentum
         raise UnusableError("no variance")
     shape = (1, -1, 1, 1)
     own = x.mean((0, 2, 3)), x.var((0, 2, 3))
-    for kept, one in zip((mean, var), own, strict=True):
-        kept.lerp_(one.detach(), momentum)
+    for kept, statistic in zip((mean, var), own, strict=True):
+        kept.lerp_(statistic.detach(), momentum)
     spread = (x.var((0, 2, 3), correction=0) + eps).sqrt()
     return (x - own[0].view(shape)) / spread.view(shape) * weight.view(shape) + bias.view(shape)
 
@@ -370,7 +369,7 @@ def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *, momentum
 def _max_pool(x: Any, kernel: int, stride: int, padding: int) -> Any:
     for dim, edges in ((3, (padding, padding)), (2, (0, 0, padding, padding))):
         windows = functional.pad(x, edges, value=-torch.inf).unfold(dim, kernel, stride).unbind(-1)
-        x = reduce(lambda one, other: torch.where(one >= other, one, other), windows)
+        x = reduce(lambda best, other: torch.where(best >= other, best, other), windows)
     return x
 
 
@@ -379,7 +378,7 @@ def _resized(x: Any, scale_factor: float, mode: str) -> Any:
         raise UnusableError("takes a matrix as large as the square of a side")
     mode = {"bilinear": "linear"}.get(mode, mode)
     eyes = [torch.eye(side, dtype=x.dtype, device=x.device)[None] for side in x.shape[2:]]
-    down, across = (functional.interpolate(one, scale_factor=scale_factor, mode=mode)[0] for one in eyes)
+    down, across = (functional.interpolate(eye, scale_factor=scale_factor, mode=mode)[0] for eye in eyes)
     return down.mT @ x @ across
 
 

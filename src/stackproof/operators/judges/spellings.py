@@ -44,8 +44,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 def _relation(
     point: OperatorPoint, sample: SampleInput, says: str, first: Callable[..., Any], code: str, **more: Any
 ) -> Relation:
-    given = (sample.input, *sample.args)
-    return Relation(says, given, dict(sample.kwargs), first, point.op, f"{code}\n{_PLAIN}", **more)
+    inputs = (sample.input, *sample.args)
+    return Relation(says, inputs, dict(sample.kwargs), first, point.op, f"{code}\n{_PLAIN}", **more)
 
 
 def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
@@ -56,40 +56,40 @@ def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     if op.inplace_variant is None or sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
         return
 
-    def in_place(copy: Callable[..., Any], given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
-        target = copy(given)
+    def in_place(copy: Callable[..., Any], tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        target = copy(tensor)
         op.inplace_variant(target, *arguments, **options)
         return target
 
-    def plain(given: torch.Tensor, *arguments: Any, **options: Any) -> Any:
-        found = op(given, *arguments, **options)
-        if not isinstance(found, torch.Tensor) or (found.dtype, found.shape) != (given.dtype, given.shape):
+    def plain(tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        result = op(tensor, *arguments, **options)
+        if not isinstance(result, torch.Tensor) or (result.dtype, result.shape) != (tensor.dtype, tensor.shape):
             raise UnusableError("the result is not of the input's form")
-        return found
+        return result
 
     name = op.name.rpartition(".")[2]
     code = f"first = arguments[0].clone()\nfirst.{name}_(*arguments[1:], **options)\n{_PLAIN}"
     for says, copy in (("in place", torch.clone), ("in place of a strided tensor", _with_gaps)):
-        given = (sample.input, *sample.args)
-        yield Relation(says, given, dict(sample.kwargs), partial(in_place, copy), plain, code)
+        inputs = (sample.input, *sample.args)
+        yield Relation(says, inputs, dict(sample.kwargs), partial(in_place, copy), plain, code)
 
 
 def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     op = point.op
 
     def fresh(*arguments: Any, **options: Any) -> Any:
-        wanted = op(*arguments, **options)
-        target = tree_map(lambda one: _with_gaps(torch.full_like(one, 7)), wanted)
+        expected = op(*arguments, **options)
+        target = tree_map(lambda leaf: _with_gaps(torch.full_like(leaf, 7)), expected)
         op(*arguments, **options, out=target)
         return target
 
     yield _relation(point, sample, "out= of strided tensors", fresh, _STRIDED)
     try:
         sample = _squared(sample, op)
-        wanted = op(sample.input, *sample.args, **sample.kwargs)
+        expected = op(sample.input, *sample.args, **sample.kwargs)
     except Exception:
         return
-    if not isinstance(wanted, torch.Tensor):
+    if not isinstance(expected, torch.Tensor):
         return
     for place, leaf in enumerate((sample.input, *sample.args)):
 
@@ -97,15 +97,16 @@ def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
             op(*arguments, **options, out=arguments[at])
             return arguments[at]
 
-        if isinstance(leaf, torch.Tensor) and (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype) and leaf.numel():
+        alike = isinstance(leaf, torch.Tensor) and (leaf.shape, leaf.dtype) == (expected.shape, expected.dtype)
+        if alike and leaf.numel():
             code = f"{_PLAIN}\nfirst = operator(*arguments, **options, out=arguments[{place}])\n#"
             yield _relation(point, sample, f"out= is argument {place}", aliased, code, refusable=True)
-    if wanted.dim() and wanted.shape[0] > 1:
+    if expected.dim() and expected.shape[0] > 1:
 
         def overlapping(*arguments: Any, **options: Any) -> Any:
             # as large as what may be written, whoever ignores strides
-            room = torch.zeros_like(wanted, device=arguments[0].device).contiguous()
-            target = room.as_strided(wanted.shape, (0, *room.stride()[1:]))
+            room = torch.zeros_like(expected, device=arguments[0].device).contiguous()
+            target = room.as_strided(expected.shape, (0, *room.stride()[1:]))
             op(*arguments, **options, out=target)
             return target
 
@@ -167,25 +168,25 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     if member("about layout", point.name):
         return
     op = point.op
-    given = (sample.input, *sample.args)
-    places = [n for n, leaf in enumerate(given) if isinstance(leaf, torch.Tensor) and leaf.numel() > 1]
+    inputs = (sample.input, *sample.args)
+    places = [n for n, leaf in enumerate(inputs) if isinstance(leaf, torch.Tensor) and leaf.numel() > 1]
     for says, (change, code) in _LAYOUTS.items():
         for place in places:
-            before = given[place]
+            before = inputs[place]
             if before.layout is not torch.strided:
                 continue
             if says != "behind an odd offset" and change(before).stride() == before.stride():
                 continue
 
             def laid(*arguments: Any, at: int = place, lay: Any = change, **options: Any) -> Any:
-                return op(*(lay(one) if n == at else one for n, one in enumerate(arguments)), **options)
+                return op(*(lay(leaf) if n == at else leaf for n, leaf in enumerate(arguments)), **options)
 
             shown = f"x = arguments[{place}]\nfirst = operator(*arguments[:{place}], {code}, *arguments[{place + 1}:], **options)"
             yield _relation(point, sample, f"argument {place} {says}", laid, shown)
     if point.dtype.is_complex and places:
 
         def lazily(*arguments: Any, **options: Any) -> Any:
-            return op(*(one.conj_physical().conj() if numeric(one) else one for one in arguments), **options)
+            return op(*(leaf.conj_physical().conj() if numeric(leaf) else leaf for leaf in arguments), **options)
 
         shown = (
             "first = operator(*(x.conj_physical().conj() if torch.is_tensor(x) else x for x in arguments), **options)"
@@ -199,11 +200,11 @@ def _kinds(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     masks = [key for key, leaf in sample.kwargs.items() if "mask" in key and getattr(leaf, "dtype", None) is torch.bool]
     if masks and point.dtype.is_floating_point and member("masked by floats", point.name):
 
-        def floats(*given: Any, **options: Any) -> Any:
+        def floats(*inputs: Any, **options: Any) -> Any:
             added = {
                 k: torch.zeros_like(options[k], dtype=point.dtype).masked_fill(~options[k], -torch.inf) for k in masks
             }
-            return op(*given, **{**options, **added})
+            return op(*inputs, **{**options, **added})
 
         shown = """masks = {k: torch.zeros(v.shape).masked_fill(~v, -inf) for k, v in options.items() if 'mask' in k}
 first = operator(*arguments, **{**options, **masks})"""
@@ -231,9 +232,9 @@ first = operator(*arguments, **{**options, **masks})"""
 
 
 def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
-    """Bags up to a last offset are the bags before it: what stands behind belongs to none."""
+    """Compare bags that end at a last offset with bags of only the indices before it."""
     offsets, more = sample.kwargs.get("offsets"), sample.kwargs
-    if not all(isinstance(one, torch.Tensor) for one in (offsets, *sample.args[:1])):
+    if not all(isinstance(tensor, torch.Tensor) for tensor in (offsets, *sample.args[:1])):
         return
     if more.get("include_last_offset") or more.get("per_sample_weights") is not None:
         return
@@ -241,12 +242,12 @@ def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     if offsets.numel() < 2 or int(offsets.max()) >= end:
         return
 
-    def last(given: Any, index: Any, **options: Any) -> Any:
+    def last(weight: Any, index: Any, **options: Any) -> Any:
         ends = torch.cat([options.pop("offsets"), index.new_tensor([end])])
-        return point.op(given, index, **options, offsets=ends, include_last_offset=True)
+        return point.op(weight, index, **options, offsets=ends, include_last_offset=True)
 
-    def cut(given: Any, index: Any, **options: Any) -> Any:
-        return point.op(given, index[:end], **options)
+    def cut(weight: Any, index: Any, **options: Any) -> Any:
+        return point.op(weight, index[:end], **options)
 
     code = f"""ends = torch.cat([options['offsets'], torch.tensor([{end}])])
 first = operator(*arguments, **{{**options, 'offsets': ends}}, include_last_offset=True)
@@ -260,14 +261,14 @@ def _modes(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     op = point.op
 
     def recorded(*arguments: Any, **options: Any) -> Any:
-        given, named = tracked((arguments, options))
+        inputs, named = tracked((arguments, options))
         with torch.enable_grad():
-            return op(*given, **named)
+            return op(*inputs, **named)
 
     def inferred(*arguments: Any, **options: Any) -> Any:
         with torch.inference_mode():
-            found = op(*arguments, **options)
-            return tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, found)
+            result = op(*arguments, **options)
+            return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, result)
 
     code = "with torch.inference_mode():\n    first = operator(*arguments, **options)"
     yield _relation(point, sample, "with gradients tracked", recorded, "first = operator(*arguments, **options)")

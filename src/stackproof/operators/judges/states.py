@@ -1,4 +1,4 @@
-"""Resumed is gone on: a schedule made after its optimiser was restored, or restored itself, goes on as one that was never left."""
+"""A restored schedule goes on as one that was never left, whether it was made before or after its optimiser was restored."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def _two(optimiser: Any) -> list[Any]:
 
 def subjects() -> Mapping[str, Callable[[Any], Any]]:
     """Return how to make each schedule of this torch; chained ones from two others."""
-    found: dict[str, Callable[[Any], Any]] = {}
+    schedules: dict[str, Callable[[Any], Any]] = {}
     for name, kind in vars(lr_scheduler).items():
         plain = inspect.isclass(kind) and issubclass(kind, lr_scheduler.LRScheduler) and not name.startswith("_")
         if not plain or name in ("LRScheduler", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler"):
             continue
         named = {key: _ARGUMENTS[key] for key in inspect.signature(kind).parameters if _ARGUMENTS.get(key) is not None}
-        found[name] = partial(kind, **named)
-    found["SequentialLR"] = lambda optimiser: lr_scheduler.SequentialLR(optimiser, _two(optimiser), [2])
-    found["ChainedScheduler"] = lambda optimiser: lr_scheduler.ChainedScheduler(_two(optimiser))
-    return found
+        schedules[name] = partial(kind, **named)
+    schedules["SequentialLR"] = lambda optimiser: lr_scheduler.SequentialLR(optimiser, _two(optimiser), [2])
+    schedules["ChainedScheduler"] = lambda optimiser: lr_scheduler.ChainedScheduler(_two(optimiser))
+    return schedules
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a schedule that is left after a few steps and taken up again in either order."""
 
-    def start(given: torch.Tensor, rate: Any = 0.1) -> Any:
-        optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=rate)
+    def start(parameter: torch.Tensor, rate: Any = 0.1) -> Any:
+        optimiser = torch.optim.SGD([parameter.clone().requires_grad_()], lr=rate)
         return optimiser, point.op(optimiser)
 
     def advance(pair: Any, steps: int) -> list[float]:
@@ -57,21 +57,21 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             rates.append(float(pair[0].param_groups[0]["lr"]))
         return rates
 
-    def resumed(given: torch.Tensor, late: bool, left: bool = True) -> torch.Tensor:
+    def resumed(parameter: torch.Tensor, late: bool, left: bool = True) -> torch.Tensor:
         """Return the rates from the third step on; `late`: the schedule is made for an optimiser that has its state already."""
-        pair = start(given)
+        pair = start(parameter)
         advance(pair, _LEFT)
         if left:
             states = copy.deepcopy((pair[0].state_dict(), pair[1].state_dict()))
-            optimiser = torch.optim.SGD([given.clone().requires_grad_()], lr=0.1)
+            optimiser = torch.optim.SGD([parameter.clone().requires_grad_()], lr=0.1)
             early = None if late else point.op(optimiser)
             optimiser.load_state_dict(states[0])
             pair = optimiser, early or point.op(optimiser)
             pair[1].load_state_dict(states[1])
         return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
 
-    def tensor_rate(given: torch.Tensor) -> torch.Tensor:
-        pair = start(given, torch.tensor(0.1))
+    def tensor_rate(parameter: torch.Tensor) -> torch.Tensor:
+        pair = start(parameter, torch.tensor(0.1))
         advance(pair, _LEFT)
         return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
 
@@ -81,5 +81,5 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         ("made after its optimiser was restored", partial(resumed, late=True), 1e-9),
         ("with a rate that is a tensor", tensor_rate, 1e-6),
     ):
-        given = (torch.ones(2, device=point.device),)
-        yield Relation(says, given, {}, way, partial(resumed, late=False, left=False), code, tolerance=tolerance)
+        inputs = (torch.ones(2, device=point.device),)
+        yield Relation(says, inputs, {}, way, partial(resumed, late=False, left=False), code, tolerance=tolerance)

@@ -1,4 +1,4 @@
-"""Layers that are held against their definitions: where they are computed, with which numbers, and how closely they agree."""
+"""How layers are compared with their definitions: where they are computed, with which numbers, and how closely they must agree."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def drawn(*shape: int, key: int = 0) -> Floats:
     return np.random.default_rng(key).standard_normal(shape).astype(np.float32).astype(np.float64)
 
 
-def hold(found: Mapping[str, torch.Tensor], exact: Mapping[str, Floats], dtype: torch.dtype, what: str) -> float:
-    """Hold tensors against arrays by their relative norm; return the worst."""
+def compare(results: Mapping[str, torch.Tensor], exact: Mapping[str, Floats], dtype: torch.dtype, what: str) -> float:
+    """Require that tensors are near arrays by relative norm; return the worst error."""
     worst = 0.0
     for name, expected in exact.items():
-        actual = found[name].detach().cpu().double().numpy()
+        actual = results[name].detach().cpu().double().numpy()
         require(actual.shape == expected.shape, f"{what}: {name} has shape {actual.shape}, not {expected.shape}")
         off = float(np.linalg.norm(actual - expected)) / max(float(np.linalg.norm(expected)), 1e-300)
         require(
