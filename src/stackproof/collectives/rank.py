@@ -120,8 +120,8 @@ def groups(rank: Rank, row: Row) -> Found:
         work.wait()
     rank.device.synchronize()
     for case, collective, turn, _ in begun:
-        if found := fault(turn, collective):
-            return {"fault": {"case": asdict(case), **found}}
+        if details := fault(turn, collective):
+            return {"fault": {"case": asdict(case), **details}}
     return {}
 
 
@@ -176,8 +176,8 @@ def objects(rank: Rank, row: Row) -> dict[str, Any]:
         for peers, group, lengths in (*among, *((peers, dist.new_group(list(peers)), _FORMED) for peers in formed))
         if rank.rank in peers
         for length in lengths
-        for what, values, wanted in _exchanged(row.form, rank.rank, peers, group, length)
-        if (apart := _apart(what, values, wanted))
+        for what, values, expected in _exchanged(row.form, rank.rank, peers, group, length)
+        if (apart := _apart(what, values, expected))
     ]
     return {"sentence": lines[0]} if lines else {}
 
@@ -195,10 +195,10 @@ def _exchanged(
             if gathered:
                 yield f"gather_object to rank {root}", gathered, [known(peer, root, length) for peer in peers]
         elif form == "broadcast":
-            wanted = [known(root, part, length) for part in range(3)]
-            values: list[Any] = list(wanted) if at_root else [None] * 3
+            expected = [known(root, part, length) for part in range(3)]
+            values: list[Any] = list(expected) if at_root else [None] * 3
             dist.broadcast_object_list(values, src=root, group=group)
-            yield f"broadcast_object_list from rank {root}", values, wanted
+            yield f"broadcast_object_list from rank {root}", values, expected
         else:
             parts = [known(root, part, length) for part in range(size)] if at_root else None
             mine: list[Any] = [None]
@@ -210,14 +210,14 @@ def _exchanged(
         yield "all_gather_object", everything, [known(peer, 0, length) for peer in peers]
 
 
-def _apart(what: str, values: list[Any], wanted: list[Any]) -> str:
+def _apart(what: str, values: list[Any], expected: list[Any]) -> str:
     """Return where the first object is not the one that was sent there; nothing if all are."""
-    place = next((n for n, pair in enumerate(zip(values, wanted, strict=True)) if pair[0] != pair[1]), None)
+    place = next((n for n, pair in enumerate(zip(values, expected, strict=True)) if pair[0] != pair[1]), None)
     if place is None:
         return ""
     origin = values[place].get("from") if isinstance(values[place], dict) else None
     came = f"that of rank {origin[0]} for part {origin[1]}" if origin else f"a {type(values[place]).__name__}"
-    return f"{what} has {came} at place {place} instead of that of rank {wanted[place]['from'][0]}"
+    return f"{what} has {came} at place {place} instead of that of rank {expected[place]['from'][0]}"
 
 
 Groups = dict[tuple[tuple[int, ...], bool, bool], Any]
@@ -260,7 +260,7 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
             fields = attempt()
         except Exception as error:
             outcome["refused"] += 1
-            outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "said": error_line(error)}
+            outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "message": error_line(error)}
             continue
         wrong = bool(fields.get("fault") or fields.get("sentence"))
         outcome["wrong" if wrong else "right"] += 1
