@@ -35,10 +35,10 @@ _PATIENCE_S = 3.0
 # So long it waits for them to have judged whether their work was complete; those whose queue waits for this rank cannot.
 _JUDGING_S = 1.0
 
-Found = dict[str, Any]
+Fields = dict[str, Any]
 
 
-def late(rank: Rank, row: Row) -> Found:
+def late(rank: Rank, row: Row) -> Fields:
     """Call asynchronously while one rank is late: nothing that needs its data may be done before it has called, and waiting waits."""
     collective, world, board = COLLECTIVES[row.collective], rank.world_size, Board(row.name)
     last = world - 1
@@ -79,7 +79,7 @@ def _early(rank: Rank, work: Any, board: Board) -> bool:
     return early
 
 
-def barrier(rank: Rank, row: Row) -> Found:
+def barrier(rank: Rank, row: Row) -> Fields:
     """Enter a barrier one after another: when it lets a rank go, everybody has come."""
     board = Board(row.name)
     for peers in subgroups(rank.world_size) if row.form == "subgroup" else [tuple(range(rank.world_size))]:
@@ -103,7 +103,7 @@ def _barrier(rank: Rank, row: Row, board: Board, peers: tuple[int, ...], group: 
     return ""
 
 
-def groups(rank: Rank, row: Row) -> Found:
+def groups(rank: Rank, row: Row) -> Fields:
     """Call on several groups in turn without waiting, then wait in the opposite order: every result is its own group's."""
     everyone = tuple(range(rank.world_size))
     shapes = [everyone, everyone] if row.form == "interleaved" else subgroups(rank.world_size)
@@ -125,7 +125,7 @@ def groups(rank: Rank, row: Row) -> Found:
     return {}
 
 
-def real(rank: Rank, case: Case) -> Found:
+def real(rank: Rank, case: Case) -> Fields:
     """Reduce ordinary numbers: as near to float64 as the CPU in that dtype, three times over, and the same bits on all ranks."""
     collective = COLLECTIVES[case.collective]
     turn = prepare(case, collective, rank.rank, rank.device.torch, None)
@@ -221,10 +221,10 @@ def _apart(what: str, values: list[Any], expected: list[Any]) -> str:
 
 
 Groups = dict[tuple[tuple[int, ...], bool, bool], Any]
-Attempt = tuple[Case | None, Callable[[], Found]]
+Attempt = tuple[Case | None, Callable[[], Fields]]
 
 # Rows that are more than a call and a comparison.
-_ORDER: dict[str, Callable[[Rank, Row], Found]] = {
+_ORDER: dict[str, Callable[[Rank, Row], Fields]] = {
     "barrier": barrier,
     "groups": groups,
     "late": late,
@@ -268,7 +268,7 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
     return outcome
 
 
-def _add(outcome: dict[str, Any], fields: Found) -> None:
+def _add(outcome: dict[str, Any], fields: Fields) -> None:
     outcome["digest"] += fields.get("digest", "")
     if "bound" in fields and fields["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * fields["bound"]:
         outcome |= {"error": fields["error"], "bound": fields["bound"]}
@@ -295,7 +295,7 @@ def formed(peers: tuple[int, ...]) -> Any:
         return error
 
 
-def compared(rank: Rank, case: Case, group: Any) -> Found:
+def compared(rank: Rank, case: Case, group: Any) -> Fields:
     if isinstance(group, Exception):
         raise group
     collective = COLLECTIVES[case.collective]

@@ -218,8 +218,8 @@ class CheckProcess:
         elif hung:
             self.state.conclude(Check(self._place(), Verdict.HUNG, self._hang(), 0.0))
         elif self.current or not self.ended or status < 0:
-            said_why = len(self.state.record.checks) > self._before
-            if not (said_why and status >= 0 and not self.current):
+            explained = len(self.state.record.checks) > self._before
+            if not (explained and status >= 0 and not self.current):
                 self.state.conclude(Check(self._place(), Verdict.CRASHED, self._death(status), 0.0))
 
     def _hang(self) -> str:

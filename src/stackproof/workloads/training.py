@@ -317,7 +317,7 @@ class TrainingSteps(ReplayedSteps):
     def prove(self) -> str:
         """Hold the job, or its tiny sibling and then the job itself, against a reference; then a whole step from where it was built."""
         if not self._known:
-            self._said = self.against_reference()
+            self._proof = self.against_reference()
             with shortened(False):
                 exact = self.job.observe().gradients
             self._known = {_GRADIENT: self.job.observe().gradients}
@@ -328,7 +328,7 @@ class TrainingSteps(ReplayedSteps):
             self.keep_start()
         else:
             self.to_first_step()
-        return self._said
+        return self._proof
 
     def against_reference(self) -> str:
         if self.preset == "tiny":
@@ -392,7 +392,7 @@ class OptimiserStep(ReplayedSteps):
         self.job.differentiate(self.job.forward(0)[1])
         self.optimiser = self.job.optimiser
         self.parameters = [param for param in self._parameters if param.grad is not None]
-        self._gradients = self._given()
+        self._gradients = self._gradient_vector()
         self.facts = {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
     def run(self) -> None:
@@ -413,12 +413,12 @@ class OptimiserStep(ReplayedSteps):
         super().verify(runs)
         self._require_gradients()
 
-    def _given(self) -> torch.Tensor:
+    def _gradient_vector(self) -> torch.Tensor:
         return _vector([param.grad for param in self.parameters if param.grad is not None])
 
     def _require_gradients(self) -> None:
         name = type(self.optimiser).__name__
-        same = torch.equal(self._given(), self._gradients)
+        same = torch.equal(self._gradient_vector(), self._gradients)
         require(same, f"a step of {name} changed the gradients that it was given")
 
 
