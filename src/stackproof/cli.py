@@ -54,7 +54,7 @@ def _call(words: Sequence[str]) -> int:
     try:
         _require_folder()
         projects.choose(_project(words))  # what verbs offer depends on it
-        options = _parser().parse_args(words, argparse.Namespace(given=words))
+        options = _parser().parse_args(words, argparse.Namespace(typed=words))
         with advice.typing(words):
             code: int = options.run(options)
     except Refusal as refusal:

@@ -52,7 +52,7 @@ class Spin(Work):
         while time.perf_counter() < until:
             pass
 
-    def begin(self, runs: int, held: bool = True) -> None:
+    def begin(self, runs: int, compared: bool = True) -> None:
         """Begin a block."""
 
     def verify(self, runs: int) -> None:

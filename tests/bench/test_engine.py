@@ -70,10 +70,10 @@ def test_a_clock_that_goes_wrong_is_no_wrong_result(
     spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(_: object) -> None:
-        raise ClockWrongError("the host's clock told 1 ms for a span of 2 ms")
+        raise ClockWrongError("the host's clock measured 1 ms for a span of 2 ms")
 
     monkeypatch.setattr(Meanwhile, "require", wrong)
-    with pytest.raises(ClockWrongError, match="told 1 ms"):
+    with pytest.raises(ClockWrongError, match="measured 1 ms"):
         measure(subject_of(cpu), HOST, "tiny", SHORT)
     assert spin.log[-1] == "closed"
 
@@ -127,7 +127,7 @@ def test_a_real_subject_from_the_file(cpu: Stack) -> None:
     assert len(found.samples) >= 10
 
 
-def test_what_blocks_leave_is_held(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_blocks_leave_is_compared(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     held = list[tuple[int, str]]()
     monkeypatch.setattr(spin, "verify", lambda _, runs: held.append((runs, spin.log[-1])))
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
@@ -137,27 +137,27 @@ def test_what_blocks_leave_is_held(spin: type[Spin], cpu: Stack, monkeypatch: py
 
 
 @pytest.mark.parametrize(("cost", "blocks"), [(0.0, 9), (0.02, 3)])
-def test_dear_traces_are_held_of_the_first_two_blocks_and_the_last(
+def test_dear_traces_are_compared_of_the_first_two_blocks_and_the_last(
     spin: type[Spin], monkeypatch: pytest.MonkeyPatch, cost: float, blocks: int
 ) -> None:
     monkeypatch.setattr(random, "random", lambda: 0.5)
     traces = engine.RunTraces(spin.__new__(spin), Sampler(HOST, lambda: None), bool)
     monkeypatch.setattr(spin, "verify", lambda *_: time.sleep(cost) if cost else None)
     for number in range(9):
-        if traces.holds(number == 8):
+        if traces.compares(number == 8):
             traces._began -= 0.001 + 10.0 * (not cost)
             traces.after(4)
-    assert (traces.blocks, traces.held) == (9, blocks)
+    assert (traces.blocks, traces.compared) == (9, blocks)
     assert traces.spent >= cost * (blocks - 1) and traces.first >= cost
 
 
-def test_the_last_block_is_held_and_others_may_go_on_from_where_they_are(
+def test_the_last_block_is_compared_and_others_may_go_on_from_where_they_are(
     spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = list[bool]()
     monkeypatch.setattr(random, "random", lambda: 0.5)
     monkeypatch.setattr(sampling, "_BLOCK_S", 0.02)
-    monkeypatch.setattr(spin, "begin", lambda _, runs, held=True: begun.append(held))
+    monkeypatch.setattr(spin, "begin", lambda _, runs, compared=True: begun.append(compared))
     monkeypatch.setattr(spin, "verify", lambda *_: time.sleep(0.05))
     found = measure(subject_of(cpu), HOST, "tiny", replace(SHORT, seconds=1.0, noise=0.0))
     assert begun[-1] and not all(begun)

@@ -69,7 +69,7 @@ def test_a_refusal_is_left_in_one_line(alone: Rank, tmp_path: Path, monkeypatch:
     collectives.check(asking(alone, "broadcast-copy-int64"))
     outcome = left(tmp_path)["broadcast-copy-int64"]
     assert (outcome["refused"], outcome["right"]) == (4, 0)
-    assert outcome["refusal"]["said"] == "RuntimeError: not with me"
+    assert outcome["refusal"]["message"] == "RuntimeError: not with me"
     assert outcome["refusal"]["case"]["count"] == -1
 
 
@@ -108,7 +108,7 @@ def test_a_group_that_cannot_be_made_is_a_refusal_of_its_rows(
     monkeypatch.setattr(dist, "new_group", refuse)
     collectives.check(asking(alone, "batch_isend_irecv-copy-float32", "all_reduce-prod-float32"))
     found = left(tmp_path)
-    assert "perform_nocolor_split" in found["batch_isend_irecv-copy-float32"]["refusal"]["said"]
+    assert "perform_nocolor_split" in found["batch_isend_irecv-copy-float32"]["refusal"]["message"]
     assert found["all_reduce-prod-float32"]["right"] == 4
 
 

@@ -32,7 +32,7 @@ def outcome(**values: Any) -> dict[str, Any]:
 
 
 def refused(said: str = "RuntimeError: no way", right: int = 0) -> dict[str, Any]:
-    return outcome(right=right, refused=19 - right, refusal={"case": CASE, "said": said})
+    return outcome(right=right, refused=19 - right, refusal={"case": CASE, "message": said})
 
 
 def test_right_cases_are_counted_over_all_ranks() -> None:

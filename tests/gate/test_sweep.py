@@ -20,7 +20,7 @@ QUIET = {"facts": {"version": "2.28"}, "denied": [], "warned": [], "echoed": [],
 
 
 def test_a_grid_is_every_combination() -> None:
-    found = sweep.grid(["A=1,2", "B=x"], ["gloo,nccl"])
+    found = sweep.grid(["A=1,2", "B=x"], ["gloo", "nccl"])
     assert [one.label for one in found] == ["gloo A=1 B=x", "gloo A=2 B=x", "nccl A=1 B=x", "nccl A=2 B=x"]
 
 

@@ -69,7 +69,7 @@ def test_a_row_that_hangs_is_a_hang_with_what_the_others_said(tmp_path: Path) ->
     def hang(folder: Path) -> Exception:
         (folder / "rank1.expired").write_text(NAMES[1])
         with (folder / "rank0.outcomes").open("a") as stream:
-            refusal = {"said": "RuntimeError: not for me", "case": None}
+            refusal = {"message": "RuntimeError: not for me", "case": None}
             stream.write(json.dumps({"row": NAMES[1], "refusal": refusal}) + "\n")
         return CheckCrashed("rank 1 ended with exit status 1")
 

@@ -226,8 +226,6 @@ def _first_of_pipe(handle: int) -> bytes:
 
 
 class _Begun:
-    """A stream of which the beginning was read."""
-
     def __init__(self, first: bytes, stream: BinaryIO) -> None:
         self._first, self._stream = first, stream
 
@@ -351,9 +349,9 @@ def scratch_folder(prefix: str) -> Path:
         if _abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
     made = Path(tempfile.mkdtemp(prefix=prefix))
-    if held := lock(made / _LOCK):
-        with held:
-            os.dup(held.fileno())  # holds it until the process ends, however it does
+    if handle := lock(made / _LOCK):
+        with handle:
+            os.dup(handle.fileno())  # holds it until the process ends, however it does
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
 

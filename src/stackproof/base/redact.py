@@ -26,7 +26,7 @@ _FORMS = (
     (re.compile(rf"(?<![\w.~-])(?:{_HOMES})/[^/\s:;,'\")]+|(?<![\w.~/-])/root(?=/|\b)"), "~"),
     (re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]+\b"), "<mail>"),
     (re.compile(r"\b(\w*(?:_ADDR|_HOST|_HOSTS|HOSTNAME|_ENDPOINT|_HOSTID))=(\S+)"), r"\1=<host>"),
-    (re.compile(rf"\b(GPU-|MIG-)?{_UUID}\b"), lambda found: f"{found[1] or ''}<serial>"),
+    (re.compile(rf"\b(GPU-|MIG-)?{_UUID}\b"), lambda match: f"{match[1] or ''}<serial>"),
     (re.compile(r"\bip-\d{1,3}(?:-\d{1,3}){3}\b"), "<host>"),
 )
 _DOMAIN = r"(?:\.[A-Za-z][A-Za-z0-9-]*)*"

@@ -148,14 +148,14 @@ def timed(
     around()
     load, traces = HostLoad(), RunTraces(work, sampler, agreed)
     sampler.energy = energy_counter(sampler.device)
-    slope = sample(sampler, budget, traces.holds, traces.after, warmth.took)
+    slope = sample(sampler, budget, traces.compares, traces.after, warmth.took)
     share = load.share()
     around()
     peak = sampler.device.memory().peak
     facts: dict[str, Figure] = {
         "others' share of the host's cores": share, "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds,
         "runs per sample": sampler.number,
-        **work.conclude(), "proof before, s": proof + traces.first, "blocks": traces.blocks, "blocks compared": traces.held,
+        **work.conclude(), "proof before, s": proof + traces.first, "blocks": traces.blocks, "blocks compared": traces.compared,
         "traces, share of the time budget": traces.spent / budget.seconds, **slope.require_believable(), **energy(sampler),
     }  # fmt: skip
     return {
@@ -173,22 +173,22 @@ class RunTraces:
 
     def __init__(self, work: Work, sampler: Sampler, agreed: Callable[[bool], bool]) -> None:
         self.work, self.sampler, self._agreed = work, sampler, agreed
-        self.blocks = self.held = 0
+        self.blocks = self.compared = 0
         self.first = self.spent = self._dear = self._took = 0.0
 
-    def holds(self, last: bool) -> bool:
-        """Choose whether the next block is held: of all together it takes its share of the time, beside the first two and the last."""
+    def compares(self, last: bool) -> bool:
+        """Choose whether the next block is compared: of all together it takes its share of the time, beside the first two and the last."""
         self.blocks += 1
         chance = random.random() * self._dear <= _SHARE * self._took
         self._began = time.perf_counter()
-        return self._agreed(last or self.held < 2 or chance)
+        return self._agreed(last or self.compared < 2 or chance)
 
     def after(self, runs: int) -> None:
         began = time.perf_counter()
         self.work.verify(runs)
         self._took, self._dear = began - self._began, time.perf_counter() - began
-        self.held += 1
-        if self.held > 1:
+        self.compared += 1
+        if self.compared > 1:
             self.spent += self._dear
         else:
             self.first = self._dear

@@ -39,10 +39,10 @@ class Together(Sampler):
         super().start_clock()
         self._passed = 0.0
 
-    def spans(self, lengths: Sequence[int], held: bool = True) -> list[float]:
+    def spans(self, lengths: Sequence[int], compared: bool = True) -> list[float]:
         """Start together and return the slowest rank's seconds of each span."""
         dist.barrier()
-        own = [*super().spans(lengths, held), time.perf_counter() - self._began]
+        own = [*super().spans(lengths, compared), time.perf_counter() - self._began]
         slowest = torch.tensor(own, dtype=torch.float32).to(self.device.torch)  # some cards have no float64
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         *seconds, self._passed = slowest.cpu().tolist()
@@ -53,9 +53,9 @@ class Together(Sampler):
         return self._passed
 
 
-def as_rank_0(device: Device, wanted: bool) -> bool:
+def as_rank_0(device: Device, asked: bool) -> bool:
     """Return what rank 0 wants: between the blocks all ranks do the same."""
-    word = torch.tensor([float(wanted)], dtype=torch.float32).to(device.torch)
+    word = torch.tensor([float(asked)], dtype=torch.float32).to(device.torch)
     dist.broadcast(word, 0)
     return bool(word.item())
 
@@ -78,9 +78,9 @@ def data_parallel(rank: Rank) -> dict[str, Any]:
 
 def setting_of(rank: Rank) -> Setting:
     """Return what the subject's row says, for this rank's device."""
-    wanted = rank.arguments
-    parameters = {name: value for name, value in wanted["parameters"].items() if name != "ranks"}
-    return Setting(rank.device, wanted["preset"], Table(FILE, parameters))
+    arguments = rank.arguments
+    parameters = {name: value for name, value in arguments["parameters"].items() if name != "ranks"}
+    return Setting(rank.device, arguments["preset"], Table(FILE, parameters))
 
 
 def _timed(rank: Rank, work: Work) -> dict[str, Any]:

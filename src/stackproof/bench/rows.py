@@ -122,14 +122,14 @@ def measurements(sampled: Sampled, metric: str, device_name: str) -> list[Measur
     """
     things = [thing for thing in sampled.worth if thing != "iteration"]
     units = [sampled.unit, *(f"s/{thing}" for thing in things), *(["s/iteration"] if "sample" in things else [])]
-    found = list[Measurement]()
+    rows = list[Measurement]()
     for unit in dict.fromkeys(units) if sampled.samples else ():
         samples = list(sampled.seconds_per(unit))
         own = (sampled.version, figures(sampled, device_name)) if unit == sampled.unit else ("", {})
         names = sampled.subject, sampled.preset, sampled.dtype, sampled.world_size, metric, unit
         value = sampled.median * samples[0] / sampled.samples[0]
-        found.append(Measurement(*names, value, samples, "; ".join(sampled.notes), *own))
-    return found
+        rows.append(Measurement(*names, value, samples, "; ".join(sampled.notes), *own))
+    return rows
 
 
 def figures(sampled: Sampled, device_name: str) -> dict[str, Figure]:

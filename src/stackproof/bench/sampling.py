@@ -116,12 +116,12 @@ class Sampler:
         """Return the seconds since the clock was started, as all who sample together see them."""
         return time.perf_counter() - self._began
 
-    def spans(self, lengths: Sequence[int], held: bool = True) -> list[float]:
-        """Return the seconds of spans of so many runs each, back to back; `held`: whether what they leave will be looked at."""
+    def spans(self, lengths: Sequence[int], compared: bool = True) -> list[float]:
+        """Return the seconds of spans of so many runs each, back to back; `compared`: whether what they leave will be verified."""
         while len(self._watches) < len(lengths):
             self._watches.append(self.device.stopwatch())
         watches = self._watches[: len(lengths)]
-        self.begin(sum(lengths), *(() if held else (False,)))
+        self.begin(sum(lengths), *(() if compared else (False,)))
         self.device.synchronize()
         before = self.energy() if self.energy else 0.0
         began = clock.raw()
@@ -183,7 +183,7 @@ def warm_up(sampler: Sampler, seconds: float) -> Warmth:
         spent = sampler.spent()
         if len(taken) > 2 * window and spent >= _LEAST_WARM_S:
             before, after = taken[-2 * window : -window], taken[-window:]
-            spread = max(median(abs(one - median(part)) for one in part) for part in (before, after))
+            spread = max(median(abs(took - median(part)) for took in part) for part in (before, after))
             change = abs(median(after) / median(before) - 1)
             settled = change <= max(0.02, 2 * spread / median(after))
             if settled or spent > seconds or runs > _MOST_WARM * sampler.number:
@@ -233,13 +233,13 @@ def energy(sampler: Sampler) -> dict[str, Figure]:
 def sample(
     sampler: Sampler,
     budget: Budget,
-    holds: Callable[[bool], bool] = lambda _: True,
+    compares: Callable[[bool], bool] = lambda _: True,
     after: Callable[[int], object] = lambda _: None,
     took: float = 0.0,
 ) -> Slope:
-    """Take spans until the noise target or the cap is reached, in blocks of one length of which the last is held.
+    """Take spans until the noise target or the cap is reached, in blocks of one length of which the last is compared.
 
-    `holds` tells before a block whether it will be, or must; then `after` is called with its runs. `took`: the seconds of a run, if known.
+    `compares` tells before a block whether it will be; then `after` is called with its runs. `took`: the seconds of a run, if known.
 
     Raises:
         ClockWrongError: the host's clock went wrong meanwhile, or spans do not add up to the time that passed, or lack something each.
@@ -248,15 +248,15 @@ def sample(
     lengths = sampler.lengths(took or median(sampler.block(1)))
     sampler.start_clock()
     sampler.blocks.clear()
-    slope, done, held = Slope(), False, False
-    while not (done and held):
-        held = holds(done)
-        slope.spans += sampler.spans(lengths, held)
+    slope, done, compared = Slope(), False, False
+    while not (done and compared):
+        compared = compares(done)
+        slope.spans += sampler.spans(lengths, compared)
         slope.lengths += lengths
         spent = sampler.spent()
         # One block alone says nothing of the clock.
         done = enough(slope.seconds, budget, spent) and (len(sampler.blocks) >= _TELLING or spent >= budget.seconds)
-        if held:
+        if compared:
             after(sum(lengths))
     meanwhile.require()
     gap, half = _GAPS * max(slope.empty, 0.0), len(sampler.blocks) // 2

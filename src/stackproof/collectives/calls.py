@@ -196,7 +196,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "all_reduce_coalesced": lambda turn: dist.all_reduce_coalesced(turn.mine, turn.op, turn.group, turn.later),
     "all_gather_coalesced": all_gather_coalesced,
     "coalescing_all_reduce": lambda turn: coalesced(
-        turn, [partial(dist.all_reduce, one, turn.op) for one in turn.mine]
+        turn, [partial(dist.all_reduce, tensor, turn.op) for tensor in turn.mine]
     ),
     "coalescing_all_gather": lambda turn: coalesced(
         turn, [partial(dist.all_gather_into_tensor, *pair) for pair in zip(turn.out, turn.mine, strict=True)]
@@ -244,7 +244,7 @@ def expected(result: str, seen: Any) -> Tensors:
 class Collective:
     """One function of torch.distributed.
 
-    `call` is told everything by its `turn`: `mine` and `out` (tensors on the device), `op`, `root` and `peers` (ranks of the world),
+    `call` reads everything from its `turn`: `mine` and `out` (tensors on the device), `op`, `root` and `peers` (ranks of the world),
     `index` (this rank's place among its peers), `group`, `later` (asynchronous), `sizes` (elements from and to each peer, where they
     differ). `result` names what each peer then holds (`expected`).
 
@@ -292,7 +292,7 @@ _ALL = (
     Collective("coalescing_all_gather", "each of several joined", "each", "each", ragged=True),
     Collective("coalescing_reduce_scatter", "own part reduced, twice", "joined", "each", reduces=True),
 )
-COLLECTIVES = {one.name: one for one in _ALL}
+COLLECTIVES = {collective.name: collective for collective in _ALL}
 
 
 @dataclass(frozen=True)
@@ -337,9 +337,9 @@ def prepare(case: Any, collective: Any, index: int, device: torch.device, group:
     holds, peers = partial(sent, case, collective.ragged), range(len(case.peers))
     merge = partial(fold, case.operator)
     seen = SimpleNamespace(sent=holds, fold=merge, index=index, root=case.root, peers=len(peers))
-    turn.given = [holds(index, part) for part in (peers if collective.gives != "one" else range(1))]
+    turn.inputs = [holds(index, part) for part in (peers if collective.gives != "one" else range(1))]
     turn.expected = collective.expected(seen)
-    sizes = [[part.numel() for part in parts] for parts in (turn.expected, turn.given)]
+    sizes = [[part.numel() for part in parts] for parts in (turn.expected, turn.inputs)]
     turn.sizes = sizes if case.uneven else (None, None)
     lay_out(turn, case, collective, device)
     return turn
@@ -348,10 +348,10 @@ def prepare(case: Any, collective: Any, index: int, device: torch.device, group:
 def lay_out(turn: Any, case: Any, collective: Any, device: torch.device) -> None:
     """Give the turn its tensors on the device: what it passes in, and where its result goes, each as (memory, view)."""
     if collective.gives == "joined":
-        turn.given = joined(turn.given)
+        turn.inputs = joined(turn.inputs)
     if collective.takes == "joined":
         turn.expected = joined(turn.expected)
-    turn.placed = [place(tensor, case.layout, device) for tensor in turn.given]
+    turn.placed = [place(tensor, case.layout, device) for tensor in turn.inputs]
     turn.mine, turn.out, turn.results = [view for _, view in turn.placed], [], turn.placed
     if collective.takes != "in place":
         turn.results = [place(torch.full_like(tensor, GUARD), case.layout, device) for tensor in turn.expected]
@@ -381,22 +381,22 @@ def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
 
     The results, what was passed in and is not to change, and the memory around both are compared bit by bit.
     """
-    results = [landed(*pair) for pair in turn.results]
-    pairs, held = [("result", found, exact) for (found, _), exact in zip(results, turn.expected, strict=False)], results
+    regions = results = [landed(*pair) for pair in turn.results]
+    pairs = [("result", actual, exact) for (actual, _), exact in zip(results, turn.expected, strict=False)]
     if collective.takes != "in place":
         placed = [landed(*pair) for pair in turn.placed]
-        pairs += [("input", found, exact) for (found, _), exact in zip(placed, turn.given, strict=True)]
-        held = [*placed, *results]
-    pairs += [("memory beside it", rest, torch.full_like(rest, GUARD)) for _, rest in held]
-    for what, found, exact in pairs:
-        if torch.equal(bits(found), bits(exact)):
+        pairs += [("input", actual, exact) for (actual, _), exact in zip(placed, turn.inputs, strict=True)]
+        regions = [*placed, *results]
+    pairs += [("memory beside it", rest, torch.full_like(rest, GUARD)) for _, rest in regions]
+    for what, actual, exact in pairs:
+        if torch.equal(bits(actual), bits(exact)):
             continue
-        wrong = (bits(found) != bits(exact)).nonzero().flatten()
+        wrong = (bits(actual) != bits(exact)).nonzero().flatten()
         at = int(wrong[0])
-        got, want = ((bits if exact.dtype is torch.bool else flat)(tensor)[at].item() for tensor in (found, exact))
-        told = {"what": what, "at": at, "got": got, "expected": want, "wrong": len(wrong), "of": exact.numel()}
-        views = [view for _, view in (*turn.placed, *(turn.results if held is not results else ()))]
-        return {**told, "outside": sum(outside(view, rest) for view, (_, rest) in zip(views, held, strict=False))}
+        got, want = ((bits if exact.dtype is torch.bool else flat)(tensor)[at].item() for tensor in (actual, exact))
+        details = {"what": what, "at": at, "got": got, "expected": want, "wrong": len(wrong), "of": exact.numel()}
+        views = [view for _, view in (*turn.placed, *(turn.results if regions is not results else ()))]
+        return {**details, "outside": sum(outside(view, rest) for view, (_, rest) in zip(views, regions, strict=False))}
     return None
 
 

@@ -35,10 +35,10 @@ _PATIENCE_S = 3.0
 # So long it waits for them to have judged whether their work was complete; those whose queue waits for this rank cannot.
 _JUDGING_S = 1.0
 
-Found = dict[str, Any]
+Fields = dict[str, Any]
 
 
-def late(rank: Rank, row: Row) -> Found:
+def late(rank: Rank, row: Row) -> Fields:
     """Call asynchronously while one rank is late: nothing that needs its data may be done before it has called, and waiting waits."""
     collective, world, board = COLLECTIVES[row.collective], rank.world_size, Board(row.name)
     last = world - 1
@@ -79,7 +79,7 @@ def _early(rank: Rank, work: Any, board: Board) -> bool:
     return early
 
 
-def barrier(rank: Rank, row: Row) -> Found:
+def barrier(rank: Rank, row: Row) -> Fields:
     """Enter a barrier one after another: when it lets a rank go, everybody has come."""
     board = Board(row.name)
     for peers in subgroups(rank.world_size) if row.form == "subgroup" else [tuple(range(rank.world_size))]:
@@ -103,7 +103,7 @@ def _barrier(rank: Rank, row: Row, board: Board, peers: tuple[int, ...], group: 
     return ""
 
 
-def groups(rank: Rank, row: Row) -> Found:
+def groups(rank: Rank, row: Row) -> Fields:
     """Call on several groups in turn without waiting, then wait in the opposite order: every result is its own group's."""
     everyone = tuple(range(rank.world_size))
     shapes = [everyone, everyone] if row.form == "interleaved" else subgroups(rank.world_size)
@@ -120,12 +120,12 @@ def groups(rank: Rank, row: Row) -> Found:
         work.wait()
     rank.device.synchronize()
     for case, collective, turn, _ in begun:
-        if found := fault(turn, collective):
-            return {"fault": {"case": asdict(case), **found}}
+        if details := fault(turn, collective):
+            return {"fault": {"case": asdict(case), **details}}
     return {}
 
 
-def real(rank: Rank, case: Case) -> Found:
+def real(rank: Rank, case: Case) -> Fields:
     """Reduce ordinary numbers: as near to float64 as the CPU in that dtype, three times over, and the same bits on all ranks."""
     collective = COLLECTIVES[case.collective]
     turn = prepare(case, collective, rank.rank, rank.device.torch, None)
@@ -176,8 +176,8 @@ def objects(rank: Rank, row: Row) -> dict[str, Any]:
         for peers, group, lengths in (*among, *((peers, dist.new_group(list(peers)), _FORMED) for peers in formed))
         if rank.rank in peers
         for length in lengths
-        for what, values, wanted in _exchanged(row.form, rank.rank, peers, group, length)
-        if (apart := _apart(what, values, wanted))
+        for what, values, expected in _exchanged(row.form, rank.rank, peers, group, length)
+        if (apart := _apart(what, values, expected))
     ]
     return {"sentence": lines[0]} if lines else {}
 
@@ -195,10 +195,10 @@ def _exchanged(
             if gathered:
                 yield f"gather_object to rank {root}", gathered, [known(peer, root, length) for peer in peers]
         elif form == "broadcast":
-            wanted = [known(root, part, length) for part in range(3)]
-            values: list[Any] = list(wanted) if at_root else [None] * 3
+            expected = [known(root, part, length) for part in range(3)]
+            values: list[Any] = list(expected) if at_root else [None] * 3
             dist.broadcast_object_list(values, src=root, group=group)
-            yield f"broadcast_object_list from rank {root}", values, wanted
+            yield f"broadcast_object_list from rank {root}", values, expected
         else:
             parts = [known(root, part, length) for part in range(size)] if at_root else None
             mine: list[Any] = [None]
@@ -210,21 +210,21 @@ def _exchanged(
         yield "all_gather_object", everything, [known(peer, 0, length) for peer in peers]
 
 
-def _apart(what: str, values: list[Any], wanted: list[Any]) -> str:
+def _apart(what: str, values: list[Any], expected: list[Any]) -> str:
     """Return where the first object is not the one that was sent there; nothing if all are."""
-    place = next((n for n, pair in enumerate(zip(values, wanted, strict=True)) if pair[0] != pair[1]), None)
+    place = next((n for n, pair in enumerate(zip(values, expected, strict=True)) if pair[0] != pair[1]), None)
     if place is None:
         return ""
     origin = values[place].get("from") if isinstance(values[place], dict) else None
     came = f"that of rank {origin[0]} for part {origin[1]}" if origin else f"a {type(values[place]).__name__}"
-    return f"{what} has {came} at place {place} instead of that of rank {wanted[place]['from'][0]}"
+    return f"{what} has {came} at place {place} instead of that of rank {expected[place]['from'][0]}"
 
 
 Groups = dict[tuple[tuple[int, ...], bool, bool], Any]
-Attempt = tuple[Case | None, Callable[[], Found]]
+Attempt = tuple[Case | None, Callable[[], Fields]]
 
 # Rows that are more than a call and a comparison.
-_ORDER: dict[str, Callable[[Rank, Row], Found]] = {
+_ORDER: dict[str, Callable[[Rank, Row], Fields]] = {
     "barrier": barrier,
     "groups": groups,
     "late": late,
@@ -260,7 +260,7 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
             fields = attempt()
         except Exception as error:
             outcome["refused"] += 1
-            outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "said": error_line(error)}
+            outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "message": error_line(error)}
             continue
         wrong = bool(fields.get("fault") or fields.get("sentence"))
         outcome["wrong" if wrong else "right"] += 1
@@ -268,7 +268,7 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
     return outcome
 
 
-def _add(outcome: dict[str, Any], fields: Found) -> None:
+def _add(outcome: dict[str, Any], fields: Fields) -> None:
     outcome["digest"] += fields.get("digest", "")
     if "bound" in fields and fields["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * fields["bound"]:
         outcome |= {"error": fields["error"], "bound": fields["bound"]}
@@ -295,7 +295,7 @@ def formed(peers: tuple[int, ...]) -> Any:
         return error
 
 
-def compared(rank: Rank, case: Case, group: Any) -> Found:
+def compared(rank: Rank, case: Case, group: Any) -> Fields:
     if isinstance(group, Exception):
         raise group
     collective = COLLECTIVES[case.collective]

@@ -88,19 +88,19 @@ class Row:
 def rows() -> list[Row]:
     """Return all rows; those that are known to kill a rank on some backend come last."""
     everything = list(COLLECTIVES.values())
-    found = [row for collective in everything for row in _plain(collective)]
+    result = [row for collective in everything for row in _plain(collective)]
     for form, suits in _FORMS.items():
-        found += [Row(collective.name, form, dtype) for collective in everything if suits(collective) for dtype in FEW]
-    found += [Row(collective.name, "late", "float32") for collective in everything if _asynchronous(collective)]
+        result += [Row(collective.name, form, dtype) for collective in everything if suits(collective) for dtype in FEW]
+    result += [Row(collective.name, "late", "float32") for collective in everything if _asynchronous(collective)]
     for name, operator in itertools.product(("all_reduce", "reduce_scatter_tensor"), ("sum", "avg", "prod")):
-        found += [Row(name, f"real_{operator}", dtype) for dtype in FLOATS]
-    found += [
+        result += [Row(name, f"real_{operator}", dtype) for dtype in FLOATS]
+    result += [
         Row(name, f"large_{operator}", dtype) for name, asked in _LARGE.items() for operator in asked for dtype in FEW
     ]
-    found += [Row("objects", form, "none") for form in OBJECTS]
-    found += [Row("groups", form, "float32") for form in ("interleaved", "overlapping")]
-    found += [Row("barrier", form, "none") for form in ("world", "async", "subgroup")]
-    return [*found, *(Row(name, "scalar", "float32") for name in _SCALAR)]
+    result += [Row("objects", form, "none") for form in OBJECTS]
+    result += [Row("groups", form, "float32") for form in ("interleaved", "overlapping")]
+    result += [Row("barrier", form, "none") for form in ("world", "async", "subgroup")]
+    return [*result, *(Row(name, "scalar", "float32") for name in _SCALAR)]
 
 
 def _plain(collective: Collective) -> Iterator[Row]:
@@ -128,8 +128,8 @@ _FORMS: dict[str, Callable[[Collective], bool]] = {
     "async": _asynchronous,
     "strided": _strided,
     "transposed": _transposed,
-    "subgroup": lambda one: one.name not in (*COALESCING, *_COALESCED),
-    "uneven": lambda one: one.name in ("all_to_all", "all_to_all_single"),
+    "subgroup": lambda collective: collective.name not in (*COALESCING, *_COALESCED),
+    "uneven": lambda collective: collective.name in ("all_to_all", "all_to_all_single"),
 }
 
 
@@ -146,10 +146,10 @@ def cases(row: Row, world: int, counts: tuple[int, ...]) -> list[Case]:
     return [_case(row, collective, number, *variant) for number, variant in enumerate(variants)]
 
 
-def _case(row: Row, one: Collective, number: int, count: int, peers: tuple[int, ...], more: dict[str, Any]) -> Case:
+def _case(row: Row, kind: Collective, number: int, count: int, peers: tuple[int, ...], more: dict[str, Any]) -> Case:
     operator = row.form.removeprefix("real_").removeprefix("large_")
     if operator not in (*OPERATORS, "copy"):
-        operator = "sum" if one.reduces else "copy"
+        operator = "sum" if kind.reduces else "copy"
     turn, root = divmod(number, len(peers))  # each root has both layouts
     options = {"layout": ("own", "offset")[turn % 2], "root": root, **more}
     return Case(row.collective, operator, row.dtype, count, number, peers, **options)
@@ -158,7 +158,7 @@ def _case(row: Row, one: Collective, number: int, count: int, peers: tuple[int, 
 Variant = tuple[int, tuple[int, ...], dict[str, Any]]
 
 
-def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tuple[int, ...]) -> Iterator[Variant]:
+def _variants(row: Row, kind: Collective, counts: tuple[int, ...], everyone: tuple[int, ...]) -> Iterator[Variant]:
     few = tuple(count for count in counts if 0 < count <= LATE)
     long = tuple(count for count in FORMED if count in counts)
     if row.form == "scalar":
@@ -166,13 +166,13 @@ def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tupl
     elif row.form in ("strided", "transposed"):
         yield from ((count, everyone, {"layout": row.form}) for count in EVEN if count <= LATE or long)
     elif row.form == "subgroup":
-        groups = [peers for peers in subgroups(len(everyone)) if len(peers) > one.between]
+        groups = [peers for peers in subgroups(len(everyone)) if len(peers) > kind.between]
         yield from ((count, peers, {}) for peers in groups for count in (*few[-3:], *(long or FORMED[:2])))
     elif row.form == "uneven":
         yield from ((count, everyone, {"uneven": True}) for count in (0, *few[-4:], *long))
     elif row.form == "async":
         yield from (
-            (count, everyone, {"later": True}) for count in (-1, *few[-4:], *long) if count > 0 or _shapeless(one)
+            (count, everyone, {"later": True}) for count in (-1, *few[-4:], *long) if count > 0 or _shapeless(kind)
         )
     elif row.form == "late":
         yield LATE, everyone, {"later": True}
@@ -181,9 +181,9 @@ def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tupl
     elif row.form.startswith("real_"):
         yield from ((count, everyone, {"data": "real"}) for count in REAL)
     else:
-        plain = [count for count in counts if count >= 0 or _shapeless(one)]
+        plain = [count for count in counts if count >= 0 or _shapeless(kind)]
         yield from ((count, everyone, {}) for count in plain)
-        if one.rooted:
+        if kind.rooted:
             yield from _rooted(plain, everyone)
 
 
@@ -346,12 +346,12 @@ def _require_right(what: str, ranks: Sequence[Outcome]) -> None:
 def _refusal(outcome: Outcome) -> str:
     case = outcome["refusal"]["case"]
     place = f" for {case_words(case)}, {outcome['refused']} cases in all" if case else ""
-    return f"{outcome['refusal']['said']!r}{place}; what a backend does not offer needs a row of {places.table('collectives.toml')}"
+    return f"{outcome['refusal']['message']!r}{place}; what a backend does not offer needs a row of {places.table('collectives.toml')}"
 
 
 def _notes(ranks: Sequence[Outcome]) -> str:
     worst = max(
-        (outcome for outcome in ranks if "bound" in outcome), key=lambda one: one["error"] / one["bound"], default=None
+        (outcome for outcome in ranks if "bound" in outcome), key=lambda row: row["error"] / row["bound"], default=None
     )
     error = f", error {worst['error']:.1e} of {worst['bound']:.1e} allowed" if worst else ""
     return error + (", the call blocks until all have come" if any(outcome.get("blocks") for outcome in ranks) else "")
@@ -384,8 +384,8 @@ def _require_lack(what: str, lack: Lack, ranks: Sequence[Outcome], right: int) -
     for rank, outcome in enumerate(ranks):
         refusal = outcome["refusal"]
         require(
-            refusal is None or lack.says in refusal["said"],
-            f"{what}: rank {rank} got {refusal and refusal['said']!r}; {lack.place} expects {lack.says!r}",
+            refusal is None or lack.says in refusal["message"],
+            f"{what}: rank {rank} got {refusal and refusal['message']!r}; {lack.place} expects {lack.says!r}",
         )
 
 
@@ -412,7 +412,7 @@ case, wrong = Case(**{case}), None
 collective, group = COLLECTIVES[case.collective], {group}
 if rank in case.peers:
     turn = prepare(case, collective, case.peers.index(rank), device, group)
-    print(f"rank {{rank}} passes in {{[tensor.reshape(-1)[:8].tolist() for tensor in turn.given]}} ...")
+    print(f"rank {{rank}} passes in {{[tensor.reshape(-1)[:8].tolist() for tensor in turn.inputs]}} ...")
     play(turn, collective)
     if device.index is not None:
         torch.get_device_module(device).synchronize()

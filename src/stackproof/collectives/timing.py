@@ -105,10 +105,10 @@ def cost(rank: Rank) -> dict[str, Any]:
 
     Arguments (of the specification): workload, preset, seed, rounds (the fewest).
     """
-    wanted, switch = rank.arguments, Switch(rank.device.torch)
+    arguments, switch = rank.arguments, Switch(rank.device.torch)
     rank.phase("building the workload")
-    job = get(wanted["workload"]).build(
-        rank.device.torch, wanted["preset"], wanted["seed"], shard=(rank.rank, rank.world_size)
+    job = get(arguments["workload"]).build(
+        rank.device.torch, arguments["preset"], arguments["seed"], shard=(rank.rank, rank.world_size)
     )
     job.wrap(switch.wrap)
     digests = {mode: _gradients(job, switch, mode) for mode in ("on", "off")}
@@ -117,7 +117,7 @@ def cost(rank: Rank) -> dict[str, Any]:
     rounds = _decided(rank, "rounds", round(_ROUNDS_S / (seconds * (len(MODES) + 2))))
     rank.phase("timing steps")
     times: dict[str, list[float]] = {mode: [] for mode in (*MODES, "ballast")}
-    for number in range(max(wanted["rounds"], min(_MOST_ROUNDS, rounds))):
+    for number in range(max(arguments["rounds"], min(_MOST_ROUNDS, rounds))):
         for mode in MODES if number % 2 == 0 else reversed(MODES):
             times[mode].append(_step(rank, job, switch, mode))
         times["ballast"].append(timed(rank, switch.add))
@@ -130,7 +130,7 @@ def _gradients(job: Job, switch: Switch, mode: str) -> str:
     """Return a hash of the gradients' bits after a step: equal on all ranks if they were averaged, and else not."""
     switch.turn(mode)
     job.step()
-    return digest({name: one.grad for name, one in job.model.named_parameters() if one.grad is not None})
+    return digest({name: param.grad for name, param in job.model.named_parameters() if param.grad is not None})
 
 
 def _step(rank: Rank, job: Job, switch: Switch, mode: str) -> float:

@@ -62,7 +62,7 @@ def _drill(options: argparse.Namespace) -> int:
         from stackproof.stack import hosts
 
         drilled = [stacks.load(name) for name in loaded.stacks]
-        return arguments.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
+        return arguments.again([stack for stack in drilled if hosts.inspect(stack).present], options.typed)
     from stackproof.drill.drill import DrillRequest  # needs what only the environment has
     from stackproof.record import resume
 
@@ -110,7 +110,7 @@ def _expect(options: argparse.Namespace) -> int:
         )
     if options.locked:
         # Collecting needs no card, and vendors' wheels may be out of reach: the rehearsal has the same versions from upstream.
-        return arguments.again([stack if stack.rehearsed else stack.rehearse()], options.given)
+        return arguments.again([stack if stack.rehearsed else stack.rehearse()], options.typed)
     if project is not None:
         if options.records or options.like or options.check:
             raise Refusal("of a project, checks are collected; leave out records, --like and --check")

@@ -91,7 +91,7 @@ def _triage(options: argparse.Namespace) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    values = list(options.given)
+    values = list(options.typed)
     line = values[values.index("--") + 1 :] if "--" in values else options.words  # a second one is the job's
     if "--" not in values and any(word.startswith("-") for word in line):
         raise Refusal(

@@ -245,15 +245,16 @@ def _sweep(options: argparse.Namespace) -> int:
     if empty := next((name for name, values in named.items() if not values), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     require_known(named, "--env")
+    backends = [name for word in options.backend for name in word.split(",") if name]
     if options.stack:
         stack = stacks.load(options.stack)
         known = (stack.rehearse() if options.rehearsed else stack).backends
-        if other := {*filter(None, ",".join(options.backend).split(","))}.difference(known):
+        if other := set(backends).difference(known):
             raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
     need_statistics("sweep")
     from stackproof.gate.sweep import grid, run_sweep
 
-    return run_sweep(CompareRequest(**both), grid(options.env, options.backend))
+    return run_sweep(CompareRequest(**both), grid(options.env, backends))
 
 
 def need_statistics(verb: str) -> None:

@@ -121,7 +121,7 @@ def _run(options: argparse.Namespace) -> int:
     stack = stack.rehearse() if options.rehearsed else stack
     _require_tables(options, stack)
     if options.locked:
-        return arguments.again([stack], options.given)
+        return arguments.again([stack], options.typed)
     return _conduct(_request(options, stack), outputs, options.resume, options.verbose)
 
 

@@ -152,7 +152,7 @@ def judge_mixed(
 ) -> Judgement:
     """Compare a workload's whole gradient under autocast with float64; `bounds` are the workload's own, by dtype.
 
-    With one the CPU's own error is told but sets no bound: a pooling window whose winner flips by rounding moves the gradient by a step
+    With one the CPU's own error is reported but sets no bound: a pooling window whose winner flips by rounding moves the gradient by a step
     that one correct device takes and another does not. Without one the rule decides, anchored by the CPU.
     """
     declared = bounds.get(str(dtype).removeprefix("torch."))
@@ -180,9 +180,9 @@ def shortened(allowed: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(products)
 
 
-def _switch(owners: list[Any], wanted: list[bool]) -> None:
+def _switch(owners: list[Any], settings: list[bool]) -> None:
     """Set what differs: a build without Intel GPUs warns about oneDNN's switch whenever it is touched."""
-    for owner, allowed in zip(owners, wanted, strict=True):
+    for owner, allowed in zip(owners, settings, strict=True):
         if bool(owner.allow_tf32) != allowed:
             owner.allow_tf32 = allowed
 
@@ -232,20 +232,20 @@ def judge_each(
     dtype: torch.dtype,
 ) -> dict[str, Judgement]:
     """Compare each parameter's gradient with float64, as a whole and as one factor; all three are by the parameters' names."""
-    found: dict[str, Judgement] = {}
+    judgements: dict[str, Judgement] = {}
     for name, exact in reference.items():
         what, row = f"gradient of {name}", row_of(workload, name)
         if row is None:
-            found[what] = judge(actual[name], exact, anchor[name], dtype, MIXED)
+            judgements[what] = judge(actual[name], exact, anchor[name], dtype, MIXED)
             continue
         for kind, far, bounds_of in ((what, relative_error, row.error), (f"factor of the {what}", off, row.factor)):
             error, bound = far(actual[name], exact), bounds_of[str(dtype).removeprefix("torch.")]
-            found[kind] = Judgement(error <= bound, error, bound, far(anchor[name], exact))
-    return found
+            judgements[kind] = Judgement(error <= bound, error, bound, far(anchor[name], exact))
+    return judgements
 
 
 def off(actual: torch.Tensor, reference: torch.Tensor) -> float:
     """Return by how much all numbers together are too large or too small; what is no number is infinitely so."""
     mine, wide = actual.detach().cpu().double().flatten(), reference.detach().cpu().double().flatten()
-    found = abs(float(mine @ wide) / float(wide @ wide) - 1)
-    return found if found == found else float("inf")
+    error = abs(float(mine @ wide) / float(wide @ wide) - 1)
+    return error if error == error else float("inf")

@@ -46,19 +46,19 @@ class Query:
     keys: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""
 
-    def facts(self, said: str, card: str) -> dict[str, Figure]:
-        """Return what the tool told of the card; what it has no number for is left out."""
-        values = _READERS[self.format](self, said, card)
+    def facts(self, output: str, card: str) -> dict[str, Figure]:
+        """Return what the tool reported of the card; what it has no number for is left out."""
+        values = _READERS[self.format](self, output, card)
         return {name: value for name, word in values.items() if (value := _figure(word)) is not None}
 
-    def rows(self, said: str) -> list[tuple[int, str]]:
+    def rows(self, output: str) -> list[tuple[int, str]]:
         """Return process ids with names."""
         pairs: Iterable[tuple[object, object]]
         if self.format == "json":
             pid, name = self.fields
-            pairs = ((row.get(pid), row.get(name)) for row in _dictionaries(try_parse_json(said)))
+            pairs = ((row.get(pid), row.get(name)) for row in _dictionaries(try_parse_json(output)))
         else:
-            pairs = (line.partition(",")[::2] for line in said.splitlines())
+            pairs = (line.partition(",")[::2] for line in output.splitlines())
         return [(int(str(pid)), str(name).strip()) for pid, name in pairs if str(pid).strip().isdecimal()]
 
 
@@ -100,8 +100,8 @@ def _read_csv(query: Query, text: str, _: str) -> dict[str, str]:
 
 def _read_json(query: Query, text: str, card: str) -> dict[str, str]:
     flat = dict(_flat(try_parse_json(text)))
-    wanted = {name: key.format(card=card) for name, key in (query.keys or {}).items()}
-    return {name: flat[key] for name, key in wanted.items() if key in flat}
+    places = {name: key.format(card=card) for name, key in (query.keys or {}).items()}
+    return {name: flat[key] for name, key in places.items() if key in flat}
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -302,10 +302,10 @@ def answers(queries: Sequence[Query], card: str, work: Callable[[], object] | No
     commands = [[part.format(card=card) for part in query.command] for query in queries]
     with ThreadPoolExecutor() as pool:
         asked = [pool.submit(processes.run, command, seconds=DEADLINE_S) for command in commands]
-        while work is not None and not all(one.done() for one in asked):
+        while work is not None and not all(future.done() for future in asked):
             work()
-        ended = [one.result() for one in asked]
-    return [one.output if one.ok else None for one in ended]
+        ended = [future.result() for future in asked]
+    return [run.output if run.ok else None for run in ended]
 
 
 def physical_index(index: int, stack: Stack) -> int:

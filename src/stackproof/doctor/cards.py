@@ -189,8 +189,8 @@ def _missing(machine: Machine, maker: Maker, cards: list[Card], facts: Facts) ->
     """Nodes that a bound driver makes and that are not here: a container that was not given them."""
     contained = "container" in facts
     bound = [card for card in cards if card.driver and card.driver not in maker.foreign]
-    wanted = (*maker.nodes, *(maker.nodes_on_demand if contained else ()))
-    lost = [pattern for pattern in wanted if bound and not machine.glob(pattern)]
+    expected = (*maker.nodes, *(maker.nodes_on_demand if contained else ()))
+    lost = [pattern for pattern in expected if bound and not machine.glob(pattern)]
     lost += [node for card in bound for node in card.nodes if not machine.exists(node)]
     if not lost:
         return

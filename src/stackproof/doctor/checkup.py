@@ -61,11 +61,11 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     """
     machine = machine or Machine()
     root = "" if machine.real else str(machine.root)
-    wanted = stacks.load(name) if name else None
+    named = stacks.load(name) if name else None
     report = look([name] if name else stacks.names(), root, machine.environ)
-    concerned = [wanted] if wanted else report.stacks_here
+    concerned = [named] if named else report.stacks_here
     facts: dict[str, str] = {}
-    results = list(_findings(machine, wanted, report.stacks_here, concerned, facts))
+    results = list(_findings(machine, named, report.stacks_here, concerned, facts))
     for stack in concerned:  # a vendor's own environment needs neither interpreter nor lock
         for reason in report.unready.get(stack.name, ()) if not installed.built(stack) else ():
             sentence = f"the environment of stack {stack.name} cannot be built: {reason}"
@@ -79,11 +79,11 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
 
 
 def _findings(
-    machine: Machine, wanted: Stack | None, present: list[Stack], concerned: list[Stack], facts: dict[str, str]
+    machine: Machine, named: Stack | None, present: list[Stack], concerned: list[Stack], facts: dict[str, str]
 ) -> Iterator[Finding]:
     """Look at everything in turn; facts are gathered on the way, for rules that come later."""
     table = rules.load()
-    makers = [maker for maker in table.makers if not wanted or maker.toolkit in _toolkits([wanted])]
+    makers = [maker for maker in table.makers if not named or maker.toolkit in _toolkits([named])]
     on_bus = {maker: cards.discover(machine, maker, table) for maker in makers}
     facts.update(host.gather(machine))
     facts.update(cards.gather(machine, table, (card for same in on_bus.values() for card in same)))
@@ -91,12 +91,12 @@ def _findings(
     yield from host.describe(facts)
     here = _toolkits(concerned) | {maker.toolkit for maker in makers if on_bus[maker]}
     yield from (row for row in table.judge("host", facts) if not row.toolkit or row.toolkit in here)
-    if wanted:
-        yield from _lacking(wanted, machine)
+    if named:
+        yield from _lacking(named, machine)
     seen = [row for maker in _seen(on_bus) for row in cards.examine(machine, maker, on_bus[maker], facts)]
     yield from seen or [ok("cards", f"no card of {', '.join(maker.name for maker in table.makers)} is here")]
-    yield from host.examine(machine, table, {maker.toolkit for maker, found in on_bus.items() if found})
-    yield from _environments(machine, wanted, present, concerned, facts)
+    yield from host.examine(machine, table, {maker.toolkit for maker, of_maker in on_bus.items() if of_maker})
+    yield from _environments(machine, named, present, concerned, facts)
     inventory = inventory_of(machine, facts, [card for same in on_bus.values() for card in same])
     yield from examine_variables(machine.environ, concerned, inventory)
 
@@ -116,7 +116,7 @@ def _seen(on_bus: Mapping[rules.Maker, list[cards.Card]]) -> Iterator[rules.Make
 
 
 def _environments(
-    machine: Machine, wanted: Stack | None, present: list[Stack], concerned: list[Stack], facts: dict[str, str]
+    machine: Machine, named: Stack | None, present: list[Stack], concerned: list[Stack], facts: dict[str, str]
 ) -> Iterator[Finding]:
     table = rules.load()
     built = [(stack, env) for stack in concerned if (env := installed.built(stack))]
@@ -130,9 +130,9 @@ def _environments(
             sentence = f"there is no torch in {machine.environment}, and no environment is built"
             yield Finding("environment", Level.NOTE, sentence, build)
         return
-    yield from installed.examine_own(own, wanted, present)
+    yield from installed.examine_own(own, named, present)
     if not environments.stamp(machine.prefix):
-        yield from installed.examine_companions(own, wanted, present)
+        yield from installed.examine_companions(own, named, present)
     yield from installed.doubled(own)
     facts.update(own.facts)
     yield from table.judge("environment", facts)

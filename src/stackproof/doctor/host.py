@@ -35,8 +35,8 @@ def examine(machine: Machine, rules: Rules, toolkits: Collection[str]) -> Iterat
     if here:
         yield ok("cards", f"tools: {', '.join(f'{tool.name} {versions[tool]}'.strip() for tool in here)}")
     for tool in rules.tools:
-        if tool.wanted and tool.toolkit in toolkits and tool not in here:
-            yield Finding("cards", Level.NOTE, f"{tool.name} is not here", tool.wanted, toolkit=tool.toolkit)
+        if tool.remedy and tool.toolkit in toolkits and tool not in here:
+            yield Finding("cards", Level.NOTE, f"{tool.name} is not here", tool.remedy, toolkit=tool.toolkit)
 
 
 _UNITS = {"": 1 / (1 << 20), "k": 1 / (1 << 10), "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
@@ -187,10 +187,10 @@ def _covers(listed: str, capability: str) -> bool:
     """Whether a list of architectures has kernels, or PTX, for a card; names such as Hopper are not judged."""
     if re.search(r"[A-Za-z]{4}", listed):
         return True
-    wanted = tuple(map(int, capability.split("."))) if capability else ()
+    needed = tuple(map(int, capability.split("."))) if capability else ()
     for major, minor, ptx in re.findall(r"(\d+)\.(\d)[a-f]?(\+PTX)?", listed):
         built = int(major), int(minor)
-        if wanted and built <= wanted and (ptx or built[0] == wanted[0]):
+        if needed and built <= needed and (ptx or built[0] == needed[0]):
             return True
     return False
 
@@ -233,20 +233,20 @@ def _folder(machine: Machine, name: str) -> str:
     return "not writable" if machine.path(name).is_dir() else "no folder"
 
 
-def _cache(machine: Machine, name: str, held: str) -> str:
+def _cache(machine: Machine, name: str, pattern: str) -> str:
     home = machine.environ.get("HF_HOME") or f"{machine.environ.get('HOME', '/root')}/.cache/huggingface"
     folder = machine.environ.get(f"HF_{name.upper()}_CACHE") or f"{home}/{name}"
-    items = machine.glob(f"{folder}/{held}") if folder.startswith("/") else []
+    items = machine.glob(f"{folder}/{pattern}") if folder.startswith("/") else []
     return f"{len(items)} items" if items else "empty" if machine.exists(folder) else "missing"
 
 
 def _noexec(machine: Machine) -> str:
     """Return the folders in which programs are built and run, and in which nothing may be executed."""
     mounts = re.findall(r"^\S+ (\S+) \S+ (\S+)", machine.read("/proc/mounts"), re.MULTILINE)
-    wanted = [machine.environ.get("TMPDIR") or "/tmp", *filter(None, map(machine.environ.get, _BUILT_IN))]  # noqa: S108
+    folders = [machine.environ.get("TMPDIR") or "/tmp", *filter(None, map(machine.environ.get, _BUILT_IN))]  # noqa: S108
 
     def options(folder: str) -> str:
         above = [mount for mount in mounts if f"{folder}/".startswith(f"{mount[0].rstrip('/')}/")]
         return max(above, key=lambda mount: len(mount[0]), default=("", ""))[1]
 
-    return ", ".join(folder for folder in dict.fromkeys(wanted) if "noexec" in options(folder).split(","))
+    return ", ".join(folder for folder in dict.fromkeys(folders) if "noexec" in options(folder).split(","))

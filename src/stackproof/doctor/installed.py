@@ -85,21 +85,19 @@ def examine_built(stack: Stack, env: Installed, present: Sequence[Stack]) -> Ite
         yield ok("environment", f"{env.label}: {len(env.packages)} packages equal its lock, torch {env.torch}")
 
 
-def examine_own(installed: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
+def examine_own(installed: Installed, named: Stack | None, present: list[Stack]) -> Iterator[Finding]:
     """Hold this Python's torch against the stack that was named, or against those that the host has."""
     built_for = ", ".join(f"{name.upper()} {value}" for name, value in installed.toolkits.items()) or "the CPU only"
     text = f"{installed.label}: Python {installed.python}, torch {installed.torch} for {built_for}"
-    candidates = [wanted] if wanted else present
+    candidates = [named] if named else present
     fitting = [stack.name for stack in candidates if not installed.lacks(stack)]
     if fitting:
         yield ok("environment", f"{text}; the flavour of {', '.join(fitting)}")
-    elif wanted:
-        sentence = f"{text}; {'; '.join(installed.lacks(wanted))}"
-        remedy = (
-            f"`{hosts.proof(wanted, wanted in present)}` builds the right one, or install the stack's own torch here"
-        )
+    elif named:
+        sentence = f"{text}; {'; '.join(installed.lacks(named))}"
+        remedy = f"`{hosts.proof(named, named in present)}` builds the right one, or install the stack's own torch here"
         yield Finding("environment", Level.PROBLEM, sentence, remedy)
-    cards = [stack for stack in present if not wanted and "set" in stack.flavour.toolkits.values()]
+    cards = [stack for stack in present if not named and "set" in stack.flavour.toolkits.values()]
     if cards and not any(stack.name in fitting for stack in cards):
         names = ", ".join(stack.name for stack in cards)
         sentence = f"{installed.label}: torch {installed.torch} is of no use to this host's cards (stacks {names})"
@@ -107,22 +105,22 @@ def examine_own(installed: Installed, wanted: Stack | None, present: list[Stack]
         yield Finding("environment", Level.WARNING, sentence, remedy)
 
 
-def examine_companions(env: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
+def examine_companions(env: Installed, named: Stack | None, present: list[Stack]) -> Iterator[Finding]:
     """Hold what stands beside torch, in an environment that is not ours, against the stack that it is for.
 
     Without a name that is the nearest of those whose release of torch it has; somebody's own environment is for none.
     """
-    fitting = [stack for stack in ([wanted] if wanted else present) if not env.lacks(stack)]
+    fitting = [stack for stack in ([named] if named else present) if not env.lacks(stack)]
     try:
         others = {stack.name: list(environment_proof.other(stack, env.facts, env.facts["python"])) for stack in fitting}
     except Refusal as refusal:
         yield Finding("environment", Level.WARNING, f"{env.label}: {refusal}")
         return
-    meant = [stack for stack in fitting if wanted or _has_torch(others[stack.name])]
+    meant = [stack for stack in fitting if named or _has_torch(others[stack.name])]
     if not meant:
         return
     stack = min(meant, key=lambda other: len(_outside(env, other, others[other.name])))
-    level = Level.WARNING if wanted or "set" in stack.flavour.toolkits.values() else Level.NOTE
+    level = Level.WARNING if named or "set" in stack.flavour.toolkits.values() else Level.NOTE
     yield from _unlike(env, stack, others[stack.name], level, hosts.proof(stack, stack in present))
 
 

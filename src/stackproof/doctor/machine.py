@@ -86,8 +86,8 @@ class Machine:
         except OSError:
             return False
         user, groups = self.identity
-        wanted = 0o600 if result.st_uid == user else 0o060 if result.st_gid in groups else 0o006
-        return user == 0 or result.st_mode & wanted == wanted
+        mask = 0o600 if result.st_uid == user else 0o060 if result.st_gid in groups else 0o006
+        return user == 0 or result.st_mode & mask == mask
 
     def ownership(self, name: str) -> tuple[str, str, int]:
         """Return a file's mode as `ls` writes it, its group's name (empty if it has none here) and the group's number."""

@@ -75,7 +75,7 @@ def _sight(sight: Sight) -> Iterator[str]:
 
 
 def _stacks(presence: Presence) -> Iterator[str]:
-    """Yield the stacks in a few lines; one that was asked for by name is said in full."""
+    """Yield the stacks in a few lines; one that was asked for by name is printed in full."""
     if len(presence.stacks) == 1:
         yield from stack_lines(presence)
         return

@@ -94,7 +94,7 @@ class Tool:
     toolkit: _Toolkit = ""
     paths: tuple[str, ...]
     version: tuple[str, ...]
-    wanted: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -199,10 +199,10 @@ class ReleasePair:
 
     def judge(self, facts: Facts) -> Iterator[Finding]:
         """Yield a finding if both are there and the table wants another release of the right one."""
-        wanted = self.releases.get(_release(facts.get(self.left, "")))
-        if wanted and self.right in facts and _release(facts[self.right]) != wanted:
-            sentence = f"{self.left} {facts[self.left]} goes with {self.right} {wanted}, not with {facts[self.right]}"
-            remedy = f"python -m pip install '{self.right}=={wanted}.*'   # of the same index as {self.left}"
+        release = self.releases.get(_release(facts.get(self.left, "")))
+        if release and self.right in facts and _release(facts[self.right]) != release:
+            sentence = f"{self.left} {facts[self.left]} goes with {self.right} {release}, not with {facts[self.right]}"
+            remedy = f"python -m pip install '{self.right}=={release}.*'   # of the same index as {self.left}"
             yield Finding("environment", self.level, sentence, remedy, self.link)
 
 
@@ -247,7 +247,7 @@ def load() -> Rules:
 
 
 def _filled(text: str, facts: Facts) -> str:
-    return _PLACE.sub(lambda found: facts.get(found[1], "unknown"), text)
+    return _PLACE.sub(lambda match: facts.get(match[1], "unknown"), text)
 
 
 def _release(version: str) -> str:
@@ -256,5 +256,5 @@ def _release(version: str) -> str:
 
 def _less(value: str, bound: str) -> bool:
     """Whether a version or a number is below another; what has no number (unlimited) is not."""
-    found, limit = _VERSION.search(value), _VERSION.fullmatch(bound)
-    return bool(found and limit and [*map(int, found[0].split("."))] < [*map(int, limit[0].split("."))])
+    version, limit = _VERSION.search(value), _VERSION.fullmatch(bound)
+    return bool(version and limit and [*map(int, version[0].split("."))] < [*map(int, limit[0].split("."))])

@@ -48,12 +48,12 @@ class Cell:
         """Return what a record keeps of it; ratios are head over base, below 1 is better."""
         values: dict[str, Figure] = {"launches": len(self.ratios), "minimum effect": self.effect}
         if self.ruling is not None:
-            one = self.ruling.estimate
+            estimate = self.ruling.estimate
             values |= {
-                "ratio": math.exp(one.centre),
-                "ratio, low": math.exp(max(one.low, -50.0)),
-                "ratio, high": math.exp(min(one.high, 50.0)),
-                "minimum detectable effect": math.expm1(min(one.visible, 50.0)),
+                "ratio": math.exp(estimate.centre),
+                "ratio, low": math.exp(max(estimate.low, -50.0)),
+                "ratio, high": math.exp(min(estimate.high, 50.0)),
+                "minimum detectable effect": math.expm1(min(estimate.visible, 50.0)),
             }
         return values | {f"launch {number}": math.exp(ratio) for number, ratio in enumerate(self.ratios)}
 
@@ -122,13 +122,13 @@ class Results:
         """Take over what one launch saw."""
         self.launches.append(launch)
         self.ended = f"the minutes were over in {launch.late}" if launch.late else ""
-        self.lost |= {one.subject: one for one in lost}
+        self.lost |= {entry.subject: entry for entry in lost}
         for subject, sides in launch.seen.items():
             if BASE in sides and HEAD in sides:
                 self._add_subject(subject, sides[BASE], sides[HEAD], launch.counted)
 
     def _add_subject(self, subject: str, base: Observed, head: Observed, counted: bool) -> None:
-        """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
+        """What is computed is compared in the first launch, what was done in every one, and one that differs is enough."""
         if head.blocks:
             self.cells.add(Cell(subject, TIME, self.plan.effect(subject, self.kind)), head.log_ratio(base))
         if base.computed and head.computed:
@@ -157,7 +157,7 @@ class Results:
         """Return the subjects that did the same on both sides, as far as it can be counted, on the same software."""
         if not self.same_software:
             return set()
-        return {PROCESS, *(name for name, pairs in self.counted.items() if all(one == other for one, other in pairs))}
+        return {PROCESS, *(name for name, pairs in self.counted.items() if all(base == head for base, head in pairs))}
 
     def undecided(self) -> list[str]:
         """Return the subjects that still have a cell to decide, in order; a lost one is decided."""

@@ -81,27 +81,27 @@ class Sameness:
 
 def compare(base: Message, head: Message) -> Sameness:
     """Compare two fingerprints; what only one of them has is a difference, but for a buffer and a group that an older one lacks."""
-    found = [*_exact("settings", base["settings"], head["settings"]), *_exact("worth", base["worth"], head["worth"])]
+    diffs = [*_exact("settings", base["settings"], head["settings"]), *_exact("worth", base["worth"], head["worth"])]
     compared, unequal, worst = len(base["settings"]) + len(base["worth"]), 0, 0.0
     for group in dict.fromkeys((*base["groups"], *head["groups"])):
         if (group in base["groups"]) is not (group in head["groups"]):
             continue  # an older side says nothing of it
         before, after = (side["groups"][group] for side in (base, head))
-        largest = max((norm for one in before.values() if math.isfinite(norm := one.get("norm", 0.0))), default=0.0)
+        largest = max((norm for row in before.values() if math.isfinite(norm := row.get("norm", 0.0))), default=0.0)
         compared += len({*before, *after})
         for name in dict.fromkeys((*before, *after)):
-            one, other = before.get(name), after.get(name)
-            if group == _BUFFER and (one is None or other is None):
+            old, new = before.get(name), after.get(name)
+            if group == _BUFFER and (old is None or new is None):
                 continue  # what it is for shows in what is computed with it
-            if one and other and (one["shape"], one["digest"]) == (other["shape"], other["digest"]):
+            if old and new and (old["shape"], old["digest"]) == (new["shape"], new["digest"]):
                 continue
             unequal += 1
-            share = _share(one, other, _FLOOR / ROUNDING * largest if group != TIMED else 0.0)
+            share = _share(old, new, _FLOOR / ROUNDING * largest if group != TIMED else 0.0)
             if share <= _allowed(group, name, base["dtype"]):
                 worst = max(worst, share)
             else:
-                found.append(Difference(group, name, share, _words(group, name, one, other, share)))
-    return Sameness(compared, unequal, worst, tuple(found))
+                diffs.append(Difference(group, name, share, _words(group, name, old, new, share)))
+    return Sameness(compared, unequal, worst, tuple(diffs))
 
 
 def timed_alike(fields: Message, other: Message, dtype: str) -> bool:
@@ -123,12 +123,12 @@ def _allowed(group: str, name: str, dtype: str) -> float:
     return max(_SIZES, _LOOSE.get(dtype, _LOOSEST)) if name.startswith("size") else _LOOSE.get(dtype, _LOOSEST)
 
 
-def _share(one: Message | None, other: Message | None, floor: float) -> float:
+def _share(base: Message | None, head: Message | None, floor: float) -> float:
     """Return the distance of two tensors by their sketches, as a share of the base's norm."""
-    if one is None or other is None or one["shape"] != other["shape"] or "sketch" not in one or "sketch" not in other:
+    if base is None or head is None or base["shape"] != head["shape"] or "sketch" not in base or "sketch" not in head:
         return math.inf
-    squares = [(after - before) ** 2 for before, after in zip(one["sketch"], other["sketch"], strict=True)]
-    distance, size = math.sqrt(sum(squares) / len(squares)), max(one["norm"], floor)
+    squares = [(after - before) ** 2 for before, after in zip(base["sketch"], head["sketch"], strict=True)]
+    distance, size = math.sqrt(sum(squares) / len(squares)), max(base["norm"], floor)
     if not math.isfinite(distance) or not math.isfinite(size):
         return math.inf
     return distance / size if size > 0 else (math.inf if distance > 0 else 0.0)

@@ -70,7 +70,7 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
         seen = job.observe()
     groups = {
         "data": _sketches(
-            {f"{name} of batch {at}": one for at, batch in enumerate(job.batches) for name, one in batch.items()}
+            {f"{name} of batch {at}": tensor for at, batch in enumerate(job.batches) for name, tensor in batch.items()}
         ),
         "initial weights": _sketches(named),
         "output": _sketches({"output": seen.output}),
@@ -80,12 +80,12 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
     with _seeded():
         groups["prediction"] = _sketches({"in evaluation": job.predict()})
     for number, scale in enumerate(SCALES, 1):
-        before = {name: one.detach().clone() for name, one in named.items() if one.requires_grad}
+        before = {name: param.detach().clone() for name, param in named.items() if param.requires_grad}
         with _seeded(), _scaled(before, named, scale):
             groups[f"loss of step {number}"] = _sketches({"loss": job.step()})
         moved = {name: named[name].detach() - kept for name, kept in before.items()}
         groups[f"update of step {number}"] = _sketches(moved)
-    groups["buffer"] = _sketches({name: one for name, one in job.model.named_buffers() if one.is_floating_point()})
+    groups["buffer"] = _sketches({name: buf for name, buf in job.model.named_buffers() if buf.is_floating_point()})
     return groups
 
 
@@ -95,20 +95,20 @@ def timed(work: Work) -> dict[str, dict[str, Message]]:
         with _seeded():
             begin(_RUNS)
     owner = getattr(work, "job", None)
-    parameters = [one for one in owner.model.parameters() if one.requires_grad] if owner is not None else []
-    found: dict[str, Message] = {}
+    parameters = [param for param in owner.model.parameters() if param.requires_grad] if owner is not None else []
+    sketches: dict[str, Message] = {}
     for number in range(1, (_RUNS if parameters else 1) + 1):
-        before = [one.detach().clone() for one in parameters]
+        before = [param.detach().clone() for param in parameters]
         with _seeded():
-            given = work.run()
-        given = given if isinstance(given, Mapping) else {"result": given}
-        tensors = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
-        found |= {f"{name} of run {number}": sketch(one) for name, one in tensors.items()}
+            outputs = work.run()
+        outputs = outputs if isinstance(outputs, Mapping) else {"result": outputs}
+        tensors = {name: tensor for name, tensor in outputs.items() if isinstance(tensor, torch.Tensor)}
+        sketches |= {f"{name} of run {number}": sketch(tensor) for name, tensor in tensors.items()}
         if before:
             pairs = zip(parameters, before, strict=True)
-            moved = torch.cat([(one.detach() - kept).flatten().cpu().double() for one, kept in pairs])
-            found[f"size of the change of run {number}"] = sketch(moved.norm())
-    return {"timed": found}
+            moved = torch.cat([(param.detach() - kept).flatten().cpu().double() for param, kept in pairs])
+            sketches[f"size of the change of run {number}"] = sketch(moved.norm())
+    return {"timed": sketches}
 
 
 def _sketches(tensors: Mapping[str, torch.Tensor]) -> dict[str, Message]:

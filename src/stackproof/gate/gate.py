@@ -233,8 +233,8 @@ def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figur
     def driver(side: Mapping[str, Figure]) -> str:
         return ", ".join(map(" ".join, sorted(store.state(side).groups.get("driver", {}).items())))
 
-    for what, told in (("devices", lambda side: store.place(side).devices), ("driver", driver)):
-        base, head = told(facts[BASE]), told(facts[HEAD])
+    for what, fact_of in (("devices", lambda side: store.place(side).devices), ("driver", driver)):
+        base, head = fact_of(facts[BASE]), fact_of(facts[HEAD])
         if base != head and not comparison.request.unlike:
             both = f"(base: {base or 'unknown'}; head: {head or 'unknown'})"
             why = "a difference would not be the change's; add --unlike if that is what is compared"
@@ -412,14 +412,14 @@ def _shares(values: Iterable[float]) -> str:
 def _measurements(outcome: GateRun) -> Iterator[Measurement]:
     for (name, subject), side in itertools.product(outcome.subjects.items(), (BASE, HEAD)):
         launches = [each.seen.get(name, {}).get(side) for each in outcome.results.launches]
-        if not (seen := [one for one in launches if one and one.blocks]):
+        if not (seen := [run for run in launches if run and run.blocks]):
             continue
         unit, first = subject["unit"], seen[0]
         amount = 1.0 if unit in ("s", "ratio") else first.worth[unit.removeprefix("s/")]
-        samples = [median(one.blocks) / amount for one in seen]
+        samples = [median(run.blocks) / amount for run in seen]
         figures: dict[str, Figure] = {"side": side, "subject version": subject["version"], "verified": first.proved}
         for quantity in first.quantities:
-            figures[quantity] = median([one.quantities[quantity] for one in seen if quantity in one.quantities])
+            figures[quantity] = median([run.quantities[quantity] for run in seen if quantity in run.quantities])
         figures |= {f"counter {counter}": count for counter, count in first.counters.items()}
         preset, device = outcome.comparison.preset, f"gate, {side}"
         yield Measurement(name, preset, "", 1, METRIC, unit, median(samples), samples, device, "", figures)
@@ -460,9 +460,9 @@ def _vetted(comparison: Comparison) -> dict[str, Figure]:
     facts, names = dict[str, Figure](), set[str]()
     for spec in comparison.specs:
         path = os.pathsep.join(filter(None, (str(spec.source), spec.environment.get("PYTHONPATH", ""))))
-        found = vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.request.deadline_scale)
-        facts |= {f"{spec.name}.{name}": value for name, value in found.facts().items()} if found else {}
-        names |= found.workloads.keys() if found else set()
+        vetted = vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.request.deadline_scale)
+        facts |= {f"{spec.name}.{name}": value for name, value in vetted.facts().items()} if vetted else {}
+        names |= vetted.workloads.keys() if vetted else set()
         if commit := commit_of(spec.environment):
             facts[f"{spec.name}.project.commit"] = commit
     require_named(comparison.request.only, offered=names)

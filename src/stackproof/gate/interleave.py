@@ -306,7 +306,7 @@ class Conditions:
     loads: list[float] = field(default_factory=list)
 
     def add(self, answers: Sequence[Mapping[str, Any]], load: float) -> None:
-        """Take over what one launch was told by the vendor's tool, and the share of the host's cores that others used."""
+        """Take over what the vendor's tool reported in one launch, and the share of the host's cores that others used."""
         self.loads.append(load)
         for answer in answers:
             reading = answer["reading"].items()
@@ -352,36 +352,36 @@ def launch(
     A subject that one side cannot run, or computes wrong, is lost and the others go on; a side that dies is
     started again, because one crash must not hide what the other subjects show. One that will not fit into the time is not begun.
     """
-    found, lost, left = Launch(counted=number < terms.plan.count.launches), list[Lost](), list(subjects)
+    result, lost, left = Launch(counted=number < terms.plan.count.launches), list[Lost](), list(subjects)
     try:
-        while left or not found.hello:
+        while left or not result.hello:
             with ExitStack() as stack:
                 sides = _start(specs, terms, folder, stack)
-                with _timed(found, PROCESS, "start-up"):
+                with _timed(result, PROCESS, "start-up"):
                     hello = {side.spec.name: side.receive() for side in sides}
-                if not found.hello:  # what the first start of a launch took is its start-up
-                    terms.took[PROCESS], found.hello = found.phases[PROCESS]["start-up"], hello
+                if not result.hello:  # what the first start of a launch took is its start-up
+                    terms.took[PROCESS], result.hello = result.phases[PROCESS]["start-up"], hello
                     for name, row in hello.items():
                         started = {"start-up": float(row["start_up"]), "start-up-memory": float(row["memory"])}
-                        found.seen.setdefault(PROCESS, {})[name] = Observed(quantities=started)
+                        result.seen.setdefault(PROCESS, {})[name] = Observed(quantities=started)
                 while left:
                     subject = left.pop(0)
                     if not terms.fits([subject]):
                         continue
                     try:
-                        _interleaved(sides, subject, terms, found, number)
+                        _interleaved(sides, subject, terms, result, number)
                     except SideEndedError as ended:
-                        found.seen.pop(subject, None)
+                        result.seen.pop(subject, None)
                         lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
                         if ended.gone or not _closed(sides):
                             break
                     finally:
-                        phases = found.phases[subject]
+                        phases = result.phases[subject]
                         most = max(phases, key=phases.__getitem__)
                         say(f"{subject}, {sum(phases.values()):.1f} s, of which {phases[most]:.1f} s in '{most}'")
     except OutOfTimeError as ended:
-        found.late = str(ended)
-    return found, lost
+        result.late = str(ended)
+    return result, lost
 
 
 def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: ExitStack) -> list[LiveSide]:
@@ -391,15 +391,15 @@ def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: E
 
 
 @contextmanager
-def _timed(found: Launch, subject: str, phase: str) -> Iterator[None]:
-    phases, began = found.phases.setdefault(subject, {}), time.monotonic()
+def _timed(result: Launch, subject: str, phase: str) -> Iterator[None]:
+    phases, began = result.phases.setdefault(subject, {}), time.monotonic()
     try:
         yield
     finally:
         phases[phase] = phases.get(phase, 0.0) + time.monotonic() - began
 
 
-def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, found: Launch, number: int) -> None:
+def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, result: Launch, number: int) -> None:
     """Prove and warm, then alternate blocks; both are open all the time, so that only one thing differs: the turn.
 
     Every second launch is the mirror image: a card that meets its power limit at a certain block would slow the same side each time.
@@ -407,44 +407,44 @@ def _interleaved(sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, fo
     it is known: what is exact counts also where the time is over before the blocks are.
     """
     order, plan = turns(sides, number), terms.plan
-    with _timed(found, subject, "proof"):
+    with _timed(result, subject, "proof"):
         for side in sides:
             earlier = terms.proofs.get((side.spec.name, subject))
             side.send("open", _OPEN_S, subject=subject, preset=terms.preset, earlier=earlier)
         opened = all_or_gravest({side: side.receive for side in sides})
     seen = {side: Observed(worth=opened[side]["worth"], proved=str(opened[side]["proved"])) for side in sides}
     if number == 0 and len(sides) > 1:
-        with _timed(found, subject, "comparison"):
+        with _timed(result, subject, "comparison"):
             _compute(sides, subject, terms, seen)
-    found.seen[subject] = {side.spec.name: seen[side] for side in sides}
-    with _timed(found, subject, "warm-up"):
+    result.seen[subject] = {side.spec.name: seen[side] for side in sides}
+    with _timed(result, subject, "warm-up"):
         warm = _warm(order, plan.asked.get(subject, {}).get("kind") in RANKED)
         took = max(values["seconds"] for values in warm.values())
         deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
-        found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    with _timed(found, subject, "blocks"):
+        result.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    with _timed(result, subject, "blocks"):
         few = max(1, round(plan.design.block_seconds / took))  # the device alone; no samples, some follow a pause
         took = max(float(side.ask("block", deadline, runs=few, core=number)["seconds"]) for side in order)
         runs = max(1, round(plan.design.block_seconds / took))
         rounds = min(plan.design.rounds, max(_FEWEST_ROUNDS, int(plan.design.subject_seconds / (4 * runs * took))))
         blocks = _blocks(order, rounds, runs, deadline, number)
         done = {side: side.ask("done", deadline) for side in sides}
-        found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+        result.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
     counters: dict[LiveSide, dict[str, int]] = {side: {} for side in sides}
-    if found.counted and subject not in terms.equal_counts:
-        with _timed(found, subject, "counters"):
+    if result.counted and subject not in terms.equal_counts:
+        with _timed(result, subject, "counters"):
             counters = {side: answer["counters"] for side, answer in ask_all(sides, "count", _OPEN_S).items()}
         if len(sides) > 1 and all(counter == counters[sides[0]] for counter in counters.values()):
             terms.equal_counts.add(subject)
-    for side, one in seen.items():
-        one.blocks = [float(block["seconds"]) for block in blocks[side]]
+    for side, observed in seen.items():
+        observed.blocks = [float(block["seconds"]) for block in blocks[side]]
         each = [float(seconds) for block in blocks[side] for seconds in block.get("each", ())]  # of single runs
         fields: Answer = {**warm[side], **done[side], **unevenness(each)}
-        one.quantities = {name: float(fields[name]) for name in plan.quantities if name in fields}
-        one.units, one.counters = done[side].get("units", {}), counters[side]
-    with _timed(found, subject, "proof after"):
+        observed.quantities = {name: float(fields[name]) for name in plan.quantities if name in fields}
+        observed.units, observed.counters = done[side].get("units", {}), counters[side]
+    with _timed(result, subject, "proof after"):
         ask_all(sides, "conclude", deadline)
-    phases = found.phases[subject]
+    phases = result.phases[subject]
     proved = number == 0 and (sides[0].spec.name, subject) in terms.proofs
     once = ("comparison", "counters", "proof" if proved else "")
     terms.took[subject] = sum(seconds for phase, seconds in phases.items() if phase not in once)

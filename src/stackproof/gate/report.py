@@ -21,7 +21,7 @@ STRIP = "better  <  same  >  worse"
 SMALLEST = "finds from"
 """That of the smallest change that a row would have found."""
 UNVERIFIED = "nothing was verified"
-"""What a gate of a command says that was told no figure to compare; it stands in the first line of every output."""
+"""What a gate says of a command that reported no figure to compare; it stands in the first line of every output."""
 _WORDS = {
     Verdict.PASSED: ("OK TO MERGE: nothing is worse", "bold green", "not compared"),
     Verdict.FAILED: ("DO NOT MERGE", "bold red", "WRONG"),

@@ -148,8 +148,8 @@ class Side:
     def __init__(
         self, name: str, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str
     ) -> None:
-        found = stacks.load(stack)
-        self.name, self.stack = name, found.rehearse() if rehearsed else found
+        loaded = stacks.load(stack)
+        self.name, self.stack = name, loaded.rehearse() if rehearsed else loaded
         for module in self.stack.imports:  # torch's extensions, before the device is asked for
             try:
                 importlib.import_module(module)
@@ -167,8 +167,8 @@ class Side:
         with self.device.current():
             torch.ones(1, device=self.device.torch).sum().item()
         card = self.device.memory().peak if self.device != devices.HOST else 0
-        told = ("kind", "unit", "version", "effect", "spared")
-        rows = {name: {key: getattr(each, key) for key in told} for name, each in self.subjects.items()}
+        keys = ("kind", "unit", "version", "effect", "spared")
+        rows = {name: {key: getattr(each, key) for key in keys} for name, each in self.subjects.items()}
         facts = {"torch": torch.__version__, **torch_facts(self.stack)}
         return {"memory": devices.HOST.memory().peak + card, "facts": facts, "subjects": rows}
 

@@ -105,30 +105,30 @@ def underpowered(ratios: Sequence[float], effect: float, design: Design) -> bool
     return float(spread * math.sqrt(most) / kept) > math.log1p(effect)
 
 
-def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: Design) -> dict[str, Ruling]:
+def rule(estimates: Mapping[str, Estimate], effects: Mapping[str, float], design: Design) -> dict[str, Ruling]:
     """Judge all cells together at one look, by name: log(head / base) where less is better, and minimum effects as fractions.
 
     False discoveries are controlled across cells (Benjamini and Hochberg 1995), for worse and for better.
     """
-    worse = stats.false_discovery_control([each.p_worse for each in found.values()], method="bh")
-    better = stats.false_discovery_control([each.p_better for each in found.values()], method="bh")
+    worse = stats.false_discovery_control([each.p_worse for each in estimates.values()], method="bh")
+    better = stats.false_discovery_control([each.p_better for each in estimates.values()], method="bh")
     limit = design.per_look / 2
-    rows = zip(found.items(), worse <= limit, better <= limit, strict=True)
+    rows = zip(estimates.items(), worse <= limit, better <= limit, strict=True)
     return {name: _ruling(each, math.log1p(effects[name]), bool(up), bool(down)) for (name, each), up, down in rows}
 
 
-def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling:
-    shown, least = found.shown, percent(effect).lstrip("+")
-    if worse and found.low > 0 and found.centre >= effect:
-        return Ruling(CellWord.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
-    if better and found.high < 0 and found.centre <= -effect:
-        return Ruling(CellWord.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
-    if -effect < found.low and found.high < effect:
-        return Ruling(CellWord.SAME, found, effect, f"{shown}: surely within {least}")
+def _ruling(estimate: Estimate, effect: float, worse: bool, better: bool) -> Ruling:
+    shown, least = estimate.shown, percent(effect).lstrip("+")
+    if worse and estimate.low > 0 and estimate.centre >= effect:
+        return Ruling(CellWord.SLOWER, estimate, effect, f"{shown}: surely worse, and by at least {least}")
+    if better and estimate.high < 0 and estimate.centre <= -effect:
+        return Ruling(CellWord.FASTER, estimate, effect, f"{shown}: surely better, and by at least {least}")
+    if -effect < estimate.low and estimate.high < effect:
+        return Ruling(CellWord.SAME, estimate, effect, f"{shown}: surely within {least}")
     why = f"too near to {least}, from which on it counts, to say"
-    if found.visible > effect:
-        why = f"after {found.launches} launches noise still hides a change below {percent(found.visible).lstrip('+')}"
-    return Ruling(CellWord.INCONCLUSIVE, found, effect, f"{shown}: {why}")
+    if estimate.visible > effect:
+        why = f"after {estimate.launches} launches noise still hides a change below {percent(estimate.visible).lstrip('+')}"
+    return Ruling(CellWord.INCONCLUSIVE, estimate, effect, f"{shown}: {why}")
 
 
 def _spread(ordered: Sequence[float], cut: int) -> float:

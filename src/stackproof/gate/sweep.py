@@ -59,8 +59,8 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[SweptSetting]:
         axes[name] = axis
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
-    chosen = [name for word in backends for name in word.split(",") if name] or [""]
-    return [SweptSetting(dict(point), backend) for backend in chosen for point in itertools.product(*axes.values())]
+    points = itertools.product(backends or [""], itertools.product(*axes.values()))
+    return [SweptSetting(dict(point), backend) for backend, point in points]
 
 
 def sweep(
@@ -181,7 +181,7 @@ def _rates(cell: Cell, outcome: GateRun) -> dict[str, Figure]:
     """Return the setting's seconds per unit of work: by the defaults' times the ratio would drift with the day."""
     unit = str(outcome.subjects[cell.subject]["unit"])
     seen = [launch.seen[cell.subject]["head"] for launch in outcome.results.launches if cell.subject in launch.seen]
-    blocks = sorted(block for one in seen for block in one.blocks)
+    blocks = sorted(block for observed in seen for block in observed.blocks)
     if not blocks or unit in ("s", "ratio"):
         return {}
     return {"seconds": blocks[len(blocks) // 2] / seen[0].worth[unit.removeprefix("s/")], "unit": unit}

@@ -82,15 +82,15 @@ def call(wish: Wish) -> int:
 
 def _completed(wish: Wish) -> list[str]:
     """Add what asv has to be told each time: the stack's environment, raw samples, and which host's results are compared."""
-    given = list(wish.arguments)
+    arguments = list(wish.arguments)
     if wish.command in _IN_STACK:
         if not wish.stack:
             raise Refusal(f"asv {wish.command} measures in the environment of a stack; add --stack NAME before it")
         os.environ[leaf.STACK] = stacks.load(wish.stack).name
         os.environ[leaf.REHEARSED] = "1" if wish.rehearsed else ""
     if wish.command in _MEASURING:
-        given.append("--record-samples")
-    return given + _this_host(wish)
+        arguments.append("--record-samples")
+    return arguments + _this_host(wish)
 
 
 def _this_host(wish: Wish) -> list[str]:

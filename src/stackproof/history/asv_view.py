@@ -94,7 +94,7 @@ def _write_all(results: Path, groups: Iterable[Group]) -> None:
     """Write a file for each group, and add the benchmarks in them to asv's list, which it replaces by what one profile has."""
     benchmarks: dict[str, dict[str, Any]] = {}
     for group in groups:
-        benchmarks |= {leaf.name_of(one.key): leaf.description(one) for one in write(results, group)}
+        benchmarks |= {leaf.name_of(figure.key): leaf.description(figure) for figure in write(results, group)}
     shutil.rmtree(results / _BESIDE, ignore_errors=True)
     known = files.try_read_json(results / _DESCRIPTIONS) or {}
     other = {name: row for name, row in benchmarks.items() if known.get(name, {}).get("version") != row["version"]}
@@ -118,24 +118,24 @@ def write(results: Path, group: Group) -> list[Pooled]:
     except (UserError, KeyError, TypeError):
         path = results / kept._filename
         path.replace(path.with_name(path.name + store.ASIDE))
-    found = pooled(group.entries)
-    for one in found:
-        answer = BenchmarkResult([True], [list(one.samples)], [1], 0, "", None)
-        kept.add_result(leaf.description(one), answer, one.started, record_samples=True)
+    figures = pooled(group.entries)
+    for figure in figures:
+        answer = BenchmarkResult([True], [list(figure.samples)], [1], 0, "", None)
+        kept.add_result(leaf.description(figure), answer, figure.started, record_samples=True)
     beside, target = results / _BESIDE, results / kept._filename
     kept.save(str(beside))
     if not (description := target.parent / "machine.json").exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(description, json.dumps({**machine, "version": Machine.api_version}))
     (beside / kept._filename).replace(target)
-    return found
+    return figures
 
 
-def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[timeline.Stay]]:
+def show_states(folder: Path, entries: Iterable[Entry]) -> dict[str, list[timeline.Stay]]:
     """Make the repository of states and asv's files for it below `folder`, both anew; return the states by place."""
     results = folder / "results"
     with files.locked(folder / ".view.lock"):
-        chains = timeline.stays(found)
+        chains = timeline.stays(entries)
         commits = timeline.write(chains, folder / "repository")
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True)

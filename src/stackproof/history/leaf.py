@@ -130,8 +130,8 @@ def stack() -> stacks.Stack:
     name = os.environ.get(STACK)
     if not name:
         raise Refusal(f"{STACK} is not set: benchmarks are run by asv through `nox -s NAME-asv -- run`")
-    found = stacks.load(name)
-    return found.rehearse() if os.environ.get(REHEARSED) else found
+    loaded = stacks.load(name)
+    return loaded.rehearse() if os.environ.get(REHEARSED) else loaded
 
 
 def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
@@ -199,22 +199,22 @@ def title(key: SeriesKey) -> str:
 
 
 def unit(key: SeriesKey) -> str:
-    """Return the unit that asv is told: it knows how to write seconds, and the title says for how much work they are."""
+    """Return the unit for asv: it knows how to write seconds, and the title says for how much work they are."""
     return "seconds" if key.unit.partition("/")[0] == "s" else key.unit
 
 
-def description(one: Pooled) -> dict[str, object]:
+def description(figure: Pooled) -> dict[str, object]:
     """Return what `benchmarks.json` says of a benchmark: its version is that of the checkout, which hides figures of others.
 
     `code` is empty, because the version is explicit.
     """
-    known = _subjects().get(one.key.subject)
+    known = _subjects().get(figure.key.subject)
     return {
-        "name": name_of(one.key),
-        "pretty_name": title(one.key),
+        "name": name_of(figure.key),
+        "pretty_name": title(figure.key),
         "type": "track",
-        "unit": unit(one.key),
-        "version": known.version if known else one.version,
+        "unit": unit(figure.key),
+        "version": known.version if known else figure.version,
         "params": [],
         "param_names": [],
         "code": "",

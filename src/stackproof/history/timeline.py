@@ -56,7 +56,7 @@ class Pooled:
 def entry(record: Record) -> Entry | None:
     """Return what a record adds; nothing if none of its figures has a version.
 
-    A subject may be told in several units, which are multiples of each other: the first is the one with a history.
+    A subject may have several units, which are multiples of each other: the first is the one with a history.
     """
     figures: dict[SeriesKey, Measurement] = {}
     seen = set()
@@ -75,8 +75,8 @@ def entries(records: Mapping[Path, Record]) -> list[Entry]:
 
     A run in which some benchmarks failed counts: each figure was verified before it was taken.
     """
-    found = [one for record in records.values() if record.verdict is not Verdict.MISMATCHED and (one := entry(record))]
-    return sorted(found, key=lambda one: one.started)
+    rows = [row for record in records.values() if record.verdict is not Verdict.MISMATCHED and (row := entry(record))]
+    return sorted(rows, key=lambda row: row.started)
 
 
 def pooled(group: Iterable[Entry]) -> list[Pooled]:
@@ -85,9 +85,9 @@ def pooled(group: Iterable[Entry]) -> list[Pooled]:
     Where some runs had the host for themselves, they alone count.
     """
     rows: dict[SeriesKey, list[tuple[datetime, Measurement]]] = {}
-    for one in group:
-        for key, row in one.figures.items():
-            rows.setdefault(key, []).append((one.started, row))
+    for entry in group:
+        for key, row in entry.figures.items():
+            rows.setdefault(key, []).append((entry.started, row))
     pools = []
     for key, pairs in rows.items():
         started, newest = pairs[-1]
@@ -118,11 +118,11 @@ class Stay:
 def stays(entries: Iterable[Entry]) -> dict[str, list[Stay]]:
     """Return the states of each place (by its slug) in order; a state that comes back later is another stay."""
     groups: dict[str, list[Stay]] = {}
-    for one in entries:
-        chain = groups.setdefault(one.place.slug, [])
-        if not chain or chain[-1].state != one.state:
-            chain.append(Stay(one.place, one.state))
-        chain[-1].entries.append(one)
+    for entry in entries:
+        chain = groups.setdefault(entry.place.slug, [])
+        if not chain or chain[-1].state != entry.state:
+            chain.append(Stay(entry.place, entry.state))
+        chain[-1].entries.append(entry)
     return groups
 
 
@@ -130,9 +130,9 @@ def subject(before: Stay | None, now: Stay) -> str:
     """Return the first line of a state's commit: which groups changed, and how where that is short."""
     if before is None:
         return f"first seen: {now.place.label}"
-    found = changes(before.state, now.state).items()
-    counts = {group: f" and {len(phrases) - 1} more" if len(phrases) > 1 else "" for group, phrases in found}
-    return "; ".join(f"{group}: {phrases[0]}{counts[group]}" for group, phrases in found)
+    changed = changes(before.state, now.state).items()
+    counts = {group: f" and {len(phrases) - 1} more" if len(phrases) > 1 else "" for group, phrases in changed}
+    return "; ".join(f"{group}: {phrases[0]}{counts[group]}" for group, phrases in changed)
 
 
 def write(chains: dict[str, list[Stay]], repository: Path) -> dict[str, list[str]]:

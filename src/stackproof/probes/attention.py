@@ -100,7 +100,7 @@ class Witness(Operators):  # type: ignore[no-untyped-call]
 
     @property
     def kernel(self) -> str:
-        """The kernel's name; one that no row knows is told by its operators."""
+        """The kernel's name; one that no row knows is named by its operators."""
         for kernel in kernels().values():
             if any(operator in self.seen for operator in kernel.operators):
                 return kernel.name
@@ -127,7 +127,7 @@ def _forward(
     (query, key, value), mask = inputs, case.mask()
     options: dict[str, Any] = {"is_causal": case.kind == "causal", **({"enable_gqa": True} if case.grouped else {})}
     options["attn_mask"] = None if mask is None else mask.to(query.device)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with _only(kernel), witness:
@@ -135,7 +135,7 @@ def _forward(
         except RuntimeError as error:
             if kernel is None:
                 raise
-            raise NotOffered(_reasons([str(message.message) for message in said]) or first_line(error)) from error
+            raise NotOffered(_reasons([str(message.message) for message in caught]) or first_line(error)) from error
 
 
 def _with_gradients(output: torch.Tensor, leaves: Tensors) -> Tensors:
@@ -188,5 +188,5 @@ def formula(
 
 def _repeated(case: AttentionShape, name: str, tensor: torch.Tensor, *, always: bool = False) -> torch.Tensor:
     share = case.heads[0] // case.heads[1]
-    wanted = name != "query" and share > 1 and (case.repeat or always)
-    return tensor.repeat_interleave(share, dim=1) if wanted else tensor
+    repeats = name != "query" and share > 1 and (case.repeat or always)
+    return tensor.repeat_interleave(share, dim=1) if repeats else tensor

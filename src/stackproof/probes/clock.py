@@ -191,13 +191,13 @@ def scales(spans: Spans, span: Callable[[Turn], float], whose: str) -> float:
     single, double = min(map(span, spans.single)), min(map(span, spans.double))
     require(single > 0, f"{whose}: {spans.units} units of work took no time")
     factor, (low, high) = _factor(spans, span), DOUBLE
-    told = f"{spans.units} units took {single * 1e3:.2f} ms and {2 * spans.units} took {double * 1e3:.2f} ms"
-    said = f"{whose}: {told}, {factor:.2f} times as long; {low} to {high} were expected"
+    measured = f"{spans.units} units took {single * 1e3:.2f} ms and {2 * spans.units} took {double * 1e3:.2f} ms"
+    sentence = f"{whose}: {measured}, {factor:.2f} times as long; {low} to {high} were expected"
     if factor > high and spans.others > CROWDED:
         raise CheckInconclusive(
-            f"{said}, but others used {spans.others:.0%} of the host's cores: run it again when it is quiet"
+            f"{sentence}, but others used {spans.others:.0%} of the host's cores: run it again when it is quiet"
         )
-    require(low <= factor <= high, said)
+    require(low <= factor <= high, sentence)
     return factor
 
 
@@ -223,8 +223,8 @@ def agrees(spans: Spans) -> float:
         not rough, f"the device's time is whole milliseconds in all of {len(turns)} turns; events are finer than that"
     )
     share, (low, high) = _share(spans), AGREE
-    said = f"the device's time is {share:.3f} of the wall clock's for the same work; {low} to {high} were expected"
-    require(low <= share <= high, said)
+    sentence = f"the device's time is {share:.3f} of the wall clock's for the same work; {low} to {high} were expected"
+    require(low <= share <= high, sentence)
     return share
 
 
@@ -255,7 +255,7 @@ def at(reference: Now, act: Callable[[], Any]) -> Moment:
 
 @dataclass(frozen=True)
 class TimedSpan:
-    """A span that a clock told, in seconds, and within which bounds it was by the reference."""
+    """A span by a clock, in seconds, and within which bounds it was by the reference."""
 
     seconds: float
     shortest: float
@@ -272,7 +272,7 @@ class TimedSpan:
 
 
 def timed_span(seconds: float, begin: Moment, end: Moment) -> TimedSpan:
-    """Return the span between two moments as a clock told it."""
+    """Return the span between two moments as a clock measured it."""
     return TimedSpan(seconds, max(0.0, end.early - begin.late), end.late - begin.early)
 
 
@@ -291,7 +291,7 @@ def require_right(whose: str, spans: Sequence[TimedSpan], rate: float) -> float:
     limits = f"{worst.shortest * 1e3:.3f} to {worst.longest * 1e3:.3f} ms"
     require(
         not worst.wrong(rate),
-        f"{whose} told {worst.seconds * 1e3:.3f} ms for a span of {limits} ({sum(span.wrong(rate) for span in spans)} of "
+        f"{whose} measured {worst.seconds * 1e3:.3f} ms for a span of {limits} ({sum(span.wrong(rate) for span in spans)} of "
         f"{len(spans)} spans are wrong); {rate:.1%} and {GRAIN_S * 1e6:.0f} us are allowed",
     )
     longest = max(spans, key=lambda span: span.shortest)
@@ -321,9 +321,9 @@ class Outside:
         assert self._child.stdin is not None and self._child.stdout is not None
         self._child.stdin.write("\n")
         self._child.stdin.flush()
-        said = self._child.stdout.readline()
-        require(bool(said), f"a process that only reads a clock ended with {self._child.poll()}")
-        return int(said) / 1e9
+        line = self._child.stdout.readline()
+        require(bool(line), f"a process that only reads a clock ended with {self._child.poll()}")
+        return int(line) / 1e9
 
 
 @dataclass(frozen=True)
@@ -379,14 +379,14 @@ class Meanwhile:
         """End the span.
 
         Raises:
-            ClockWrongError: it was longer or shorter than the clock told.
+            ClockWrongError: it was longer or shorter than the clock measured.
         """
         end = at(raw, time.perf_counter)
         span = _between(self._begin, end)
         if span.wrong(RATE):
             raise ClockWrongError(
-                f"while samples were taken the host's clock told {span.seconds * 1e3:.3f} ms for a span of {span.shortest * 1e3:.3f} to "
-                f"{span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed"
+                f"while samples were taken the host's clock measured {span.seconds * 1e3:.3f} ms for a span of "
+                f"{span.shortest * 1e3:.3f} to {span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed"
             )
 
 
@@ -443,7 +443,7 @@ def adds_up(device: Device) -> int:
             off = whole - sum(parts) if covering else sum(parts) - whole
             require(
                 off <= limit,
-                f"{device}: its own clock told {sum(parts) * 1e3:.3f} ms for {_PARTS} short spans "
+                f"{device}: its own clock measured {sum(parts) * 1e3:.3f} ms for {_PARTS} short spans "
                 f"that {'cover' if covering else 'lie within'} one of {whole * 1e3:.3f} ms; they may be "
                 f"{limit * 1e3:.3f} ms {'shorter' if covering else 'longer'} than that",
             )
@@ -483,7 +483,7 @@ def tick(device: Device) -> float:
     coarse = f"{min(steps) * 1e6:.1f} us" if steps else "coarser than all of them"
     require(
         bool(steps) and min(steps) <= TICK_S,
-        f"{device}: its own clock told {len(seen)} different times of {_SPANS} short spans; its tick is {coarse}, "
+        f"{device}: its own clock measured {len(seen)} different times of {_SPANS} short spans; its tick is {coarse}, "
         f"{TICK_S * 1e6:.0f} us are allowed",
     )
     return min(steps)

@@ -136,11 +136,11 @@ def overcommit(
     require(_refusal(take, int(free * 1.2)) is not None, f"{device}: one block of 1.2 x the free memory was granted")
     first = take(min(_PROBE, free // _PIECES))
     before = rate(first)
-    held, words = [first], None
-    while words is None and len(held) <= _PIECES:
-        words = _refusal(lambda size: held.append(take(size)), free * 12 // 10 // _PIECES)
-    full, granted = min(rate(first), rate(held[-1])), sum(block.nbytes for block in held)
-    del held[1:]
+    blocks, words = [first], None
+    while words is None and len(blocks) <= _PIECES:
+        words = _refusal(lambda size: blocks.append(take(size)), free * 12 // 10 // _PIECES)
+    full, granted = min(rate(first), rate(blocks[-1])), sum(block.nbytes for block in blocks)
+    del blocks[1:]
     device.empty_cache()
     after = rate(first)
     rates = f"{before:.1f} GB/s before, {full:.1f} when full, {after:.1f} after"

@@ -60,11 +60,11 @@ def repeats(name: str, draw: Draw, device: Device) -> None:
 def independent(device: Device) -> None:
     """Drawing from one generator moves neither another one nor the device's own."""
     device.seed(7)
-    one, expected = seeded(device, 1), DRAWS["uniform"](device, seeded(device, 1))
+    generator, expected = seeded(device, 1), DRAWS["uniform"](device, seeded(device, 1))
     own = uniform(device)
     device.seed(7)
     DRAWS["uniform"](device, seeded(device, 2))
-    again("a generator", DRAWS["uniform"](device, one), expected, "after another generator was used")
+    again("a generator", DRAWS["uniform"](device, generator), expected, "after another generator was used")
     again("the device's own generator", uniform(device), own, "after other generators were used")
 
 

@@ -88,21 +88,21 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 def _excuse(func: Any, tensors: list[torch.Tensor], kwargs: Mapping[str, Any], device: torch.device) -> str:
     """Return why an operator may wait, or is nothing for the card; empty where it must not."""
     returned = func._schema.returns
-    if returned and all(one.alias_info and not one.alias_info.is_write for one in returned):
+    if returned and all(result.alias_info and not result.alias_info.is_write for result in returned):
         return "looks at memory that is there"
     if torch.Tag.data_dependent_output in func.tags:
         return "tells the host a number"
     # Of an index a mask decides the size, places do not, whatever torch's tag says of both.
-    masked = any(one.dtype in (torch.bool, torch.uint8) for one in tensors[1:])
+    masked = any(arg.dtype in (torch.bool, torch.uint8) for arg in tensors[1:])
     if masked if "index" in func.overloadpacket.__name__ else torch.Tag.dynamic_output_shape in func.tags:
         return "tells the host a size"
-    places = {one.device for one in tensors if one.dim()} | {one.device for one in tensors if one.device == device}
-    wanted = kwargs.get("device")
-    if wanted is not None and torch.device(wanted).type != device.type:
+    places = {arg.device for arg in tensors if arg.dim()} | {arg.device for arg in tensors if arg.device == device}
+    asked = kwargs.get("device")
+    if asked is not None and torch.device(asked).type != device.type:
         return "brings a tensor to the host, or makes one there"
-    if any(one != device for one in places):
+    if any(place != device for place in places):
         return "brings a tensor from or to the host"
-    return "" if places or wanted is not None else "has nothing on the card"
+    return "" if places or asked is not None else "has nothing on the card"
 
 
 def behind(call: Call, work: KnownWork, units: int) -> tuple[float, float]:

@@ -157,7 +157,7 @@ class Departure:
 def departures(journals: Journals) -> list[Departure]:
     """Compare the journals of all ranks, stream by stream."""
     written = [call for calls in journals.values() for call in calls if call.stream != TO_ONE]
-    found = []
+    result = []
     for stream, members in {call.stream: call.members or tuple(journals) for call in written}.items():
         numbered = {
             rank: {call.number: call for call in journals[rank] if call.stream == stream}
@@ -168,8 +168,8 @@ def departures(journals: Journals) -> list[Departure]:
         last = max(max(calls, default=0) for calls in numbered.values())
         numbers = (_departure(stream, number, numbered) for number in range(first, last + 1))
         if len(numbered) > 1 and (departure := next(filter(None, numbers), None)):
-            found.append(departure)
-    return sorted(found, key=lambda departure: not departure.differ)
+            result.append(departure)
+    return sorted(result, key=lambda departure: not departure.differ)
 
 
 def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]]) -> Departure | None:
@@ -235,10 +235,10 @@ def who_hung(traces: Traces, after_s: float) -> str:
     silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
     ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
     journals = traces.journals()
-    found = departures(journals)
-    behind = _behind(traces, ranks, found)
+    diverged = departures(journals)
+    behind = _behind(traces, ranks, diverged)
     nobody = set(behind) == set(ranks)  # stands out: all wait
-    first = "".join(f"{one.text}; " for one in found if nobody or one.differ or any(map(traces.ended, one.ranks)))
+    first = "".join(f"{row.text}; " for row in diverged if nobody or row.differ or any(map(traces.ended, row.ranks)))
     named = " and ".join(f"rank {rank}" for rank in behind)
     stack, last = traces.stack(behind[0]), traces.last_lines(behind[0])
     frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
@@ -251,25 +251,25 @@ def who_hung(traces: Traces, after_s: float) -> str:
     )
     return (
         f"{first}{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{slow}{frame}{_called(journals, found, first)}{_theirs(traces, behind)}"
+        f"{after_s:.0f} s{slow}{frame}{_called(journals, diverged, first)}{_theirs(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
 
 
-def _called(journals: Journals, found: Sequence[Departure], first: str) -> str:
+def _called(journals: Journals, diverged: Sequence[Departure], first: str) -> str:
     """Say what is left to say of the journals: who is behind, who waits for one rank alone, and whether all wait in a ring."""
-    sentences = [departure.text for departure in found if departure.text not in first]
-    behind, ahead = {rank for one in found for rank in one.ranks}, {rank for one in found for rank in one.ahead}
+    sentences = [departure.text for departure in diverged if departure.text not in first]
+    behind, ahead = {rank for row in diverged for rank in row.ranks}, {rank for row in diverged for rank in row.ahead}
     sentences += ["they wait for each other, which is a deadlock"] if behind and behind <= ahead else []
     lasts = {rank: calls[-1] for rank, calls in journals.items() if calls}
     sentences += [f"rank {rank} was last in {call}" for rank, call in lasts.items() if call.stream == TO_ONE]
-    if not found and len(lasts) == len(journals) and len({call.at for call in lasts.values()}) == 1:
+    if not diverged and len(lasts) == len(journals) and len({call.at for call in lasts.values()}) == 1:
         sentences.append(f"each rank had called {lasts[0].at + 1} collectives, so none is behind")
     return "".join(f"; {sentence}" for sentence in sentences)
 
 
-def _behind(traces: Traces, ranks: Sequence[int], found: Sequence[Departure]) -> list[int]:
-    fewer = {rank for departure in found if not departure.differ for rank in departure.ranks}
+def _behind(traces: Traces, ranks: Sequence[int], diverged: Sequence[Departure]) -> list[int]:
+    fewer = {rank for departure in diverged if not departure.differ for rank in departure.ranks}
     if those := [rank for rank in ranks if rank in fewer and not _waits(traces, rank)]:
         return those
     least = min(len(traces.phases(rank)) for rank in ranks)
@@ -373,13 +373,13 @@ def log_of(traces: Traces, rank: int) -> str:
 
 def read(library: Library, log: str, asked: Mapping[str, str]) -> Effect:
     """Compare a log with the variables that were asked for, except those that only switch the log on."""
-    wanted = {name: value for name, value in asked.items() if name not in library.talk}
-    facts = {fact.name: found for fact in library.facts if (found := _values(fact.pattern, log, fact.many))}
-    denied = [*_unlike(library, log, wanted), *_denied(library, log, wanted, facts)]
+    expected = {name: value for name, value in asked.items() if name not in library.talk}
+    facts = {fact.name: value for fact in library.facts if (value := _values(fact.pattern, log, fact.many))}
+    denied = [*_unlike(library, log, expected), *_denied(library, log, expected, facts)]
     warned = [
-        row.sentence.format(seen=found.group().strip(" :"))
+        row.sentence.format(seen=match.group().strip(" :"))
         for row in library.warnings
-        for found in row.pattern.finditer(log)
+        for match in row.pattern.finditer(log)
     ]
     return Effect(facts, tuple(dict.fromkeys(denied)), tuple(dict.fromkeys(warned)))
 
@@ -396,17 +396,17 @@ def common(effects: Mapping[int, Effect]) -> dict[str, str]:
 
 
 def _values(pattern: re.Pattern[str], log: str, many: bool) -> str:
-    found = [match["value"].strip() for match in pattern.finditer(log)]
-    return ", ".join(sorted(set(found))) if many else (found or [""])[0]
+    values = [match["value"].strip() for match in pattern.finditer(log)]
+    return ", ".join(sorted(set(values))) if many else (values or [""])[0]
 
 
-def _unlike(library: Library, log: str, wanted: Mapping[str, str]) -> Iterator[str]:
+def _unlike(library: Library, log: str, asked: Mapping[str, str]) -> Iterator[str]:
     """Variables that the log lists with another value than was asked for."""
     for match in library.echo.finditer(log) if library.echo else ():
         name, value = match["name"], match["value"]
-        added = [row.adds for row in library.additions if row.variable == name and wanted.get(row.asked) == row.value]
-        if name in wanted and not any(_same(word, value) for word in (wanted[name], ",".join([wanted[name], *added]))):
-            yield f"{name}={wanted[name]} was asked for, {value} is in effect"
+        added = [row.adds for row in library.additions if row.variable == name and asked.get(row.asked) == row.value]
+        if name in asked and not any(_same(word, value) for word in (asked[name], ",".join([asked[name], *added]))):
+            yield f"{name}={asked[name]} was asked for, {value} is in effect"
 
 
 def _same(asked: str, value: str) -> bool:
@@ -417,9 +417,9 @@ def _same(asked: str, value: str) -> bool:
         return asked.strip().casefold() == value.strip().casefold()
 
 
-def _denied(library: Library, log: str, wanted: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[str]:
+def _denied(library: Library, log: str, expected: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[str]:
     for row in library.contradictions:
-        asked = wanted.get(row.asked, "")
+        asked = expected.get(row.asked, "")
         if asked and row.value.fullmatch(asked) and (seen := _seen(row, asked, log, facts)):
             yield row.sentence.format(asked=asked, seen=seen)
 

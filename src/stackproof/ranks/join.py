@@ -280,8 +280,8 @@ def _add_results(record: Record, spec: Spec, place: Placement) -> None:
         verdict, text = Verdict.SKIPPED, f"was switched off (--no-preflight){note}"
     record.checks.append(Check(PREFLIGHT, verdict, text, 0.0))
     journals = Traces(spec.folder, place.world_size).journals()
-    lag, found = late(journals), departures(journals)
-    apart = "; ".join(departure.text for departure in found if departure.stream not in (NEW_GROUPS, GRADIENTS))
+    lag, diverged = late(journals), departures(journals)
+    apart = "; ".join(departure.text for departure in diverged if departure.stream not in (NEW_GROUPS, GRADIENTS))
     if spec.program == PROVE:
         record.checks += judge(result["ranks"], lag)
         return

@@ -176,7 +176,7 @@ def _run(spec: Spec, place: Placement) -> dict[str, Any]:
             return mine
         return {
             "ranks": [
-                files.parse_json(store.get(f"result/{rank}"), "what a rank told") for rank in range(place.world_size)
+                files.parse_json(store.get(f"result/{rank}"), "what a rank sent") for rank in range(place.world_size)
             ],
             **asdict(agreed),
         }
@@ -283,7 +283,7 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     if place.rank == 0:
         decided = replace(_decide(store, spec, place, stack), world_size=place.world_size)
         store.set("agreement", json.dumps(asdict(decided)))
-    decision = Decision(**files.parse_json(store.get("agreement"), "what a rank told"))
+    decision = Decision(**files.parse_json(store.get("agreement"), "what a rank sent"))
     if decision.world_size != place.world_size:
         raise PreflightRefusal(_other_world(place.rank, place.world_size, decision.world_size))
     if decision.refused:
@@ -302,7 +302,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
             if time.time() > until:
                 return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
             time.sleep(_POLL_S)
-        value = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
+        value = files.parse_json(store.get(f"site/{rank}"), "what a rank sent")
         if value["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, value["world_size"], place.world_size))
         if value.get("torch") != torch.__version__:
@@ -325,7 +325,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
 
 def _other_world(rank: int, count: int, of_rank_0: int) -> str:
     return (
-        f"rank {rank} was told of {count} ranks, and rank 0 of {of_rank_0}: they were not started as one group; "
+        f"rank {rank} was started with {count} ranks, and rank 0 with {of_rank_0}: they were not started as one group; "
         "look at what sets the world size on each host"
     )
 

@@ -24,7 +24,7 @@ from stackproof.base.toml import Table
 
 @dataclass(frozen=True)
 class Spec:
-    """What every rank is told, as a JSON file."""
+    """What every rank is started with, as a JSON file."""
 
     program: str
     stack: str
@@ -118,13 +118,13 @@ def placement(environ: Mapping[str, str]) -> Placement:
     local_rank = _number(row, row.local_rank, environ)
     run = [environ.get(name, "") for name in row.run]
     run_name = ".".join(run) if all(run) else ""
-    found = Placement(row.name, rank, world_size, local_rank, _local_size(row, environ), run_name)
-    if not (0 <= rank < world_size and 0 <= local_rank < found.local_world_size <= world_size):
+    place = Placement(row.name, rank, world_size, local_rank, _local_size(row, environ), run_name)
+    if not (0 <= rank < world_size and 0 <= local_rank < place.local_world_size <= world_size):
         raise Refusal(
-            f"{row.name} says rank {rank} of {world_size}, {local_rank} of {found.local_world_size} on this host, which cannot be: "
+            f"{row.name} says rank {rank} of {world_size}, {local_rank} of {place.local_world_size} on this host, which cannot be: "
             f"unset what an earlier launcher left ({', '.join(row.rank + row.world_size + row.local_rank)}), and {_HOW}"
         )
-    return found
+    return place
 
 
 def around(place: Placement, environ: Mapping[str, str]) -> str:

@@ -109,11 +109,11 @@ def serving(backend: str) -> Library:
     Raises:
         Refusal: no row has it.
     """
-    found = next((library for library in libraries() if backend in library.backends), None)
-    if found is None:
+    serving_library = next((library for library in libraries() if backend in library.backends), None)
+    if serving_library is None:
         known = tuple(backend for library in libraries() for backend in library.backends)
         raise Refusal(f"{LIBRARIES}: no library has the backend '{backend}'{suggestion(backend, known)}; add a row")
-    return found
+    return serving_library
 
 
 def finalises(backend: str) -> bool:
@@ -137,6 +137,6 @@ def _known_error(text: str) -> tuple[Wording | None, re.Match[str] | None]:
     """Return the row that knows these words, and the last of them; causes go before what only follows from them."""
     rows = [row for library in libraries() for row in library.errors]
     for row in sorted(rows, key=lambda row: row.symptom):
-        if found := list(row.pattern.finditer(text)):
-            return row, found[-1]
+        if matches := list(row.pattern.finditer(text)):
+            return row, matches[-1]
     return None, None

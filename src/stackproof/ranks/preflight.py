@@ -131,8 +131,8 @@ def require(group: PlannedGroup) -> None:
     Raises:
         PreflightRefusal: one sentence with the remedy for each thing that is wrong.
     """
-    if found := refusals(group):
-        raise PreflightRefusal(" | ".join(found))
+    if reasons := refusals(group):
+        raise PreflightRefusal(" | ".join(reasons))
 
 
 def refusals(group: PlannedGroup) -> list[str]:

@@ -176,19 +176,19 @@ def journaled(path: Path) -> Iterator[None]:
 
 def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def journal_notes(*given: Any, **named: Any) -> Any:
+    def journal_notes(*arguments: Any, **named: Any) -> Any:
         try:
             if name == "prepare_for_backward":
                 journal.note(GRADIENTS, "", "averaging")
             elif name == "_new_group_with_tag":
-                journal.note(NEW_GROUPS, "", f"of ranks {given[0] if given else named.get('ranks')}")
+                journal.note(NEW_GROUPS, "", f"of ranks {arguments[0] if arguments else named.get('ranks')}")
             elif name in _TO_ONE:
-                journal.note(TO_ONE, "", " ".join(["with rank", *map(str, given[2:3])]), name)
+                journal.note(TO_ONE, "", " ".join(["with rank", *map(str, arguments[2:3])]), name)
             else:
-                journal.note(*journal.group(given[0]), _passed(name, [*given[1:], *named.values()]), name)
+                journal.note(*journal.group(arguments[0]), _passed(name, [*arguments[1:], *named.values()]), name)
         except Exception:  # what is noted must not end a program
             journal.note("what could not be noted", "", name)
-        return function(*given, **named)
+        return function(*arguments, **named)
 
     return journal_notes
 
@@ -336,11 +336,11 @@ def mean_loss(rank: Rank, loss: torch.Tensor) -> float:
 
 def digest(tensors: Mapping[str, torch.Tensor]) -> str:
     """Return one hash of all tensors' names and bits; ranks that drifted by one ulp differ."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
-        found.update(name.encode())
-        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        hasher.update(name.encode())
+        hasher.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return hasher.hexdigest()
 
 
 def timed(rank: Rank, action: Callable[[], object], calls: int = 1) -> float:

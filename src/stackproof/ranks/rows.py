@@ -39,7 +39,7 @@ class RowRunner:
     """Seconds that one row may take on a quiet host."""
     arguments: dict[str, Any] = field(default_factory=dict)
     ranks: list[Outcome] = field(default_factory=list)
-    """What the ranks said of themselves when the first launch began, in order of rank."""
+    """What the ranks reported of themselves when the first launch began, in order of rank."""
     _ended: dict[str, list[Outcome] | CheckEnded] = field(default_factory=dict)
     _failure: CheckEnded | Refusal | None = None
     _limit_s: float = 0.0
@@ -54,10 +54,10 @@ class RowRunner:
         """
         if not self._ended and self._failure is None:
             self._run()
-        found = self._ended.get(name, self._failure)
-        if not isinstance(found, list):
-            raise found or CheckFailed(f"the ranks ended without an error, and never began {name}")
-        return found
+        result = self._ended.get(name, self._failure)
+        if not isinstance(result, list):
+            raise result or CheckFailed(f"the ranks ended without an error, and never began {name}")
+        return result
 
     def _run(self) -> None:
         left, last = list(self.rows), ""
@@ -121,12 +121,12 @@ class RowRunner:
         return failure
 
     def _expired(self, name: str, ranks: Sequence[dict[str, Outcome] | None], folder: Path) -> CheckHung | None:
-        """Return the hang, if a rank gave up waiting, with what the ranks said that had come to an end."""
+        """Return the hang, if a rank gave up waiting, with what the ranks reported that had come to an end."""
         hung = [rank for rank in range(self.size) if (folder / f"rank{rank}.expired").exists()]
         if not hung:
             return None
         lines = [
-            f"rank {rank} said: {groups[name]['refusal']['said']}"
+            f"rank {rank} said: {groups[name]['refusal']['message']}"
             for rank, groups in enumerate(ranks)
             if groups and name in groups and groups[name]["refusal"]
         ]

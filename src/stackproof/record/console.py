@@ -44,7 +44,7 @@ class Terminal:
         self._task = TaskID(0)
         self._done, self._total = 0, 0
         self._before: int | None = None
-        self._said = time.monotonic()
+        self._printed = time.monotonic()
 
     @contextmanager
     def watching(self, title: str) -> Iterator[Terminal]:
@@ -80,8 +80,8 @@ class Terminal:
         line = plain(f"{identifier}: {sentence}", lines=False)
         if self._progress:
             self._progress.update(self._task, description=escape(line))
-        elif time.monotonic() - self._said > _SILENCE_S:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._printed > _SILENCE_S:
+            self._printed = time.monotonic()
             self.console.print(Text(f"[{self._done}] running   {line}"))
 
     def finished(self, check: Check) -> None:
@@ -89,8 +89,8 @@ class Terminal:
         self._total = max(self._total, self._done) if self._total else 0  # guards come besides what was collected
         if self._progress:
             self._progress.update(self._task, completed=self._done, total=self._total or None)
-        elif check.verdict.exit_code or time.monotonic() - self._said > _SILENCE_S:
-            self._said = time.monotonic()
+        elif check.verdict.exit_code or time.monotonic() - self._printed > _SILENCE_S:
+            self._printed = time.monotonic()
             of = f"/{self._total}" if self._total else ""
             self.console.print(
                 Text(

@@ -27,7 +27,7 @@ from stackproof.record.records import Figure, Record
 
 FILE = DATA / "history.toml"
 CODE = "code"
-"""The group of facts that is the commit; the states of asv's own history, which has a commit for it, are told without."""
+"""The group of facts that is the commit; the states of asv's own history, which has a commit for it, leave it out."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
@@ -328,7 +328,7 @@ def load(tops: Iterable[Path]) -> Loaded:
 
 
 def read(paths: Iterable[Path], aside: bool = False) -> Loaded:
-    """Read these files; what cannot be read is told each time, and stays where it is unless a damaged one is to be set aside."""
+    """Read these files; what cannot be read is reported each time, and stays where it is unless a damaged one is to be set aside."""
     loaded = Loaded()
     for path in paths:
         try:

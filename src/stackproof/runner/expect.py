@@ -100,9 +100,9 @@ def _whole(stack: Stack, path: Path) -> Record:
         "is of chosen checks (--only)": bool(facts.get("only")),
         "was interrupted": record.verdict is Verdict.INTERRUPTED,
     }
-    if said := next((why for why, holds in wrong.items() if holds), ""):
+    if reason := next((why for why, holds in wrong.items() if holds), ""):
         raise Refusal(
-            f"{path}: {said}; a manifest of '{stack.name}' is counted in a whole run of its locked environment"
+            f"{path}: {reason}; a manifest of '{stack.name}' is counted in a whole run of its locked environment"
         )
     return record
 

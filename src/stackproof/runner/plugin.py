@@ -77,10 +77,10 @@ class Reporter:
         self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
         self._began = self._deadline = 0.0
 
-    def progress(self, said: str) -> None:
+    def progress(self, message: str) -> None:
         """Say how far the check that runs has come: its deadline is for silence, and begins anew."""
         faulthandler.dump_traceback_later(self._deadline, file=self._stacks)
-        self.emit("progress", said=said, deadline_s=self._deadline)
+        self.emit("progress", message=message, deadline_s=self._deadline)
 
     def emit(self, event: str, **values: Any) -> None:
         """Append one event; a line is written at once."""
@@ -195,8 +195,8 @@ class Reporter:
         """Whether a check is of a project: of a suite of its own, or of ours about one of its workloads."""
         if not Path(item.config.rootpath).samefile(SUITES):
             return True
-        given = getattr(getattr(item, "callspec", None), "params", {}).values()
-        words = {word for value in given for word in (value, getattr(value, "workload", None)) if isinstance(word, str)}
+        args = getattr(getattr(item, "callspec", None), "params", {}).values()
+        words = {word for value in args for word in (value, getattr(value, "workload", None)) if isinstance(word, str)}
         return bool(words & catalogue.theirs().keys())
 
     def _chosen(self, identifier: str) -> bool:

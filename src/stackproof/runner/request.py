@@ -57,7 +57,7 @@ class Request:
 
     def write(self, path: Path) -> None:
         """Write it for another process; the stack travels by its name, and is read there from its folder."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"stack": self.stack.name, "rehearsed": self.stack.rehearsed}
         path.write_text(json.dumps(values), encoding="utf-8")
 

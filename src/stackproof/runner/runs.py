@@ -76,10 +76,10 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
         Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
     )
     began = time.monotonic()
-    if found := vet(environment=stack.process_environment(), scale=request.deadline_scale):
-        record.provenance |= found.facts()
+    if vetted := vet(environment=stack.process_environment(), scale=request.deadline_scale):
+        record.provenance |= vetted.facts()
         seconds = time.monotonic() - began
-        _add(record, observer, Check("project", Verdict.PASSED, found.sentence(), seconds))
+        _add(record, observer, Check("project", Verdict.PASSED, vetted.sentence(), seconds))
 
 
 # Facts that have to be the same for a stopped run to be continued: other bits would be judged together.

@@ -70,21 +70,21 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
     """
     rows = _rows(folder)
     order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
-    found, later = list[Stage](), list[Stage]()
+    first, later = list[Stage](), list[Stage]()
     for name in order:
         row = rows.get(name, SuiteEntry(name))
         workers = max(row.workers, min(row.most_workers, row.workers * cores() // _CORES))
         workers = 1 if _few(only) or (only and row.alone) else workers
-        if row.apart_gib and not row.apart and found and found[-1].workers > 1:
-            found[-1] = replace(found[-1], apart={**found[-1].apart, name: row.apart_gib})
+        if row.apart_gib and not row.apart and first and first[-1].workers > 1:
+            first[-1] = replace(first[-1], apart={**first[-1].apart, name: row.apart_gib})
         elif workers > 1 and row.alone:
             files = sorted(path.name for path in (folder / name).glob("test_*.py"))
             shared = tuple(f"{name}/{file}" for file in files if file not in row.alone + row.apart)
-            found.append(Stage(shared, workers, {f"{name}/{file}": row.apart_gib for file in row.apart}))
+            first.append(Stage(shared, workers, {f"{name}/{file}": row.apart_gib for file in row.apart}))
             later.append(Stage(tuple(f"{name}/{file}" for file in row.alone), 1))
         else:
-            found.append(Stage((name,), workers))
-    return _merged([*found, *later])
+            first.append(Stage((name,), workers))
+    return _merged([*first, *later])
 
 
 def _parsed(path: Path) -> tuple[str, ast.Module, list[ast.FunctionDef]]:

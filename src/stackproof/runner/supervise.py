@@ -190,7 +190,7 @@ class CheckProcess:
                 state.record.provenance[LOADING] = waited + float(state.record.provenance.get(LOADING, 0.0))
             state.observer.started(self.current)
         elif kind == "progress":
-            state.observer.progress(self.current, event["said"])
+            state.observer.progress(self.current, event["message"])
         elif kind == "finished":
             state.conclude(Check.of(event["check"]))
             self.current = ""
@@ -218,8 +218,8 @@ class CheckProcess:
         elif hung:
             self.state.conclude(Check(self._place(), Verdict.HUNG, self._hang(), 0.0))
         elif self.current or not self.ended or status < 0:
-            said_why = len(self.state.record.checks) > self._before
-            if not (said_why and status >= 0 and not self.current):
+            explained = len(self.state.record.checks) > self._before
+            if not (explained and status >= 0 and not self.current):
                 self.state.conclude(Check(self._place(), Verdict.CRASHED, self._death(status), 0.0))
 
     def _hang(self) -> str:
@@ -342,8 +342,8 @@ def _run_stage(
     living += [process(number, stage.suites, (number, stage.workers)) for number in range(stage.workers)]
     waiting = {suite: process(stage.workers + number, (suite,), (0, 1)) for number, suite in enumerate(stage.apart)}
     for _ in range(_MOST_PROCESSES):
-        for one in living:
-            one.start()
+        for worker in living:
+            worker.start()
         _follow(living, state, partial(_joining, stage, waiting, state.record))
         left = [CheckProcess(old.request, root, state, mark) for old in living if old.left]
         living[:] = [*left, *waiting.values()]

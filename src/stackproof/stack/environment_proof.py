@@ -256,21 +256,21 @@ def other(stack: Stack, there: Mapping[str, str], python: str) -> Iterator[Compa
     """
     environment = lockfile.environment_of(python)
     locked = lockfile.read(stack.lock).expected(environment)
-    for wanted in lockfile.asked(stack, environment):
-        name = canonicalize_name(wanted.name)
-        here, pinned, vendors = there.get(name, ""), locked.get(name, ""), lockfile.is_vendor_build(wanted)
+    for requirement in lockfile.asked(stack, environment):
+        name = canonicalize_name(requirement.name)
+        here, pinned, vendors = there.get(name, ""), locked.get(name, ""), lockfile.is_vendor_build(requirement)
         if here != pinned and pinned:
-            yield Companion(name, here, pinned, str(wanted.specifier), _fits(wanted, here, vendors), vendors)
+            yield Companion(name, here, pinned, str(requirement.specifier), _fits(requirement, here, vendors), vendors)
 
 
-def _fits(wanted: Requirement, here: str, vendors: bool) -> bool:
+def _fits(requirement: Requirement, here: str, vendors: bool) -> bool:
     try:
         version = Version(here)
     except InvalidVersion:
         return False
     if not vendors:
-        return wanted.specifier.contains(version, prereleases=True)
-    return any(Version(part.version).public == version.public for part in wanted.specifier)
+        return requirement.specifier.contains(version, prereleases=True)
+    return any(Version(part.version).public == version.public for part in requirement.specifier)
 
 
 def out_of_range(stack: Stack, companions: list[Companion]) -> str:

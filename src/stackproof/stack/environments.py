@@ -96,9 +96,9 @@ def find_interpreter(stack: Stack) -> Path:
         for candidate in _candidates(version):
             if _is_python(candidate, version):
                 return candidate
-    wanted, first = " or ".join(stack.pythons), stack.pythons[0]
+    versions, first = " or ".join(stack.pythons), stack.pythons[0]
     raise StackUnavailableError(
-        f"stack '{stack.name}' needs Python {wanted} and none is installed: looked on PATH, in pyenv's and "
+        f"stack '{stack.name}' needs Python {versions} and none is installed: looked on PATH, in pyenv's and "
         f"uv's folders; install one, as with `uv python install {first}` or `pyenv install {first}`"
     )
 
@@ -324,11 +324,11 @@ def prepare_asv(say: Say = print) -> Path:
 
 def prepare_judges(say: Say = print) -> Path:
     """Return the interpreter of the environment in which variants are compared, made once for all stacks."""
-    wanted = list(read_toml(PROJECT)["dependency-groups"][_JUDGES])
-    return _tool(JUDGES_HOME, "the environment that compares variants", wanted, "\n".join(wanted).encode(), say)
+    packages = list(read_toml(PROJECT)["dependency-groups"][_JUDGES])
+    return _tool(JUDGES_HOME, "the environment that compares variants", packages, "\n".join(packages).encode(), say)
 
 
-def _tool(home: Path, what: str, wanted: list[str], content: bytes, say: Say) -> Path:
+def _tool(home: Path, what: str, packages: list[str], content: bytes, say: Say) -> Path:
     """Return the interpreter of a tool's environment, made anew where `content`, this Python or this checkout is another."""
     python = python_of(home)
     digest = hashlib.sha256(b"\0".join((content, sys.version.encode(), str(ROOT).encode()))).hexdigest()
@@ -338,7 +338,7 @@ def _tool(home: Path, what: str, wanted: list[str], content: bytes, say: Say) ->
             say(f"building {what}")
             uv, why = str(find_uv(say)), f"{home}: {what} cannot be made"
             _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)], why)
-            _run([uv, "pip", "install", "--quiet", "--python", str(python), *wanted], why)
+            _run([uv, "pip", "install", "--quiet", "--python", str(python), *packages], why)
             link_checkout(home)
             stamp.write_text(digest, encoding="utf-8")
     return python

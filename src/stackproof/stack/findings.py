@@ -322,13 +322,13 @@ def _value(
     family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Inventory
 ) -> Iterator[EnvFinding]:
     """One finding at most: the first thing that has to be mended."""
-    looks = (
+    complaints = (
         _unexpanded(row, value),
         _malformed(row, value, environ, host),
         _not_here(row, value, host),
         _above(row, value, environ),
     )
-    for level, sentence, remedy in filter(None, looks):
+    for level, sentence, remedy in filter(None, complaints):
         yield EnvFinding((row.name,), family.name, level, sentence, remedy, row.link)
         return
 

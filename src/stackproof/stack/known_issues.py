@@ -155,8 +155,8 @@ def load(stack: Stack) -> tuple[KnownIssue, ...]:
     project = projects.current()
     paths = [stack.folder / "known_issues.toml", *([project.known_issues] if project and project.known_issues else [])]
     paths += [BACKENDS / f"{backend}.toml" for backend in stack.backends]
-    wanted = "rehearsal" if stack.rehearsed else "cards"
-    return tuple(row for path in paths if path.exists() for row in _read(path) if row.where in (wanted, "both"))
+    place = "rehearsal" if stack.rehearsed else "cards"
+    return tuple(row for path in paths if path.exists() for row in _read(path) if row.where in (place, "both"))
 
 
 def _read(path: Path) -> tuple[KnownIssue, ...]:
@@ -210,12 +210,12 @@ def _complaint(row: KnownIssue, matched: list[Check], partial: bool) -> str:
     return ""
 
 
-def _within(wanted: SpecifierSet, texts: list[str]) -> bool:
+def _within(specifier: SpecifierSet, texts: list[str]) -> bool:
     versions = [version for text in texts if (version := _version(text))]
     return (
-        not str(wanted)
+        not str(specifier)
         or not versions
-        or any(wanted.contains(version.base_version, prereleases=True) for version in versions)
+        or any(specifier.contains(version.base_version, prereleases=True) for version in versions)
     )
 
 

@@ -286,12 +286,12 @@ def stale(stack: Stack) -> list[str]:
     for python in stack.pythons:
         environment = environment_of(python)
         pins = lock.expected(environment)
-        for wanted in asked(stack, environment):
-            version = pins.get(canonicalize_name(wanted.name))
+        for row in asked(stack, environment):
+            version = pins.get(canonicalize_name(row.name))
             if version is None:
-                lines.append(f"{stack.lock}: does not pin {wanted.name} for Python {python}")
-            elif not wanted.specifier.contains(version, prereleases=True):
-                lines.append(f"{stack.lock}: pins {wanted.name} {version} and {stack.inputs.name} asks for {wanted}")
+                lines.append(f"{stack.lock}: does not pin {row.name} for Python {python}")
+            elif not row.specifier.contains(version, prereleases=True):
+                lines.append(f"{stack.lock}: pins {row.name} {version} and {stack.inputs.name} asks for {row}")
     return lines
 
 
@@ -302,12 +302,12 @@ def is_vendor_build(asked: Requirement) -> bool:
 
 def asked(stack: Stack, environment: Mapping[str, str]) -> list[Requirement]:
     """Return what the lock must satisfy there: a rehearsal has substitutes in place of the vendor's wheels."""
-    wanted = requirements(stack.inputs)
+    rows = requirements(stack.inputs)
     if stack.lock.name != "requirements.lock":
         # A rehearsed stack has no vendor rows left; those of its inputs carry a local version.
-        wanted = [row for row in wanted if not is_vendor_build(row)]
-        wanted += map(Requirement, stack.rehearsal.substitutes)
-    return [row for row in wanted if row.marker is None or row.marker.evaluate(dict(environment))]
+        rows = [row for row in rows if not is_vendor_build(row)]
+        rows += map(Requirement, stack.rehearsal.substitutes)
+    return [row for row in rows if row.marker is None or row.marker.evaluate(dict(environment))]
 
 
 def _requirement(path: Path, number: int, line: str) -> Requirement:
@@ -405,14 +405,14 @@ Say = Callable[[str], None]
 def lock(stack: Stack, uv: Path, *, upgrade: bool = False, say: Say = print) -> list[Path]:
     """Write the stack's lock, and its rehearsal's where that differs; existing pins stay unless `upgrade`, all if uv finds no solution."""
     say(f"resolving {stack.name}")
-    wanted = requirements(stack.inputs)
-    _agree(stack, wanted)
+    inputs = requirements(stack.inputs)
+    _agree(stack, inputs)
     with tempfile.TemporaryDirectory(prefix="stackproof-lock-") as folder:
-        own = _Resolver(stack, uv, Path(folder), upgrade).stack(wanted, say)
+        own = _Resolver(stack, uv, Path(folder), upgrade).stack(inputs, say)
         written = {stack.folder / "requirements.lock": own}
         if stack.rehearsal.substitutes:
             say(f"resolving the rehearsal of {stack.name}")
-            rehearsed = _Resolver(stack, uv, Path(folder), upgrade).rehearsal(wanted, own)
+            rehearsed = _Resolver(stack, uv, Path(folder), upgrade).rehearsal(inputs, own)
             written[stack.folder / "rehearsal.lock"] = rehearsed
     for path, text in written.items():
         try:
@@ -430,7 +430,7 @@ class _Resolver:
         self.vendor = {canonicalize_name(row.name): row for row in stack.vendor}
         self.universal = len(stack.pythons) > 1
 
-    def stack(self, wanted: Sequence[Requirement], say: Say) -> str:
+    def stack(self, inputs: Sequence[Requirement], say: Say) -> str:
         wheels = self._wheelhouse(say)
         missing = [row for name, row in self.vendor.items() if name not in wheels]
         served = [row for row in missing if row.index]
@@ -443,17 +443,17 @@ class _Resolver:
             say(f"{row.pin} cannot be had here; pinned without a hash")
         sources = [f'{name} = {{ path = "./wheels/{path.name}" }}' for name, path in wheels.items()]
         sources += [f'{canonicalize_name(row.name)} = {{ index = "{_slug(row.index)}" }}' for row in reached]
-        others = [str(row) for row in wanted if canonicalize_name(row.name) not in self.vendor]
+        others = [str(row) for row in inputs if canonicalize_name(row.name) not in self.vendor]
         lines = others + [row.pin for row in self.vendor.values()]
         old = self.row.folder / "requirements.lock"
         body = self._compile(lines, sources, {row.index for row in reached}, out_of_reach, (), old)
         return self._text("stack", without_hashes(body, out_of_reach), out_of_reach)
 
-    def rehearsal(self, wanted: Sequence[Requirement], own: str) -> str:
+    def rehearsal(self, inputs: Sequence[Requirement], own: str) -> str:
         """Return the text of `rehearsal.lock`: substitutes for the vendor's wheels, the same companions."""
         substitutes = [Requirement(line) for line in self.row.rehearsal.substitutes]
         replaced = {canonicalize_name(row.name) for row in substitutes} | self.vendor.keys()
-        others = [str(row) for row in wanted if canonicalize_name(row.name) not in replaced]
+        others = [str(row) for row in inputs if canonicalize_name(row.name) not in replaced]
         path = self.folder / "own.lock"
         path.write_text(own, encoding="utf-8")
         same = [pin.marked for pin in read(path).pins if pin.name not in replaced]
@@ -570,10 +570,10 @@ class _Resolver:
         return "".join(f"# {line}\n" for line in head) + body
 
 
-def _agree(stack: Stack, wanted: Iterable[Requirement]) -> None:
+def _agree(stack: Stack, inputs: Iterable[Requirement]) -> None:
     """Refuse inputs and vendor rows that name different versions of one wheel."""
     rows = {canonicalize_name(row.name): row for row in stack.vendor}
-    for asked in wanted:
+    for asked in inputs:
         row = rows.get(canonicalize_name(asked.name))
         if row is None and is_vendor_build(asked):
             raise Refusal(f"{stack.inputs}: '{asked}' is a vendor's build; add its [[vendor]] row to stack.toml")

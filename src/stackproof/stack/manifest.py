@@ -168,8 +168,8 @@ def complaints(manifest: Manifest, run: Selection, stack: Stack, counted: bool =
         if row is None:
             if run.exact and ids:
                 yield file, f"{manifest.name} has no row for {file}, whose {len(ids)} checks nobody would miss; {anew}"
-        elif said := _otherwise(manifest, file, row, ids, run):
-            yield file, f"bring the checks of {file} back, or, {anew}: {said}"
+        elif sentence := _otherwise(manifest, file, row, ids, run):
+            yield file, f"bring the checks of {file} back, or, {anew}: {sentence}"
         elif counted and (left := _unexplained(row, ended[file], run.exact)):
             named = "; ".join(f"{check.id.partition('::')[2]} ({check.reason})" for check in left[:_NAMED])
             more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""

@@ -1,6 +1,6 @@
 """What could answer in place of our code: start-up code, search paths, and the variables of Python and pytest.
 
-What is not ours is switched off in every process that runs checks, or refused; what was found is told in provenance.
+What is not ours is switched off in every process that runs checks, or refused; what was found stands in the record's provenance.
 Nothing here imports torch, and nothing that is judged is run.
 """
 

@@ -197,8 +197,8 @@ class Job(ABC):
 
     def _communication(self, *, last: bool) -> AbstractContextManager[Any]:
         """Let ranks exchange gradients with the last micro-batch only, where the wrapper can wait."""
-        hold = getattr(self._runner, "no_sync", None)
-        return nullcontext() if last or hold is None else hold()
+        no_sync = getattr(self._runner, "no_sync", None)
+        return nullcontext() if last or no_sync is None else no_sync()
 
 
 class Workload(ABC):

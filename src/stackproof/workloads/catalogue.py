@@ -50,7 +50,7 @@ def _modules() -> list[ModuleType]:
 def _known() -> dict[str, KnownWorkload]:
     known: dict[str, KnownWorkload] = {}
     own = [
-        KnownWorkload(one, str(module.__file__)) for module in _modules() for one in getattr(module, "WORKLOADS", ())
+        KnownWorkload(work, str(module.__file__)) for module in _modules() for work in getattr(module, "WORKLOADS", ())
     ]
     for entry in (*own, *_of_project(projects.current()), *_of_packages()):
         name = entry.workload.name
@@ -69,7 +69,7 @@ def _of_project(project: Project | None) -> Iterator[KnownWorkload]:
     """
     if project is None or not project.workloads:
         return
-    sys.path[:0] = [str(one) for one in (project.folder, project.folder / "src") if str(one) not in sys.path]
+    sys.path[:0] = [str(folder) for folder in (project.folder, project.folder / "src") if str(folder) not in sys.path]
     for path in project.workloads:
         source = path.read_bytes()
         yield from _offered(_run(path, source), str(path), source)

@@ -89,7 +89,7 @@ class TimedCollective(Work):
     def _chained(self) -> bool:
         return self._call == "all-reduce"
 
-    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - sums would grow on
+    def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - sums would grow on
         """Write what this rank sends, and what nobody sends where it receives."""
         self._turn = 0
         if self._chained:

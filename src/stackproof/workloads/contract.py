@@ -70,8 +70,6 @@ def check(workload: Workload) -> str:
 
 
 class _Look:
-    """A look at everything of a workload, the plainest first."""
-
     def __init__(self, workload: Workload) -> None:
         self.workload, self.where = workload, f"{workload.origin}: '{workload.name}'"
 
@@ -152,17 +150,17 @@ class _Look:
     def _computes(self, job: Job, wide: Job) -> None:
         """Forward gives a tensor and a scalar loss, twice the same, in float64 too; backward reaches every parameter."""
         first, again, exact = self._forward(job), self._forward(job), self._forward(wide)
-        same = all(relative_error(other, one) <= _AGAIN for one, other in zip(first, again, strict=True))
+        same = all(relative_error(other, tensor) <= _AGAIN for tensor, other in zip(first, again, strict=True))
         remedy = "set dropout and other draws to 0, which no reference can follow"
         self._need(same, f"two forward passes on the same batch differ; {remedy}")
-        for what, one in zip(("output", "loss"), exact, strict=True):
+        for what, tensor in zip(("output", "loss"), exact, strict=True):
             remedy = "so something inside rounds; cast by the inputs' dtype"
-            self._need(one.dtype is torch.float64, f"the {what} of the float64 job is {one.dtype}, {remedy}")
+            self._need(tensor.dtype is torch.float64, f"the {what} of the float64 job is {tensor.dtype}, {remedy}")
         narrow, far = float(first[1].detach()), float(exact[1].detach())
         near = abs(narrow - far) <= _WIDE * max(abs(narrow), 1e-3)
         self._need(near, f"the loss is {narrow:.6g} in float32 and {far:.6g} in float64")
         self._try("backward", lambda: job.differentiate(first[1]))
-        none = [name for name, one in job.model.named_parameters() if one.requires_grad and one.grad is None]
+        none = [name for name, param in job.model.named_parameters() if param.requires_grad and param.grad is None]
         some = f"such as '{(none or [''])[0]}'; freeze them or leave them out"
         self._need(not none, f"{len(none)} parameters get no gradient, {some}")
 
@@ -170,8 +168,8 @@ class _Look:
         item: Any = self._try("evaluate()", lambda: job.forward(0))
         what = type(item).__name__
         if sequence := isinstance(item, Sequence) and not isinstance(item, str):
-            what += f" of ({', '.join(type(one).__name__ for one in item)})"
-        two = sequence and len(item) == 2 and all(isinstance(one, torch.Tensor) for one in item)
+            what += f" of ({', '.join(type(part).__name__ for part in item)})"
+        two = sequence and len(item) == 2 and all(isinstance(part, torch.Tensor) for part in item)
         self._need(two, f"evaluate() returns {what}; it must return two tensors, (output, loss)")
         output, loss = item
         remedy = "it must be a scalar with a gradient, such as a mean"
@@ -202,7 +200,7 @@ class _Look:
 
 
 def _data(job: Job) -> dict[str, torch.Tensor]:
-    return {f"batch {number} '{name}'": one for number, batch in enumerate(job.batches) for name, one in batch.items()}
+    return {f"batch {at} '{name}'": tensor for at, batch in enumerate(job.batches) for name, tensor in batch.items()}
 
 
 def _everything(job: Job) -> dict[str, torch.Tensor]:

@@ -48,7 +48,7 @@ class Gemm(Work):
         self.arithmetic = "tf32" if self._short else self.dtype
         self.worth = {"TFLOP": 2 * self._size**3 / 1e12}  # a multiplication and an addition are two
 
-    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - the same start for any number
+    def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - the same start for any number
         self.buffers[0].copy_(self._start)
         self.buffers[1].fill_(torch.nan)
         self._turn = 0

@@ -35,21 +35,21 @@ def vanishing(exact: StepResult) -> frozenset[str]:
     """Return the parameters whose gradient in float64 is rounding."""
     least = _NOTHING * _typical(exact)
     return frozenset(
-        name for name, one in exact.gradients.items() if float(one.double().square().mean().sqrt()) <= least
+        name for name, gradient in exact.gradients.items() if float(gradient.double().square().mean().sqrt()) <= least
     )
 
 
-def living(found: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
+def living(tensors: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
     """Return what stands by name without the parameters whose gradient vanishes: those need not move."""
     gone = vanishing(exact)
-    return {name: one for name, one in found.items() if name not in gone}
+    return {name: tensor for name, tensor in tensors.items() if name not in gone}
 
 
 def on_top(gradients: Gradients, exact: StepResult) -> dict[str, torch.Tensor]:
     """Return gradients of which those that vanish in `exact` stand on top of the usual size, so that their errors are relative to that."""
     gone = vanishing(exact)
     usual = _typical(exact) if gone else 0.0
-    return {name: one.double() + usual if name in gone else one for name, one in gradients.items()}
+    return {name: gradient.double() + usual if name in gone else gradient for name, gradient in gradients.items()}
 
 
 _ULPS = 64.0
@@ -64,29 +64,30 @@ _SEED = 7
 _SINGLE = "gradient of "
 
 
-def conditioned(found: Mapping[str, Judgement], workload: Workload) -> dict[str, Judgement]:
+def conditioned(results: Mapping[str, Judgement], workload: Workload) -> dict[str, Judgement]:
     """Return judgements in float32 as they are, or where one is out of bounds with bounds that allow for the model's own condition."""
-    if all(one.ok for one in found.values()) or (moved := spread(workload)) <= _STEP:
-        return dict(found)
+    if all(result.ok for result in results.values()) or (moved := spread(workload)) <= _STEP:
+        return dict(results)
     allowed = {
-        what: max(one.bound, rule().bound(one.anchor, torch.float32, spread=min(moved, MOST)))
-        for what, one in found.items()
+        what: max(result.bound, rule().bound(result.anchor, torch.float32, spread=min(moved, MOST)))
+        for what, result in results.items()
     }
     return {
-        what: Judgement(one.error <= allowed[what], one.error, allowed[what], one.anchor) for what, one in found.items()
+        what: Judgement(result.error <= allowed[what], result.error, allowed[what], result.anchor)
+        for what, result in results.items()
     }
 
 
-def kept(found: Mapping[str, Judgement], workload: Workload, dtype: torch.dtype) -> dict[str, Judgement]:
+def kept(results: Mapping[str, Judgement], workload: Workload, dtype: torch.dtype) -> dict[str, Judgement]:
     """Return judgements of single gradients in half precision, without those that are out of bounds because nothing is left of them.
 
     Eight numbers behind kinks and a normalisation may be all rounding in bfloat16. The float64 reference tells which: one unit in the last
     place of the dtype in the weights moves their gradient by more than a sixth. For these the whole gradient speaks.
     """
-    bad = {what for what, one in found.items() if not one.ok and what.startswith(_SINGLE)}
+    bad = {what for what, result in results.items() if not result.ok and what.startswith(_SINGLE)}
     moved = _moves(workload, torch.finfo(dtype).eps) if bad else {}
     gone = {what for what in bad if rule().multiplier * moved.get(what.removeprefix(_SINGLE), 0.0) > MIXED}
-    return {what: one for what, one in found.items() if what not in gone}
+    return {what: result for what, result in results.items() if what not in gone}
 
 
 def spread(workload: Workload) -> float:
@@ -104,11 +105,11 @@ def _moves(workload: Workload, step: float) -> dict[str, float]:
             torch.Generator().manual_seed(max(number - 1, 0)),
         )
         with torch.no_grad():
-            for one in job.model.parameters() if number else ():
-                one.mul_(1 + step * (2 * torch.rand(one.shape, generator=dice, dtype=one.dtype) - 1))
+            for param in job.model.parameters() if number else ():
+                param.mul_(1 + step * (2 * torch.rand(param.shape, generator=dice, dtype=param.dtype) - 1))
         results.append(job.observe())
-    exact, *moved = [{"output": one.output, "loss": one.loss, **on_top(one.gradients, results[0])} for one in results]
-    return {name: max(relative_error(one[name], value) for one in moved) for name, value in exact.items()}
+    exact, *moved = [{"output": run.output, "loss": run.loss, **on_top(run.gradients, results[0])} for run in results]
+    return {name: max(relative_error(other[name], value) for other in moved) for name, value in exact.items()}
 
 
 _MOVED = {"float32": (0.003, 0.05), "half": (0.003, 0.1), "blind": (0.03, 0.2)}
@@ -140,12 +141,12 @@ def against_float64(workload: Workload, job: Job) -> str:
     require(actual.gradients.keys() == exact.gradients.keys(), f"{name}: not every parameter got a gradient")
     every = actual, exact, expected
     if recipe.autocast is not None:
-        seen, wanted, anchor = (joined(one.gradients) for one in every)
-        worst = judge_mixed(seen, wanted, anchor, recipe.autocast, workload.offer.mixed)
+        seen, reference, anchor = (joined(result.gradients) for result in every)
+        worst = judge_mixed(seen, reference, anchor, recipe.autocast, workload.offer.mixed)
     else:
-        mine, known, host = ({**on_top(one.gradients, exact), **one.buffers} for one in every)
-        found = {key: judge(mine[key], known[key], host[key], torch.float32, terms=TERMS) for key in known}
-        worst = max(conditioned(found, workload).values(), key=lambda judgement: judgement.error / judgement.bound)
+        mine, known, host = ({**on_top(result.gradients, exact), **result.buffers} for result in every)
+        judged = {key: judge(mine[key], known[key], host[key], torch.float32, terms=TERMS) for key in known}
+        worst = max(conditioned(judged, workload).values(), key=lambda judgement: judgement.error / judgement.bound)
     require(worst.ok, worst.sentence(f"{name}: the gradient"))
     return f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed"
 
@@ -158,9 +159,9 @@ def joined(gradients: Gradients) -> torch.Tensor:
 def apart(seen: Gradients, known: Gradients) -> float:
     """Return the distance of gradients from known ones, all parameters as one vector, over that vector's length; computed on the device."""
     far, whole = list[torch.Tensor](), list[torch.Tensor]()
-    for name, one in known.items():
-        wide = torch.promote_types(one.dtype, torch.float32)  # a length in half precision would overflow
-        right = one.to(seen[name].device, wide)
+    for name, gradient in known.items():
+        wide = torch.promote_types(gradient.dtype, torch.float32)  # a length in half precision would overflow
+        right = gradient.to(seen[name].device, wide)
         far.append(torch.linalg.vector_norm(seen[name].to(wide) - right))
         whole.append(torch.linalg.vector_norm(right))
     lengths = [float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0 for norms in (far, whole)]
@@ -210,7 +211,7 @@ def _widened_twin(workload: Workload, job: Job, device: Device) -> Job | None:
     if (recipe.dtype is torch.float32 and recipe.autocast is None) or device.memory().free < _ROOM * 4 * size:
         return None
     twin = workload.build(recipe.device, recipe.preset, recipe.seed, torch.float32, None, recipe.shard, recipe.scale)
-    _put(twin, {name: one.detach() for name, one in job.model.named_parameters()})
+    _put(twin, {name: param.detach() for name, param in job.model.named_parameters()})
     return twin
 
 
@@ -231,7 +232,9 @@ def _differences(job: Job, wide: Job, share: float, dead: frozenset[str]) -> dic
     job.differentiate(job.scaler.scale(probed))
     scale, named = job.scaler.get_scale(), job.model.named_parameters()
     gradients = {
-        name: one.grad.detach() / scale for name, one in named if one.grad is not None and kind_of(name) not in dead
+        name: param.grad.detach() / scale
+        for name, param in named
+        if param.grad is not None and kind_of(name) not in dead
     }
     job.optimiser.zero_grad(set_to_none=True)
     require(bool(gradients), "the squared norm of the gradient is 0: no parameter has one")
@@ -241,19 +244,19 @@ def _differences(job: Job, wide: Job, share: float, dead: frozenset[str]) -> dic
         not bad,
         f"the squared norm of the gradient is {squares.get((bad or [''])[0])} in {len(bad)} parameters, first {bad[:1]}",
     )
-    found = {}
+    differences = {}
     for kind in sorted(set(map(kind_of, gradients))):
         names = [name for name in gradients if kind_of(name) == kind]
         step = share * size / len(names)
-        before = {name: one.detach().clone() for name, one in wide.model.named_parameters() if name in names}
+        before = {name: param.detach().clone() for name, param in wide.model.named_parameters() if name in names}
         ends = list[float]()
         for way in (step, -step):
-            _put(wide, {name: one + way * (gradients[name] / squares[name]).to(one) for name, one in before.items()})
+            _put(wide, {name: old + way * (gradients[name] / squares[name]).to(old) for name, old in before.items()})
             with torch.no_grad():
                 ends.append(float(wide.probe()[0]))
         _put(wide, before)
-        found[kind] = (ends[0] - ends[1]) / (2 * step * len(names))
-    return found
+        differences[kind] = (ends[0] - ends[1]) / (2 * step * len(names))
+    return differences
 
 
 def _put(job: Job, values: Gradients) -> None:

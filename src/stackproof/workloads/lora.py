@@ -42,8 +42,8 @@ class Adapters:
 
 
 def _dtype(name: str) -> torch.dtype | None:
-    found: torch.dtype | None = getattr(torch, name) if name else None
-    return found
+    dtype: torch.dtype | None = getattr(torch, name) if name else None
+    return dtype
 
 
 @dataclass(frozen=True)

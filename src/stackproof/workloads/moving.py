@@ -71,7 +71,7 @@ class Copy(Work):
         contents[target] = contents[source] if self._ring else source
         return target, source
 
-    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - the same start for any number
+    def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - the same start for any number
         self._start = self._turn, list(self._contents)
 
     def run(self) -> torch.Tensor:
@@ -144,7 +144,7 @@ class Loading(Work):
             {"multiprocessing_context": "spawn", "persistent_workers": True} if row.workers else {}
         )
         self._order = list(range(len(self._pictures)))  # of the next epoch
-        self._sums = torch.cat([_sums(one[None]) for one in (self._pictures[at] for at in range(len(self._pictures)))])
+        self._sums = torch.cat([_sums(self._pictures[at][None]) for at in range(len(self._pictures))])
         self._kept: list[torch.Tensor] = []
         self.worth = {"sample": float(len(self._pictures))}
         self.proof = f"an epoch of {len(self._pictures)} pictures arrived in order and unchanged"
@@ -152,7 +152,7 @@ class Loading(Work):
             self._pictures, row.batch, sampler=self._order, num_workers=row.workers, pin_memory=row.pinned, **options
         )
 
-    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - a block is one epoch
+    def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - a block is one epoch
         if self._kept:  # of an epoch that may not have been compared
             numbers = torch.cat([batch[:, 0, 0, 0] for batch in self._kept]).cpu() * len(self._pictures)
             right = torch.equal(numbers.round().long(), torch.tensor(self._order))
@@ -166,8 +166,8 @@ class Loading(Work):
     def verify(self, runs: int) -> None:
         seen = sum(map(len, self._kept))
         require(bool(runs) and seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
-        tensor, wanted = torch.cat([_sums(result) for result in self._kept]), self._sums[self._order]
-        wrong = int((tensor != wanted).sum())
+        tensor, expected = torch.cat([_sums(result) for result in self._kept]), self._sums[self._order]
+        wrong = int((tensor != expected).sum())
         require(not wrong, f"{wrong} pictures of an epoch are not what the data set holds at their place in its order")
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ _STEPS = 4
 _WHOLE = 0.25
 """Half of a last place in half precision, of the units above."""
 _ROWS = 16
-"""So many rows of each head of each run are held."""
+"""So many rows of each head of each run are compared."""
 _AGREE = 1e-9
 """How closely two ways to float64 agree."""
 
@@ -65,7 +65,7 @@ class Attention(Work):
 
     Each run of a block has results of its own, and inputs whose heads moved on by a number that chance picks, values and cotangent times
     two others: by these each result is known, and what an earlier run left is another, as are its scores. Some rows of every head of every
-    run are held, and all of a proof.
+    run are compared, and all of a proof.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -92,9 +92,9 @@ class Attention(Work):
         self._turn, self._dice = 0, random.Random(_SEED)
         self.switches.enter_context(_restricted(self._kernel))
 
-    def begin(self, runs: int, held: bool = True) -> None:
+    def begin(self, runs: int, compared: bool = True) -> None:
         self._left, self._turn = [{} for _ in range(self.most_runs)], 0
-        if not held:
+        if not compared:
             return
         with torch.no_grad():
             for number, inputs in enumerate(self.inputs[:runs]):
@@ -151,8 +151,8 @@ class Attention(Work):
         places = (torch.arange(batch * heads)[:, None] * length + rows).flatten().numpy()
         seen = []
         for name, tensor in left.items():
-            wanted = self._expected[name]
-            part = ExpectedSums(wanted.sums[places], wanted.scale[places])
+            expected = self._expected[name]
+            part = ExpectedSums(expected.sums[places], expected.scale[places])
             what = "the output" if name == "output" else f"the gradient of the {name}"
             # A value times a factor is rounded to the dtype, as the first one was not.
             step = (_STEPS + 2) * unit(self._dtype, self._shape[-1])

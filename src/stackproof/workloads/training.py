@@ -42,11 +42,11 @@ def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
     state = {name: tensor.detach().to("meta") for name, tensor in model.state_dict(keep_vars=True).items()}
     for name, parameter in model.named_parameters():
         state[name].requires_grad_(parameter.requires_grad)
-    given, keywords = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (inputs, named))
+    arguments, keywords = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (inputs, named))
     with FlopCounterMode(display=False) as counter:
-        outputs = torch.func.functional_call(model, state, given, keywords)
-        differentiable = [one for one in tree_leaves(outputs) if torch.is_tensor(one) and one.requires_grad]
-        torch.stack([one.sum() for one in differentiable]).sum().backward()  # type: ignore[no-untyped-call]
+        outputs = torch.func.functional_call(model, state, arguments, keywords)
+        differentiable = [leaf for leaf in tree_leaves(outputs) if torch.is_tensor(leaf) and leaf.requires_grad]
+        torch.stack([leaf.sum() for leaf in differentiable]).sum().backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 
 
@@ -116,25 +116,25 @@ class Update:
     def _exact(self, tensors: list[torch.Tensor]) -> Iterator[tuple[State, State]]:
         """Yield what the step must make of each parameter and its state, and how large the terms are that it adds up."""
         if self._written:
-            for one in tensors:
-                yield forms.STEPS[self.name](self._before[id(one)], in_float64(one.grad), self._options[id(one)])
+            for param in tensors:
+                yield forms.STEPS[self.name](self._before[id(param)], in_float64(param.grad), self._options[id(param)])
             return
         twin, wide = copy.copy(self.optimiser), dict[int, torch.Tensor]()
         twin.state = defaultdict(dict)
-        for one in tensors:
-            arrays = self._before[id(one)].items()
+        for param in tensors:
+            arrays = self._before[id(param)].items()
             start = {
                 name: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else copy.copy(value)
                 for name, value in arrays
             }
-            wide[id(one)] = own = start.pop("parameter").requires_grad_()
-            own.grad = torch.from_numpy(in_float64(one.grad))
+            wide[id(param)] = own = start.pop("parameter").requires_grad_()
+            own.grad = torch.from_numpy(in_float64(param.grad))
             twin.state |= {own: start} if start else {}
         twin.param_groups = [
             {
                 **group,
                 **dict.fromkeys(group.keys() & _HOW, False),
-                "params": [wide[id(one)] for one in group["params"] if id(one) in wide],
+                "params": [wide[id(param)] for param in group["params"] if id(param) in wide],
             }
             for group in self.optimiser.param_groups
         ]
@@ -207,7 +207,7 @@ class ReplayedSteps(Work):
         return parameters_of(self.job.optimiser)
 
     def _changing(self) -> list[list[torch.Tensor]]:
-        states = [self.job.optimiser.state.get(one, {}) for one in self._parameters]
+        states = [self.job.optimiser.state.get(param, {}) for param in self._parameters]
         kept = [value for state in states for value in state.values() if torch.is_tensor(value)]
         return [self._parameters, list(self.job.model.buffers()), kept]
 
@@ -216,7 +216,7 @@ class ReplayedSteps(Work):
         return {}
 
     def _kept(self) -> list[list[torch.Tensor]]:
-        return [[one.detach().clone() for one in group] for group in self._changing()]
+        return [[tensor.detach().clone() for tensor in group] for group in self._changing()]
 
     def _put(self, kept: list[list[torch.Tensor]]) -> None:
         for group, values in zip(self._changing(), kept, strict=True):
@@ -228,17 +228,17 @@ class ReplayedSteps(Work):
         """Let blocks begin where the job is now, if they have no beginning yet."""
         self._start = self._start or self._kept()
 
-    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - any number starts there
+    def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - any number starts there
         """Go back to what the first step left, or train on."""
         if self._start is None:
             self.to_first_step()
             self.keep_start()
-        if held and self._start:
+        if compared and self._start:
             self._put(self._start)
 
     def _ends(self) -> Ends:
         moved = {
-            name: _vector([one.detach().sub(before) for one, before in zip(now, start, strict=True)])
+            name: _vector([tensor.detach().sub(before) for tensor, before in zip(now, start, strict=True)])
             for name, now, start in zip(("parameters", "buffers"), self._changing(), self._start or (), strict=False)
         }
         return {name: vector for name, vector in moved.items() if bool(vector.any())}
@@ -258,14 +258,14 @@ class ReplayedSteps(Work):
         require(both[0] == both[1], f"{runs} timed steps changed {both[0]}, and an untimed replay {both[1]}")
         for group in end:
             while True:
-                far, noise = min(apart({"": end[group]}, {"": one[group]}) for one in replays), noises.get(group, 0.0)
+                far, noise = min(apart({"": end[group]}, {"": run[group]}) for run in replays), noises.get(group, 0.0)
                 allowed = _SHARE / runs + _NOISES * noise
                 if far <= allowed or len(replays) == _MOST_REPLAYS:
                     break
                 # It is kept on the host, so that the memory that is used at most does not follow chance.
                 another = {name: moved.cpu() for name, moved in self._replayed(runs).items()}
                 for name, moved in another.items():
-                    distances = [apart({"": moved}, {"": one[name]}) for one in replays]
+                    distances = [apart({"": moved}, {"": run[name]}) for run in replays]
                     noises[name] = max(noises.get(name, 0.0), *distances)
                 replays.append(another)
             self.facts = {**self.facts, f"runs that are left out and show in {group}, from": allowed * runs}
@@ -283,7 +283,7 @@ class ReplayedSteps(Work):
     def _replayed(self, runs: int) -> Ends:
         """Take the steps of a block again, each with a few small parameters that move held against the closed form."""
         self.begin(runs)
-        moving = (one for one in self._parameters if one.grad is not None and bool(one.grad.any()))
+        moving = (param for param in self._parameters if param.grad is not None and bool(param.grad.any()))
         few = sorted(moving, key=torch.Tensor.numel)[:_FEW]
         for _ in range(runs):
             self.updated(few)
@@ -291,7 +291,7 @@ class ReplayedSteps(Work):
 
 
 def _vector(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    return torch.cat([one.detach().flatten().float() for one in tensors]) if tensors else torch.zeros(1)
+    return torch.cat([tensor.detach().flatten().float() for tensor in tensors]) if tensors else torch.zeros(1)
 
 
 class TrainingSteps(ReplayedSteps):
@@ -317,7 +317,7 @@ class TrainingSteps(ReplayedSteps):
     def prove(self) -> str:
         """Hold the job, or its tiny sibling and then the job itself, against a reference; then a whole step from where it was built."""
         if not self._known:
-            self._said = self.against_reference()
+            self._proof = self.against_reference()
             with shortened(False):
                 exact = self.job.observe().gradients
             self._known = {_GRADIENT: self.job.observe().gradients}
@@ -328,7 +328,7 @@ class TrainingSteps(ReplayedSteps):
             self.keep_start()
         else:
             self.to_first_step()
-        return self._said
+        return self._proof
 
     def against_reference(self) -> str:
         if self.preset == "tiny":
@@ -352,9 +352,9 @@ class TrainingSteps(ReplayedSteps):
         buffers = zip(self.job.model.named_buffers(), self._built[1], strict=True)
         seen = {
             _GRADIENT: {
-                name: one.grad.clone() for name, one in self.job.model.named_parameters() if one.grad is not None
+                name: param.grad.clone() for name, param in self.job.model.named_parameters() if param.grad is not None
             },
-            _BUFFERS: {name: one - before for (name, one), before in buffers if one.is_floating_point()},
+            _BUFFERS: {name: buffer - before for (name, buffer), before in buffers if buffer.is_floating_point()},
         }
         for what, known in self._known.items():
             _require_near(seen[what], known, self._allowed, f"{what} in a timed step is, of what was proved,")
@@ -391,8 +391,8 @@ class OptimiserStep(ReplayedSteps):
         self.job = _workload(setting).build(setting.device.torch, "tiny" if setting.preset == "tiny" else "full", SEED)
         self.job.differentiate(self.job.forward(0)[1])
         self.optimiser = self.job.optimiser
-        self.parameters = [one for one in self._parameters if one.grad is not None]
-        self._gradients = self._given()
+        self.parameters = [param for param in self._parameters if param.grad is not None]
+        self._gradients = self._gradient_vector()
         self.facts = {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
     def run(self) -> None:
@@ -413,12 +413,12 @@ class OptimiserStep(ReplayedSteps):
         super().verify(runs)
         self._require_gradients()
 
-    def _given(self) -> torch.Tensor:
-        return _vector([one.grad for one in self.parameters if one.grad is not None])
+    def _gradient_vector(self) -> torch.Tensor:
+        return _vector([param.grad for param in self.parameters if param.grad is not None])
 
     def _require_gradients(self) -> None:
         name = type(self.optimiser).__name__
-        same = torch.equal(self._given(), self._gradients)
+        same = torch.equal(self._gradient_vector(), self._gradients)
         require(same, f"a step of {name} changed the gradients that it was given")
 
 

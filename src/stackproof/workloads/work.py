@@ -57,8 +57,8 @@ class Work(ABC):
         """Queue the work once; nothing waits for the device."""
 
     @abstractmethod
-    def begin(self, runs: int, held: bool = True) -> None:
-        """Go to the start of a block of so many runs, outside the timed span; one that is not `held` may go on from where it is."""
+    def begin(self, runs: int, compared: bool = True) -> None:
+        """Go to the start of a block of so many runs, outside the timed span; one that is not `compared` may go on from where it is."""
 
     @abstractmethod
     def verify(self, runs: int) -> None:

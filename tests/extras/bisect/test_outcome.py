@@ -102,7 +102,7 @@ def test_what_is_named_is_the_commit_inside_the_change() -> None:
 def test_every_other_end_has_its_word_and_its_code(
     tmp_path: Path, word: BisectWord, code: int, verdict: Verdict
 ) -> None:
-    outcome = BisectOutcome(word, "the ends are alike", held=["driver: 1 -> 2"], notes=["a note"])
+    outcome = BisectOutcome(word, "the ends are alike", immovable=["driver: 1 -> 2"], notes=["a note"])
     record = told(outcome, tmp_path)
     assert (outcome.exit_code, record.verdict) == (code, verdict)
     assert report.headline(record) == f"{word.value}: the ends are alike"

@@ -109,13 +109,13 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         bench_subjects.require_named(options.only)
     return endpoints.BisectRequest(
         **both, good=good, bad=bad, unlike=options.unlike, what=options.what or "", command=command, deadline=options.deadline,
-        always=options.always, journal=options.go_on, typed=tuple(options.given),
+        always=options.always, journal=options.go_on, typed=tuple(options.typed),
     )  # fmt: skip
 
 
 def _refuse_foreign(options: argparse.Namespace) -> None:
-    if given := next((name for name in _NOT_OF_COMMANDS if getattr(options, name)), ""):
-        raise Refusal(f"--{given} says nothing of --command; {_NOT_OF_COMMANDS[given]}, or leave it out")
+    if option := next((name for name in _NOT_OF_COMMANDS if getattr(options, name)), ""):
+        raise Refusal(f"--{option} says nothing of --command; {_NOT_OF_COMMANDS[option]}, or leave it out")
 
 
 def check_what(what: str) -> None:
@@ -127,13 +127,13 @@ def check_what(what: str) -> None:
         _check_check(what)
         return
     subject, _, aspect = what.partition("::")
-    found = plan.load()
-    if not aspect and subject in found.counters:
+    gate_plan = plan.load()
+    if not aspect and subject in gate_plan.counters:
         return
-    near = "" if aspect else suggestion(subject, {*found.counters, *bench_subjects.names_of_subjects()})
-    if any(f"'{name}'" in near for name in found.counters):
-        raise Refusal(f"--what {what}: is no counter{near} and no subject; there are: {', '.join(found.counters)}")
-    aspects = ("time", "runs", "computed", *found.counters, *found.quantities)
+    near = "" if aspect else suggestion(subject, {*gate_plan.counters, *bench_subjects.names_of_subjects()})
+    if any(f"'{name}'" in near for name in gate_plan.counters):
+        raise Refusal(f"--what {what}: is no counter{near} and no subject; there are: {', '.join(gate_plan.counters)}")
+    aspects = ("time", "runs", "computed", *gate_plan.counters, *gate_plan.quantities)
     if aspect and aspect not in aspects:
         raise Refusal(
             f"--what {what}: '{aspect}' is nothing that is compared{suggestion(aspect, aspects)}; there are: {', '.join(aspects)}"

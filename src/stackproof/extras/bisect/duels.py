@@ -110,7 +110,7 @@ class Symptom:
         if self.what == cells.TIME:
             return head.log_ratio(good)
         before, after = good.quantities.get(self.what, 0.0), head.quantities.get(self.what, 0.0)
-        return math.log(after / before) if before > 0 and after > 0 else NoAnswer(f"no {self.what} was told")
+        return math.log(after / before) if before > 0 and after > 0 else NoAnswer(f"no {self.what} was reported")
 
     def _counted(self, good: interleave.Observed, head: interleave.Observed) -> float | NoAnswer:
         """A counter that moved as the bad end's did, by whatever part: two changes may share it."""
@@ -159,14 +159,14 @@ def _slower(results: cells.Results) -> Iterator[Symptom]:
             yield Symptom(SymptomKind.SLOWER, cell.subject, cell.what, known.shown, ratios=ratios, centre=known.centre)
 
 
-def chosen(found: Sequence[Symptom], what: str, counters: Collection[str]) -> list[Symptom]:
+def chosen(symptoms: Sequence[Symptom], what: str, counters: Collection[str]) -> list[Symptom]:
     """Return the symptoms that `--what` speaks of: a subject, a cell such as `gemm::time`, or a counter; all where it is empty."""
     if not what:
-        return list(found)
+        return list(symptoms)
     subject, _, aspect = what.partition("::")
     if not aspect and what in counters:
-        return [symptom for symptom in found if symptom.what == what]
-    return [symptom for symptom in found if symptom.subject == subject and aspect in ("", symptom.what)]
+        return [symptom for symptom in symptoms if symptom.what == what]
+    return [symptom for symptom in symptoms if symptom.subject == subject and aspect in ("", symptom.what)]
 
 
 @dataclass
@@ -205,9 +205,9 @@ class Duels:
             )
         else:
             results = self._ends(hello["told"], what)
-            if not (found := self._symptoms(what, results)):
+            if not (symptoms := self._symptoms(what, results)):
                 raise _why_not(results, what)
-            self.symptom = found[0]
+            self.symptom = symptoms[0]
         if self.symptom.kind is SymptomKind.ENDED:
             self._repeat_ending()
         return self.symptom
@@ -418,7 +418,7 @@ def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSa
         )
     lost = [results.lost[subject]] if subject in results.lost else []
     if lost or not results.launches:
-        why = next((one.reason for one in (*lost, *results.lost.values())), "nothing was launched")
+        why = next((entry.reason for entry in (*lost, *results.lost.values())), "nothing was launched")
         return CannotSayError(f"no run of '{what or 'any subject'}' could be judged: {why}")
     if _open(results, subject, aspect or cells.TIME):
         why = shown or "that is too few to judge; give it more --minutes"

@@ -190,11 +190,11 @@ def units(changes: Sequence[OneChange], good: Requirements, bad: Requirements) -
         groups.setdefault(together, []).append(change)
     titles = {group: "+".join(change.name for change in members) for group, members in groups.items()}
     unit_of = {change.name: titles[group] for group, members in groups.items() for change in members}
-    found = []
+    result = []
     for group, members in groups.items():
         needs = {unit_of[other] for change in members for other in reach[change.name]} - {titles[group]}
-        found.append(ChangeUnit(titles[group], tuple(members), frozenset(needs)))
-    return sorted(found, key=lambda unit: len(unit.needs))
+        result.append(ChangeUnit(titles[group], tuple(members), frozenset(needs)))
+    return sorted(result, key=lambda unit: len(unit.needs))
 
 
 def _needs(changes: Sequence[OneChange], good: Requirements, bad: Requirements) -> dict[str, set[str]]:
@@ -457,19 +457,19 @@ def _lock(
                 f"--{name}-lock {lock}: --unpinned installs nothing, so locks cannot be compared; leave one of them out"
             )
         return lockfile.read(stack.lock)
-    found = lockfile.read_of(lock, stack) if lock else _of_commit(revision, stack)
+    contents = lockfile.read_of(lock, stack) if lock else _of_commit(revision, stack)
     python = environments.version_of(stack)
-    if lock and python not in found.header["python"].split(", "):
+    if lock and python not in contents.header["python"].split(", "):
         raise Refusal(
-            f"--{name}-lock {lock} is for Python {found.header['python']}, and both sides run on {python}; name one for that"
+            f"--{name}-lock {lock} is for Python {contents.header['python']}, and both sides run on {python}; name one for that"
         )
     sentence = str(facts.get("lock", ""))
-    if sentence and sentence != "unpinned" and not lock and sentence != found.digest:
+    if sentence and sentence != "unpinned" and not lock and sentence != contents.digest:
         raise Refusal(
-            f"--{name}: the record's lock ({sentence[:12]}) is not that of its commit ({found.digest[:12]}); "
+            f"--{name}: the record's lock ({sentence[:12]}) is not that of its commit ({contents.digest[:12]}); "
             f"name the file with --{name}-lock"
         )
-    return found
+    return contents
 
 
 def _of_commit(revision: str, stack: stacks.Stack) -> lockfile.Lock:

@@ -54,8 +54,8 @@ class FailureRules:
         """Whether runs are enough to know how often this end fails; one that always or never fails takes fewer."""
         if failed == runs:
             return runs >= (self.least if late else self.always)
-        wanted = self.learnt if failed else self.never
-        return failed >= self.failures or runs >= (self.least if late else wanted)
+        needed = self.learnt if failed else self.never
+        return failed >= self.failures or runs >= (self.least if late else needed)
 
 
 @dataclass(frozen=True)
@@ -135,15 +135,15 @@ class Slowdown:
     def learnt(cls, ratios: Sequence[float], centre: float, shares: tuple[float, ...] = (0.5, 1.0)) -> Slowdown:
         """Learn the noise of one launch from those in which both ends were confirmed."""
         mean = sum(ratios) / len(ratios)
-        spread = math.sqrt(sum((one - mean) ** 2 for one in ratios) / max(len(ratios) - 1, 1))
+        spread = math.sqrt(sum((ratio - mean) ** 2 for ratio in ratios) / max(len(ratios) - 1, 1))
         return cls(centre, max(spread, _LEAST_NOISE * abs(centre)), shares)
 
     def weigh(self, seen: Sequence[float]) -> float:
         """Weigh each part of the effect against none of it."""
-        parts = [sum(self._log(one - share * self.effect) for one in seen) for share in self.shares]
+        parts = [sum(self._log(ratio - share * self.effect) for ratio in seen) for share in self.shares]
         highest = max(parts)
         bad = highest + math.log(sum(math.exp(part - highest) for part in parts) / len(parts))
-        return bad - sum(self._log(one) for one in seen)
+        return bad - sum(self._log(ratio) for ratio in seen)
 
     def _log(self, distance: float) -> float:
         """Return the log density of Student's t at a distance, without what cancels."""
@@ -163,7 +163,7 @@ class FailureRate:
 
     def weigh(self, seen: Sequence[float]) -> float:
         """Compare how likely so many failures are of a bad set, over all that its rate may be, and of a good one."""
-        failed = sum(one > 0 for one in seen)
+        failed = sum(value > 0 for value in seen)
         as_bad = _after(self.bad[0], self.bad[1] - self.bad[0], failed, len(seen) - failed)
         return as_bad - _after(self.good[1] - self.good[0], self.good[0], len(seen) - failed, failed)
 
@@ -197,7 +197,7 @@ class Exact:
 
     def weigh(self, seen: Sequence[float]) -> float:
         """Return all or nothing."""
-        bad = sum(one > 0 for one in seen)
+        bad = sum(value > 0 for value in seen)
         clean = len(seen) - bad
         if not seen:
             return 0.0
@@ -229,10 +229,10 @@ def settle(
     """Run until the log odds pass the limit on either side; `run` is told how many there were before, and `seen` is added to."""
     odds = weigher.weigh(seen) if seen else 0.0
     while (abs(odds) < limit or len(seen) < weigher.fewest) and len(seen) < most:
-        one = run(len(seen))
-        if isinstance(one, NoAnswer):
-            return Settled(SetWord.UNRESOLVED, len(seen) + 1, odds, one.reason)
-        seen.append(one)
+        answer = run(len(seen))
+        if isinstance(answer, NoAnswer):
+            return Settled(SetWord.UNRESOLVED, len(seen) + 1, odds, answer.reason)
+        seen.append(answer)
         odds = weigher.weigh(seen)
     if abs(odds) < limit:
         return Settled(SetWord.UNRESOLVED, len(seen), odds, f"{len(seen)} runs leave it open")
@@ -291,46 +291,46 @@ class Splitting:
 
     def closed(self, units: Iterable[Unit]) -> frozenset[Unit]:
         """Return the set with all that its members need."""
-        found = frozenset(units)
-        return found.union(*(self.needs(unit) for unit in found)) & frozenset(self.units)
+        members = frozenset(units)
+        return members.union(*(self.needs(unit) for unit in members)) & frozenset(self.units)
 
     def blame(self, most: int = 4) -> list[Blame]:
         """Return the culprits: as long as the bad side without those that are found is still bad, there is another."""
-        found: list[Blame] = []
+        culprits: list[Blame] = []
         left = list(self.units)
         without = SetWord.BAD
-        while without is SetWord.BAD and len(found) < most:
+        while without is SetWord.BAD and len(culprits) < most:
             culprit = self._smallest(left)
             left = [unit for unit in left if not self.closed((unit,)) & set(culprit)]
             self.suspects = culprit
             without = self.ask(left)
-            found.append(Blame(tuple(culprit), self.ask(culprit), without, tuple(left)))
-        return found
+            culprits.append(Blame(tuple(culprit), self.ask(culprit), without, tuple(left)))
+        return culprits
 
     def _smallest(self, order: Sequence[Unit]) -> list[Unit]:
         """Return a smallest bad set: the change that turns the list bad, then what it must meet among those before it."""
-        held, rest = list[Unit](), list(order)
-        while rest and not (held and self.ask(held) is SetWord.BAD):
-            low, high = self._edge(held, rest)
-            held, rest = [*rest[low:high], *held], rest[:low]
-        return ddmin(held, self.ask) if len(held) > 1 else held
+        kept, rest = list[Unit](), list(order)
+        while rest and not (kept and self.ask(kept) is SetWord.BAD):
+            low, high = self._edge(kept, rest)
+            kept, rest = [*rest[low:high], *kept], rest[:low]
+        return ddmin(kept, self.ask) if len(kept) > 1 else kept
 
-    def _edge(self, held: list[Unit], rest: list[Unit]) -> tuple[int, int]:
+    def _edge(self, kept: list[Unit], rest: list[Unit]) -> tuple[int, int]:
         """Return between which lengths the head of the list turns bad; more than one apart where all between is unresolved."""
         low, high = 0, len(rest)
         while high - low > 1:
             self.suspects = rest[low:high]
-            word, middle = self._nearest(held, rest, low, high)
+            word, middle = self._nearest(kept, rest, low, high)
             if word is SetWord.UNRESOLVED:
                 break
             low, high = (low, middle) if word is SetWord.BAD else (middle, high)
         return low, high
 
-    def _nearest(self, held: list[Unit], rest: list[Unit], low: int, high: int) -> tuple[SetWord, int]:
+    def _nearest(self, kept: list[Unit], rest: list[Unit], low: int, high: int) -> tuple[SetWord, int]:
         """Ask for the middle, and step aside where it is unresolved."""
         middles = sorted(range(low + 1, high), key=lambda at: abs(2 * at - low - high))
         for middle in middles[: 1 + _SKIPS]:
-            word = self.ask((*held, *rest[:middle]))
+            word = self.ask((*kept, *rest[:middle]))
             if word is not SetWord.UNRESOLVED:
                 break
         return word, middle
@@ -350,8 +350,8 @@ def ddmin(units: Sequence[Unit], ask: Callable[[Iterable[Unit]], SetWord]) -> li
     while len(left) > 1:
         chunks = [left[len(left) * at // parts : len(left) * (at + 1) // parts] for at in range(parts)]
         rests = [[unit for unit in left if unit not in chunk] for chunk in chunks] if parts > 2 else []
-        chunk = next((one for one in chunks if ask(one) is SetWord.BAD), None)
-        rest = None if chunk else next((one for one in rests if ask(one) is SetWord.BAD), None)
+        chunk = next((subset for subset in chunks if ask(subset) is SetWord.BAD), None)
+        rest = None if chunk else next((subset for subset in rests if ask(subset) is SetWord.BAD), None)
         if chunk or rest:
             left, parts = chunk or rest or [], 2 if chunk else max(parts - 1, 2)
         elif parts < len(left):
@@ -376,7 +376,7 @@ class Signs:
     def scores(self, count: int) -> list[float]:
         """Add up the odds of the places that would be bad."""
         odds = {at: self.weigher.weigh(seen) for at, seen in self.seen.items()}
-        return [sum(one for at, one in odds.items() if at >= first) for first in range(count)]
+        return [sum(score for at, score in odds.items() if at >= first) for first in range(count)]
 
 
 @dataclass
@@ -430,8 +430,8 @@ class Lineage:
             for weight, score in zip(self.weights, scores, strict=True)
         ]
         highest = max(logs)
-        likely = [math.exp(one - highest) for one in logs]
-        return [one / sum(likely) for one in likely]
+        likely = [math.exp(value - highest) for value in logs]
+        return [value / sum(likely) for value in likely]
 
     def blocks(self) -> list[range]:
         """Return the places that no run can tell apart, because what lies between them is unresolved."""
@@ -443,7 +443,7 @@ class Lineage:
         """Return the likeliest answer, and its probability."""
         posterior = self.posterior()
         masses = [(sum(posterior[at] for at in block), block) for block in self.blocks()]
-        mass, block = max(masses, key=lambda one: one[0])
+        mass, block = max(masses, key=lambda pair: pair[0])
         return block, mass
 
     def ask(self, most: int = 1) -> list[int]:

@@ -169,12 +169,12 @@ class Culprit:
             )
         elif several:
             parts.append("none of them is bad without the others: an interaction")
-        if found := self.guilty:
-            names = [f"{name[:10]} ({self.subjects[name]})" if name in self.subjects else name for name in found.names]
+        if guilty := self.guilty:
+            names = [f"{name[:10]} ({self.subjects[name]})" if name in self.subjects else name for name in guilty.names]
             which = "the first bad commit is" + ("" if len(names) == 1 else " one of")
-            skipped = f"; {len(found.unresolved)} could not be run" if found.unresolved else ""
+            skipped = f"; {len(guilty.unresolved)} could not be run" if guilty.unresolved else ""
             parts.append(
-                f"{which} {', '.join(names)}, {found.sure:.1%} sure among {found.among} after {found.launches} launches{skipped}"
+                f"{which} {', '.join(names)}, {guilty.sure:.1%} sure among {guilty.among} after {guilty.launches} launches{skipped}"
             )
         return "; ".join(parts)
 
@@ -199,12 +199,12 @@ class Culprit:
 
     def figures(self) -> dict[str, Figure]:
         """Return what a record keeps of its size."""
-        found: dict[str, Figure] = {"alone": self.blame.alone.value, "without": self.blame.without.value}
+        values: dict[str, Figure] = {"alone": self.blame.alone.value, "without": self.blame.without.value}
         for half, (failed, runs) in self.failed.items():
-            found |= {f"{half}, failed": failed, f"{half}, runs": runs}
+            values |= {f"{half}, failed": failed, f"{half}, runs": runs}
         if interval := self._interval():
-            found |= zip(("ratio, low", "ratio", "ratio, high"), map(math.exp, interval), strict=True)
-        return found
+            values |= zip(("ratio, low", "ratio", "ratio, high"), map(math.exp, interval), strict=True)
+        return values
 
 
 @dataclass
@@ -219,7 +219,7 @@ class BisectOutcome:
     changes: Sequence[str] = ()
     go_on: str = ""
     """What goes on then, when it is pasted to a shell."""
-    held: Sequence[str] = ()
+    immovable: Sequence[str] = ()
     """What differs too, and cannot be moved here."""
     notes: list[str] = field(default_factory=list)
     journal: str = ""
@@ -262,12 +262,12 @@ class BisectOutcome:
             "launches": sum(test.settled.runs for test in self.tests) + inside, "unresolved": unresolved,
             "journal": self.journal, "subject": self.subject,
         }  # fmt: skip
-        said = {
-            "held": "; ".join(self.held), "notes": "; ".join(self.notes), "go on": self.go_on,
+        texts = {
+            "held": "; ".join(self.immovable), "notes": "; ".join(self.notes), "go on": self.go_on,
             "remedy": "; ".join(culprit.remedy for culprit in self.culprits),
             "repeat": self.culprits[0].command if self.culprits else "",
         }  # fmt: skip
-        return facts | {name: text for name, text in said.items() if text}
+        return facts | {name: text for name, text in texts.items() if text}
 
 
 def headline(record: Record) -> str:

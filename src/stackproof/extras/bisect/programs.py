@@ -115,14 +115,14 @@ class SuiteCheck:
         if status == Refusal.exit_code and not record.exists():
             return ProgramEnd(EndWord.REFUSED, _last_lines(folder, 1))
         try:
-            found = next((check for check in reading.read(record).checks if check.id == self.check), None)
+            check = next((check for check in reading.read(record).checks if check.id == self.check), None)
         except Refusal:
             return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {_last_lines(folder, 2)}")
-        if found is None or not found.verdict.executed:
-            why = found.reason if found else "its record has no such check"
+        if check is None or not check.verdict.executed:
+            why = check.reason if check else "its record has no such check"
             return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {why}")
-        good = found.verdict in (Verdict.PASSED, Verdict.KNOWN_ISSUE)
-        return ProgramEnd(_BAD_WORDS.get(found.verdict, EndWord.GOOD if good else EndWord.NOTHING), found.reason)
+        good = check.verdict in (Verdict.PASSED, Verdict.KNOWN_ISSUE)
+        return ProgramEnd(_BAD_WORDS.get(check.verdict, EndWord.GOOD if good else EndWord.NOTHING), check.reason)
 
 
 def _last_lines(folder: Path, count: int) -> str:

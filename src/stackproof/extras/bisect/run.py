@@ -121,14 +121,14 @@ class Searching:
         return duels, symptom.ratios
 
     def _conclude(self, last: Blame) -> None:
-        found = self.outcome
-        proved = all(culprit.proved or culprit.blame.without is not last.without for culprit in found.culprits)
-        alone = all(culprit.blame.alone is SetWord.BAD and not culprit.open_parts for culprit in found.culprits)
+        result = self.outcome
+        proved = all(culprit.proved or culprit.blame.without is not last.without for culprit in result.culprits)
+        alone = all(culprit.blame.alone is SetWord.BAD and not culprit.open_parts for culprit in result.culprits)
         named = alone and proved and last.proved
-        found.word = BisectWord.FOUND if named else BisectWord.UNPROVED
-        found.reason = "every culprit is proved" if named else "not all of it could be proved"
+        result.word = BisectWord.FOUND if named else BisectWord.UNPROVED
+        result.reason = "every culprit is proved" if named else "not all of it could be proved"
         if last.without is SetWord.BAD:
-            found.notes.append(
+            result.notes.append(
                 "something else fails too: search again with what to do about this one done on both sides"
             )
 
@@ -193,8 +193,8 @@ def run_bisect(request: BisectRequest) -> int:
     of = repository(bool(request.command))
     good, bad = _ends(request, stack, of)
     described = None if request.unpinned else lockfile.environment_of(environments.version_of(stack))
-    changes, held = differences(good.end, bad.end, described), endpoints.immovable(good, bad, stack)
-    if not changes and not held:
+    changes, immovable = differences(good.end, bad.end, described), endpoints.immovable(good, bad, stack)
+    if not changes and not immovable:
         raise Refusal(
             f"both ends are the same ({text.plain(good.words, lines=False)}): there is no change to search; name what differs, "
             "such as --bad-env NAME=VALUE, --bad-lock FILE or another commit"
@@ -208,15 +208,15 @@ def run_bisect(request: BisectRequest) -> int:
         stack, good.end, bad.end, request.profile, request.device, request.unpinned, folder / "sides", progress.say,
         Checkouts(of, folder / "checkouts" if request.command else None),
     )  # fmt: skip
-    found = BisectOutcome(
-        BisectWord.INTERRUPTED, "interrupted from outside", changes=[change.label for change in changes], held=held,
+    result = BisectOutcome(
+        BisectWord.INTERRUPTED, "interrupted from outside", changes=[change.label for change in changes], immovable=immovable,
         journal=str(journal.path),
     )  # fmt: skip
-    searching = Searching(request, stack, good, bad, changes, line, folder, journal, progress, workshop, found)
+    searching = Searching(request, stack, good, bad, changes, line, folder, journal, progress, workshop, result)
     began = time.monotonic()
     _guarded(searching)
-    found.tests = searching.bisection.tests if searching.bisection else ()
-    found.into(record, time.monotonic() - began)
+    result.tests = searching.bisection.tests if searching.bisection else ()
+    result.into(record, time.monotonic() - began)
     return _finish(record, searching)
 
 
@@ -230,26 +230,26 @@ def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[
 
 def _guarded(searching: Searching) -> None:
     """Run, and take for an answer what is one; a refusal on the way says how to go on."""
-    found, again = searching.outcome, going_on(searching.request.typed, searching.journal.path)
+    result, again = searching.outcome, going_on(searching.request.typed, searching.journal.path)
     try:
         if not searching.changes:
             raise NotReproducedError("nothing that differs can be moved here")
         with searching.workshop.checkouts.swept():
             searching.run()
     except NotReproducedError as error:
-        found.word, found.reason = BisectWord.NOT_REPRODUCED, str(error)
-        if found.held:
-            found.notes.append(f"by elimination it is what cannot be moved here: {'; '.join(found.held)}")
+        result.word, result.reason = BisectWord.NOT_REPRODUCED, str(error)
+        if result.immovable:
+            result.notes.append(f"by elimination it is what cannot be moved here: {'; '.join(result.immovable)}")
     except CannotSayError as error:
-        found.word, found.reason = BisectWord.CANNOT_SAY, str(error)
+        result.word, result.reason = BisectWord.CANNOT_SAY, str(error)
     except GoodTurnedBadError as error:
-        found.word, found.symptom = BisectWord.GOOD_TURNED_BAD, ""
-        found.reason = f"{error}; nothing can be blamed on the change while the good side fails: mend that first"
+        result.word, result.symptom = BisectWord.GOOD_TURNED_BAD, ""
+        result.reason = f"{error}; nothing can be blamed on the change while the good side fails: mend that first"
     except KeyboardInterrupt:
         search = searching.bisection
         suspects = search.splitting.suspects if search else [change.name for change in searching.changes]
-        found.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
-        found.go_on = again
+        result.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
+        result.go_on = again
     except (Refusal, OSError) as error:
         refusal = error if isinstance(error, Refusal) else files.disk_refusal(error)
         if refusal is None:
@@ -305,21 +305,20 @@ def _words_without_continue(typed: Sequence[str]) -> Iterator[str]:
 
 def state(ends: Sequence[Endpoint], of: Repository, words: Sequence[str]) -> dict[str, str]:
     """Return what the sides are made of too: the command's own files and, of a side without a commit, the folder as it is."""
-    found = {"files of the command": _listed([Path(word) for word in words if not files.why_unreadable(Path(word))])}
+    facts = {"files of the command": _listed([Path(word) for word in words if not files.why_unreadable(Path(word))])}
     if all(end.commit for end in ends):
-        return found
+        return facts
     head = git.try_output(of.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     changed = git.try_output(of.folder, "diff", "--name-only", "-z", "HEAD", "--", *of.paths)
     if head is None or changed is None:  # no repository, or one without a commit
-        return found
-    return found | {
+        return facts
+    return facts | {
         "HEAD": head.strip()[:12],
         "changed files": _listed([of.top / name for name in changed.split("\0") if name]),
     }
 
 
 def _listed(paths: Sequence[Path]) -> str:
-    """Return files by name and content."""
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "gone" for path in paths)
     return ", ".join(f"{path.name} {digest[:12]}" for path, digest in zip(paths, digests, strict=True)) or "none"
 
@@ -332,9 +331,9 @@ def _fingerprint(end: Endpoint) -> str:
 
 
 def _finish(record: Record, searching: Searching) -> int:
-    found, console = searching.outcome, searching.progress.console
+    result, console = searching.outcome, searching.progress.console
     outcome.show(record, console)
-    code = found.exit_code if found.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code
+    code = result.exit_code if result.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code
     journal = f"journal: {searching.journal.path}"
     try:
         path = writer.keep(record, searching.folder / "record.json", searching.request.outputs, outcome.markdown)

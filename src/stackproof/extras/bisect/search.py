@@ -80,10 +80,10 @@ class Workshop:
 
         Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
         """
-        wanted = mixed(self.good, self.bad, moved)
-        wanted = replace(wanted, commit=commit) if commit else wanted
+        mixture = mixed(self.good, self.bad, moved)
+        mixture = replace(mixture, commit=commit) if commit else mixture
         try:
-            return replace(self._build(wanted), name=name)
+            return replace(self._build(mixture), name=name)
         except Refusal as refusal:
             if _FULL in str(refusal):
                 raise
@@ -93,36 +93,36 @@ class Workshop:
                 ) from refusal
             return NoAnswer(f"cannot be built: {refusal}")
 
-    def _build(self, wanted: Mixture) -> interleave.SideSpec:
-        key = f"{wanted.commit} {sorted(map(str, wanted.sources.items()))} {_digest_of_pins(wanted.pins)}"
+    def _build(self, mixture: Mixture) -> interleave.SideSpec:
+        key = f"{mixture.commit} {sorted(map(str, mixture.sources.items()))} {_digest_of_pins(mixture.pins)}"
         if key not in self._built:
-            self._built[key] = self._prepared(wanted)
+            self._built[key] = self._prepared(mixture)
         side = self._built[key]
         names = {*self.good.environment, *self.bad.environment}
         usual = {name: value for name, value in self.stack.environment.items() if name in names}
-        variables = {**usual, **side.environment, **wanted.environment}
+        variables = {**usual, **side.environment, **mixture.environment}
         return replace(side, environment=variables).lacking(names)
 
-    def _prepared(self, wanted: Mixture) -> interleave.SideSpec:
-        folder = self.checkouts.folder(wanted.commit)
+    def _prepared(self, mixture: Mixture) -> interleave.SideSpec:
+        folder = self.checkouts.folder(mixture.commit)
         known = self.checkouts.repository.ours or projects.current()
-        variant = variants.Variant(TREE, wanted.commit if known else "", self._lock(wanted), wanted.sources)
+        variant = variants.Variant(TREE, mixture.commit if known else "", self._lock(mixture), mixture.sources)
         if self.unpinned:
             side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
             return replace(side, folder=folder)
         make_room(evidence.rules().limits.trees, {side.source for side in self._built.values()}, self.say)
         return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
 
-    def _lock(self, wanted: Mixture) -> Path | None:
+    def _lock(self, mixture: Mixture) -> Path | None:
         """Return the file of the lock, or none where it is the checkout's own and nothing else would be laid in its place."""
         if self.unpinned:
             return None
-        if sorted(map(_key, wanted.pins)) == sorted(map(_key, lockfile.read(self.stack.lock).pins)):
-            return self.stack.lock if wanted.commit and self.checkouts.repository.ours else None
-        path = LOCKS / _digest_of_pins(wanted.pins)[:16] / self.stack.lock.name
+        if sorted(map(_key, mixture.pins)) == sorted(map(_key, lockfile.read(self.stack.lock).pins)):
+            return self.stack.lock if mixture.commit and self.checkouts.repository.ours else None
+        path = LOCKS / _digest_of_pins(mixture.pins)[:16] / self.stack.lock.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, lock_text(self.good.lock, wanted.pins))
+            files.write_atomically(path, lock_text(self.good.lock, mixture.pins))
         return path
 
     def with_caches(self, side: interleave.SideSpec) -> interleave.SideSpec:
@@ -195,7 +195,7 @@ class Bisection:
     instrument: Instrument
     units: Sequence[ChangeUnit]
     confirmed: Sequence[float]
-    """What the launches of the bad end said."""
+    """The figures of the launches of the bad end."""
     say: environments.Say
     tests: list[SetTest] = field(default_factory=list)
     splitting: Splitting = field(init=False)
@@ -237,12 +237,12 @@ class Bisection:
     def of(self, names: Collection[str]) -> SetTest | None:
         """Return the test of a set; none where it was not tested because it is an end."""
         whole = self.splitting.closed(names)
-        return next((one for one in self.tests if one.units == whole), None)
+        return next((test for test in self.tests if test.units == whole), None)
 
     def open_parts(self, blame: Blame) -> int:
         """Return how many smaller sets of the blamed units could not be tested."""
         whole = self.splitting.closed(blame.units)
-        return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
+        return sum(test.units < whole and test.settled.word is SetWord.UNRESOLVED for test in self.tests)
 
     def _test(self, names: frozenset[str]) -> SetWord:
         rules, weigher, seen = evidence.rules(), self.instrument.weigher(), list[float]()
@@ -266,12 +266,12 @@ class Bisection:
         self.say(self._telling(names))
 
     def _keep(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
-        before = next((one for one in self.tests if one.units == names), None)
+        before = next((test for test in self.tests if test.units == names), None)
         spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
-        self.tests = [one for one in self.tests if one is not before]
+        self.tests = [test for test in self.tests if test is not before]
         self.tests.append(SetTest(names, settled, tuple(seen), spent))
         why = f": {settled.reason}" if settled.reason else ""
-        bad = sum(one > 0 for one in seen)
+        bad = sum(value > 0 for value in seen)
         failed = f", of which {bad} failed" if bad and isinstance(self.instrument.weigher(), FailureRate) else ""
         self.say(f"  {settled.word.value} after {text.counted(settled.runs, 'run')}{failed}{why}")
         self.workshop.sweep_caches()
@@ -279,7 +279,7 @@ class Bisection:
     def _telling(self, names: frozenset[str]) -> str:
         """Say what is tried, what remains, and how long that will take if tests go on taking what they took."""
         left = tests_of(len(self.splitting.suspects))
-        took = [one.seconds for one in self.tests]
+        took = [test.seconds for test in self.tests]
         about = f", about {left * sum(took) / len(took) / 60:.0f} min" if took else ""
         shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         return (

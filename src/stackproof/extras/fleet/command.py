@@ -99,7 +99,7 @@ def _card(options: argparse.Namespace) -> int:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
     if options.locked:
-        return arguments.again([stack], options.given)
+        return arguments.again([stack], options.typed)
     order = card.CardOrder(chosen, folder.absolute(), host, options.deadline_scale)
     if card.answered(order):
         _say(f"{host} has answered already: {order.path}; remove that file, and it answers anew")

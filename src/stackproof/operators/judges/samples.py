@@ -151,7 +151,8 @@ def _of(point: OperatorPoint, row: Exemption, sample: SampleInput, index: int, b
     ]
     return Relation(
         f"sample {index} as in float64", inputs, named, way(point.device, False), way(REFERENCE, True), _CODE,
-        _FEW_ULPS if dtype.itemsize == 2 else _ULPS, row.cap, whole=rule().caps[dtype.to_real()], room=_OWN_ROOM if suits(point.name, op) else _ROOM, others=under_rounding,
+        _FEW_ULPS if dtype.itemsize == 2 else _ULPS, row.cap, whole=rule().caps[dtype.to_real()],
+        room=_OWN_ROOM if suits(point.name, op) else _ROOM, others=under_rounding,
         widened=True, required=True, exact=bool(named.get("stable")), form=row.compare == "form", nonfinite=row.nonfinite,
         private=row.private, dtypes=(dtype, dtype.to_real(), dtype.to_complex(), *returned), writable=_is_identity(finish),
         drawn=_DRAWN.format(name=(op.name, op.variant_test_name), index=index, seed=SEED, backward=backward, dtype=dtype),
