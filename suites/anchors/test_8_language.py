@@ -103,7 +103,7 @@ def _cached(job: Job, tokens: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("by", ["mean", "number"])
 @pytest.mark.parametrize("name", taking_part("closed-form"))
 def test_loss(name: str, by: str, figures: dict[str, Figure]) -> None:
-    """transformers' own loss is that of the next token, without ignored ones, divided by their number or by a given one."""
+    """The loss of transformers is that of the next token, without ignored ones, divided by their number or by a given one."""
     job = _job(name)
     tokens = job.batches[0]["tokens"]
     labels = tokens.clone()
