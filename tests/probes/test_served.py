@@ -31,7 +31,7 @@ def test_what_returns_at_once_is_served_by_the_card() -> None:
 
 
 def test_a_queue_that_is_empty_at_once_proves_nothing() -> None:
-    with pytest.raises(CheckInconclusive, match="nothing can be told"):
+    with pytest.raises(CheckInconclusive, match="nothing can be judged"):
         served.served({"mm": lambda: None}, Queue(0.0), 5)
 
 

@@ -109,10 +109,10 @@ def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, program: str, verd
     ("places", "words"),
     [
         ((plain(0, 2), plain(1, 3)), "rank 1 was started with 3 ranks, and rank 0 with 2"),
-        ((plain(0, 2), plain(1, 2), plain(1, 2)), "two processes take themselves for rank 1 of 2"),
+        ((plain(0, 2), plain(1, 2), plain(1, 2)), "two processes claim to be rank 1 of 2"),
         (
             (plain(0, 3), plain(2, 3), plain(2, 3)),
-            "two processes take themselves for rank 2 of 3, and rank 1 did not come",
+            "two processes claim to be rank 2 of 3, and rank 1 did not come",
         ),
     ],
 )

@@ -84,9 +84,7 @@ def test_a_number_that_two_processes_have_is_named_by_rank_0(tmp_path: Path) -> 
     store: Any = SimpleNamespace(get=notes.__getitem__, check=lambda keys: keys[0] in notes)
     spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0)
     refused = joined._decide(store, spec, Placement("plain", 0, 3, 0, 3), stacks.load("cpu")).refused
-    assert refused.startswith(
-        "two processes take themselves for rank 2 of 3, and rank 0 did not come: give each process"
-    )
+    assert refused.startswith("two processes claim to be rank 2 of 3, and rank 0 did not come: give each process")
 
 
 def test_a_rank_that_looks_for_the_others_elsewhere_is_named(tmp_path: Path) -> None:

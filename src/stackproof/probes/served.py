@@ -144,7 +144,9 @@ def served(chosen: Mapping[str, Call], work: KnownWork, units: int) -> dict[str,
     """
     whole = max(behind(lambda: None, work, units)[1] for _ in range(_TRIES))
     if whole < LEAST_S:
-        raise CheckInconclusive("the card had done its work before anything else could be called; nothing can be told")
+        raise CheckInconclusive(
+            "the card had done its work before anything else could be called; nothing can be judged"
+        )
     for call in chosen.values():
         call()  # what is loaded or allocated once is no answer
     shares, waiting = dict[str, float](), list(chosen)

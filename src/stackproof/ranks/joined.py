@@ -273,7 +273,7 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     seat = preflight.seat_of(place.rank, _card(place, cards), cards, stack, environ)
     if store.add(f"here/{place.rank}", 1) > 1:
         store.set("twice", str(place.rank))
-        raise PreflightRefusal(f"two processes take themselves for rank {place.rank} of {place.world_size}")
+        raise PreflightRefusal(f"two processes claim to be rank {place.rank} of {place.world_size}")
     fields = {
         **preflight.to_json(seat, preflight.this_host(cards, environ)),
         "world_size": place.world_size,
@@ -296,7 +296,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
     for rank in range(place.world_size):
         while not store.check([f"site/{rank}"]):
             if store.check(["twice"]):
-                twice = f"two processes take themselves for rank {store.get('twice').decode()} of {place.world_size}"
+                twice = f"two processes claim to be rank {store.get('twice').decode()} of {place.world_size}"
                 remedy = "give each process a rank of its own (RANK, or what the launcher sets in its place)"
                 return Decision(stack.backend, refused=f"{twice}, and rank {rank} did not come: {remedy}")
             if time.time() > until:

@@ -277,7 +277,7 @@ class ReplayedSteps(Work):
             )
             if noise > _MOST_NOISE:
                 raise CheckInconclusive(
-                    f"two replays of {runs} steps end {noise:.2g} of their way apart; beyond {_MOST_NOISE} no step left out shows"
+                    f"two replays of {runs} steps end {noise:.2g} of their way apart; beyond {_MOST_NOISE} a step left out would not show"
                 )
 
     def _replayed(self, runs: int) -> Ends:
