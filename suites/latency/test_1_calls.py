@@ -37,7 +37,7 @@ class Chain(Work):
     ) -> None:
         self.proof, self.start, self.call, self.expected, self.most_runs = proof, start, call, expected, most
 
-    def begin(self, runs: int, held: bool = True) -> None:  # noqa: ARG002 - the same start for any number
+    def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - the same start for any number
         self.value = self.start.detach().clone().requires_grad_(self.start.requires_grad)
 
     def run(self) -> None:
