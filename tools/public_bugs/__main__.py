@@ -120,8 +120,11 @@ def main(words: list[str]) -> int:
     parser.add_argument("torch", nargs="*", help="versions, or paths of a Python that has one", default=[*VERSIONS])
     worst = 1.0
     with tempfile.TemporaryDirectory() as place:
-        for one in parser.parse_args(words).torch:
-            rows = scored(one if "/" in one else made(one, Path(place)), Path(place))
+        for version in parser.parse_args(words).torch:
+            try:
+                rows = scored(version if "/" in version else made(version, Path(place)), Path(place))
+            except Refusal as refusal:
+                parser.error(str(refusal))
             for bug, check in rows:
                 sys.stdout.write(f"  {'red' if check else 'MISSED'} {bug}: {check[:110]}\n")
             share = sum(bool(check) for _, check in rows) / max(1, len(rows))
