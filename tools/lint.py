@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from stackproof.base import processes
+from stackproof.base import git, processes
 from stackproof.base.places import ROOT
 from stackproof.base.toml import read_toml
 from stackproof.stack import environments, stacks
@@ -125,7 +125,14 @@ def exceeded(found: Mapping[str, int], budget: Mapping[str, int]) -> Iterator[st
     """Yield a sentence for each size that has no budget, or more than that."""
     for name, size in sorted(found.items()):
         if size > budget.get(name, 0):
-            yield f"{name}: {size}, and pyproject.toml allows {budget.get(name, 'nothing')}; delete as much, or raise it with the reason"
+            has = f"{name}: {size} {'words' if name == 'words' else 'lines'}, and [tool.budget] of pyproject.toml allows {budget.get(name, 0)}"
+            yield f"{has}; delete as much, or raise it there and say why in the commit"
+
+
+def unknown() -> Iterator[str]:
+    """Yield a sentence for each file of Python that git does not know, because the hooks look at no such file."""
+    for path in (git.try_output(ROOT, "ls-files", "--others", "--exclude-standard", "*.py") or "").splitlines():
+        yield f"{path}: git does not know it, so that no hook looks at it; `git add` it, or delete it"
 
 
 def types(words: list[str]) -> int:
@@ -139,7 +146,7 @@ def main(words: list[str]) -> int:
     """Run all of it, and say at the end what failed."""
     if words[:1] == ["types"]:
         return types(words[1:])
-    wrong = [*lost_paths(), *exceeded(sizes(), read_toml(ROOT / "pyproject.toml")["tool"]["budget"])]
+    wrong = [*unknown(), *lost_paths(), *exceeded(sizes(), read_toml(ROOT / "pyproject.toml")["tool"]["budget"])]
     with tempfile.TemporaryDirectory() as folder:
         pages = [sys.executable, "-m", "tools.docs_site", folder]
         wrong += [" ".join(command[:4]) for command in (*of_code(words[0]), *of_files(), pages) if not run(command)]

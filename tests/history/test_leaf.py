@@ -22,14 +22,17 @@ from stackproof.record import store
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.record.records import Verdict
 from stackproof.record.store import place, state
-from stackproof.stack import stacks
+from stackproof.stack import provenance, stacks
 
 from . import making
 
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "facts.json").write_text(json.dumps({**making.FACTS, "stack": "cpu"}), encoding="utf-8")
+    (tmp_path / "facts.json").write_text(
+        json.dumps({**making.FACTS, "stack": "cpu", "code": "that of the checkout", "code.differs": "noxfile.py"}),
+        encoding="utf-8",
+    )
     for name, value in (
         (leaf.STACK, "cpu"),
         (leaf.REHEARSED, ""),
@@ -37,7 +40,6 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (leaf.PROFILE, "fast"),
         (leaf.FACTS, str(tmp_path / "facts.json")),
         (leaf.PIECES, str(tmp_path / "pieces")),
-        ("ASV_COMMIT", "b" * 40),
     ):
         monkeypatch.setenv(name, value)
 
@@ -115,7 +117,9 @@ def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "s/TFLOP",
         "drifted",
     )
-    assert record.provenance["commit"] == "b" * 40
+    code = provenance.code_facts()
+    assert record.provenance.items() >= code.items()
+    assert record.provenance.get(provenance.DIFFERS) == code.get(provenance.DIFFERS)
     assert record.checks[0].id == "asv/gemm::gemm-float32[tiny]"
     assert row.figures["clock.mhz"] == 1500.0
 

@@ -88,7 +88,7 @@ def test_no_setting_of_git_hides_what_differs(name: str, tmp_path: Path, monkeyp
     for words in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "x"), ("config", "user.email", "x@y")):
         git.output(tmp_path, *words)
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    clean = provenance._code()
+    clean = provenance.code_facts()
     assert "code.differs" not in clean and git.is_reachable(str(clean["commit"]))
     changed = path.with_name("conftest.py") if "file" in name else path
     if name != "a replaced commit":
@@ -96,6 +96,6 @@ def test_no_setting_of_git_hides_what_differs(name: str, tmp_path: Path, monkeyp
     changed.write_text("gutted\n", encoding="utf-8")
     if name == "a replaced commit":
         HIDDEN[name](tmp_path)
-    seen = provenance._code()
+    seen = provenance.code_facts()
     assert seen["commit"] == f"{clean['commit']} (with local changes)" and seen["code"] != clean["code"]
     assert seen["code.differs"] == changed.relative_to(tmp_path).as_posix()

@@ -157,6 +157,5 @@ def _check(stack: stacks.Stack) -> int:
         raise Refusal(f"{manifest.path_of(stack)}: does not exist; {manifest.remedy(manifest.path_of(stack), stack)}")
     run = manifest.Selection(expect.collected(stack), (), stacks.suites())
     wrong = [text for _, text in manifest.complaints(counted, run, stack, counted=False)]
-    for sentence in wrong:
-        print(sentence)  # noqa: T201
+    print("\n".join(wrong) or f"{manifest.path_of(stack)}: names every check that there is")  # noqa: T201
     return 1 if wrong else 0

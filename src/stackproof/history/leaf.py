@@ -129,7 +129,9 @@ def stack() -> stacks.Stack:
     """Return the stack that asv's environment was made for."""
     name = os.environ.get(STACK)
     if not name:
-        raise Refusal(f"{STACK} is not set: benchmarks are run by asv through `nox -s NAME-asv -- run`")
+        raise Refusal(
+            f"{STACK} is not set: type `nox -s NAME-asv -- run`, or plain `asv run -E stack:NAME`; --python=same does not work"
+        )
     loaded = stacks.load(name)
     return loaded.rehearse() if os.environ.get(REHEARSED) else loaded
 
@@ -159,9 +161,10 @@ def run(subject: Subject, chosen: Profile) -> Result:
     began, started = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
     def leave(verdict: Verdict, reason: str, rows: Sequence[Measurement] = ()) -> None:
-        """The facts are the environment's, with the commit that asv checked out in place of the checkout's own."""
+        """The facts are the environment's, but for the code: that is what asv has checked out and this process runs."""
         facts: dict[str, Figure] = files.read_json(Path(os.environ[FACTS]))
-        facts |= {"commit": os.environ.get("ASV_COMMIT", facts["commit"]), "profile": chosen.name}
+        facts.pop(provenance.DIFFERS, None)
+        facts |= {**provenance.code_facts(), "profile": chosen.name}
         name, seconds = f"{VERB}/{subject.kind}::{subject.name}[{chosen.preset}]", time.monotonic() - began
         checks = [Check(name, verdict, reason, seconds)]
         record = Record(VERB, subject.stack.name, started, seconds, verdict, facts, checks, list(rows))

@@ -224,7 +224,7 @@ def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
     same = {name for name, row in rows.items() if name in base and row == replace(base[name], because=common)}
     lines = [
         f"# How many checks each file has, by the digest of their names, and why some may not be executed on '{stack.label}'.",
-        f"# Written by `python -m stackproof expect --stack {stack.name}` (docs/reading-a-verdict.md); review it as a diff.",
+        f"# Written by `python -m stackproof expect --stack {stack.name}` (CONTRIBUTING.md, Add a check); review it as a diff.",
         f"written = {datetime.date.today().isoformat()}",
         *([f"because = {json.dumps(common)}"] if common else []),
         *([f"absent = {json.dumps(sorted(base.keys() - rows.keys()))}"] if base.keys() - rows.keys() else []),

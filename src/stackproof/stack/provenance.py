@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CODE = ("src", "suites", "stacks", "fixtures", "benchmarks")
 """What of a checkout runs, or is read where something runs."""
+DIFFERS = "code.differs"
 _NAMED = 5
 
 
@@ -48,7 +49,7 @@ def explaining() -> Explaining:
 def host_facts(stack: Stack) -> dict[str, Figure]:
     """Return what can be known without torch: host, commit, driver, variables."""
     facts: dict[str, Figure] = {
-        "stackproof": __version__, "host": host_name(), **_code(), **_committed(), "stack": stack.name,
+        "stackproof": __version__, "host": host_name(), **code_facts(), "stack": stack.name,
         "rehearsed": stack.rehearsed, "hardware": stack.hardware, "verified on": stack.device, "backend": stack.backend,
         "python": platform.python_version(), "kernel": platform.release(), "libc": " ".join(platform.libc_ver()),
         "machine": platform.machine(), "cpus": cores(),
@@ -104,29 +105,23 @@ def _driver_facts(stack: Stack) -> dict[str, Figure]:
     return facts
 
 
-def _code() -> dict[str, Figure]:
-    """Return which code this is: commit, digest, files that differ; a wheel may lie in somebody's checkout, so git is not asked there."""
+def code_facts() -> dict[str, Figure]:
+    """Return which code this is: commit and its time, digest, files that differ; git is not asked of a wheel in a checkout."""
     home, places = (PACKAGE, (".",)) if INSTALLED else (ROOT, CODE)
     there = git.blobs_on_disk(home, places)
     text = "".join(f"{path} {name}\n" for path, name in sorted(there.items()))
-    digest: dict[str, Figure] = {"code": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()}
+    facts: dict[str, Figure] = {"code": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()}
     if INSTALLED:
-        return {"commit": git.package_version(__version__), **digest}
+        return {"commit": git.package_version(__version__), **facts}
     commit = (git.try_output(ROOT, "rev-parse", "HEAD") or "").strip()
     if not commit:
-        return {"commit": git.UNKNOWN, **digest}
+        return {"commit": git.UNKNOWN, **facts}
+    if made := (git.try_output(ROOT, "show", "--no-patch", "--format=%cI", "HEAD") or "").strip():
+        facts[store.COMMITTED] = made  # a record that is older than that was made while the clock had gone back
     there_too = git.blobs_of_commit(ROOT, places)
-    differ = sorted(path for path in {*there, *there_too} if there.get(path) != there_too.get(path))
-    named = {
-        "code.differs": " ".join(differ[:_NAMED]) + (f" and {len(differ) - _NAMED} more" if differ[_NAMED:] else "")
-    }
-    return {"commit": git.as_recorded(commit, bool(differ)), **digest, **(named if differ else {})}
-
-
-def _committed() -> dict[str, Figure]:
-    """Return when the commit was made, which says of a record that is older that its clock had gone back."""
-    made = "" if INSTALLED else (git.try_output(ROOT, "show", "--no-patch", "--format=%cI", "HEAD") or "").strip()
-    return {store.COMMITTED: made} if made else {}
+    if differ := sorted(path for path in {*there, *there_too} if there.get(path) != there_too.get(path)):
+        facts[DIFFERS] = " ".join(differ[:_NAMED]) + (f" and {len(differ) - _NAMED} more" if differ[_NAMED:] else "")
+    return {"commit": git.as_recorded(commit, bool(differ)), **facts}
 
 
 def _say(command: list[str]) -> str:
