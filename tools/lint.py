@@ -125,8 +125,8 @@ def exceeded(found: Mapping[str, int], budget: Mapping[str, int]) -> Iterator[st
     """Yield a sentence for each size that has no budget, or more than that."""
     for name, size in sorted(found.items()):
         if size > budget.get(name, 0):
-            has = f"{name}: {size} {'words' if name == 'words' else 'lines'}, and [tool.budget] of pyproject.toml allows {budget.get(name, 0)}"
-            yield f"{has}; delete as much, or raise it there and say why in the commit"
+            unit, most = "words" if name == "words" else "lines", budget.get(name, "nothing")
+            yield f"{name}: {size} {unit}, and [tool.budget] of pyproject.toml allows {most}; delete as much, or say why it is raised"
 
 
 def unknown() -> Iterator[str]:

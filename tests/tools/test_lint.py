@@ -110,6 +110,6 @@ def test_what_grows_and_what_nobody_counted_is_named(tmp_path: Path) -> None:
     assert found == {"gate": 6, "extras": 6, "src": 12, "core": 6, "tests": 0, "suites": 0, "tools": 0, "words": 4}
     assert not list(lint.exceeded(found, found))
     (gate,) = lint.exceeded(found, {**found, "gate": 5})
-    assert gate.startswith("gate: 6, and pyproject.toml allows 5; delete as much")
+    assert gate.startswith("gate: 6 lines, and [tool.budget] of pyproject.toml allows 5; delete as much")
     (new,) = lint.exceeded(found, {name: size for name, size in found.items() if name != "extras"})
-    assert new.startswith("extras: 6, and pyproject.toml allows nothing")
+    assert new.startswith("extras: 6 lines, and [tool.budget] of pyproject.toml allows nothing")
