@@ -91,3 +91,10 @@ def test_a_module_of_ours_that_is_gone_is_not_the_environments(python: Path) -> 
     ended = version(python, "smoke", "--stack", "tiny")
     assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
     assert "own files are damaged" in ended.stderr
+
+
+def test_what_hides_a_module_of_pythons_own_is_not_taken_for_it(python: Path) -> None:
+    hidden = python.parents[2] / "borrowed"
+    for name in ("json", "random", "statistics"):
+        (hidden / f"{name}.py").write_text("x = 1\n", encoding="utf-8")
+    assert version(python).returncode == 0, version(python).stderr

@@ -1,5 +1,6 @@
 """stackproof proves an accelerator stack: is it what it claims, does it compute right, how fast, and since when."""
 
+import os
 import sys
 
 if sys.version_info < (3, 10):  # noqa: UP036 - an older one would end in a traceback of its own
@@ -10,9 +11,12 @@ if sys.version_info < (3, 10):  # noqa: UP036 - an older one would end in a trac
     )
     raise SystemExit(2)
 
-if sys.argv[:1] == ["-m"] and "-m stackproof" in " ".join(sys.orig_argv) and not getattr(sys.flags, "safe_path", False):
-    # `python -m` looks into the current folder first, where a json.py would be taken for Python's own.
-    sys.path.append(sys.path.pop(0))
+if sys.argv[:1] == ["-m"] and "-m stackproof" in " ".join(sys.orig_argv):
+    if not getattr(sys.flags, "safe_path", False):  # `python -m` looks into the current folder first
+        sys.path.append(sys.path.pop(0))
+    # Nor is a json.py on PYTHONPATH taken for Python's own.
+    _OWN = os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib may be hidden
+    sys.path.sort(key=lambda folder: "site-packages" in folder or not folder.startswith(_OWN))
 
 from stackproof.base.places import DATA as DATA
 from stackproof.base.places import ROOT as ROOT

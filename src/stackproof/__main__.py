@@ -49,6 +49,15 @@ def sweep(folder: Path, seal: Path) -> dict[str, Mark]:
 
 
 def main() -> int:
+    """Run the verb, and end with one line where it is interrupted before it listens, or as it leaves."""
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
+
+
+def _run() -> int:
     """Run the verb; where something of it cannot be imported, it is missing or damaged, and that is said."""
     folder, seal = places.COMPILED_CODE, Path(sys.prefix, "stackproof.compiled.json")
     known = None

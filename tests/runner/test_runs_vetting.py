@@ -53,6 +53,12 @@ def test_a_refusal_is_passed_on_as_it_is(folder: Path) -> None:
         runs.vet(python(folder, "echo Segmentation fault >&2; exit 139"))
 
 
+def test_a_file_that_ends_its_process_is_named(folder: Path) -> None:
+    for how, words in (("exit 0", "exit code 0"), ("kill -SEGV $$", "signal SIGSEGV")):
+        with pytest.raises(Refusal, match=f"^/w/mine.py: ended its process with {words} as it was imported"):
+            runs.vet(python(folder, f"echo /w/mine.py; {how}"))
+
+
 def test_what_does_not_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_SECONDS", 0.2)
     with pytest.raises(Refusal, match="were not built in 0 s"):

@@ -90,6 +90,13 @@ EVERYTHING = {
         def test_odd_figure(figures):
             figures["seen"] = numpy.float32(1)
 
+        def test_large_figure(figures):
+            figures["seen"] = -(10**309)
+
+        @pytest.mark.deadline("soon")
+        def test_odd_deadline():
+            pass
+
         def test_odd_measurement(measured):
             measured(Measurement("gemm", "tiny", "float32", 1, "rate", "s/GB", numpy.ones(2), [1.0]))
 
@@ -122,6 +129,11 @@ EVERYTHING = {
 
         def test_after_all_that():
             pass
+    """,
+    "test_4_left_out.py": """
+        class TestLeftOut:
+            def __init__(self):
+                pass
     """,
     "test_4_broken.py": "import a_module_that_does_not_exist\n",
 }
@@ -156,6 +168,8 @@ def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
         ("own/hangs::hangs_here", Verdict.HUNG, "test_hangs_here"),
         ("own/hangs::after_a_hang", Verdict.PASSED, "as expected"),
         ("own/spoils::odd_figure", Verdict.FAILED, "its figure 'seen' is a float32, which no record can hold"),
+        ("own/spoils::large_figure", Verdict.FAILED, "its figure 'seen' is a int, which no record can hold"),
+        ("own/spoils::odd_deadline", Verdict.FAILED, "its mark deadline has 'soon', which is no number of seconds"),
         ("own/spoils::odd_measurement", Verdict.FAILED, "not JSON serializable"),
         ("own/spoils::no_json", Verdict.CRASHED, "a line of its events is none"),
         ("own/spoils::no_event", Verdict.CRASHED, "a line of its events is none"),
@@ -165,6 +179,7 @@ def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
         ("own/spoils::folder_vanishes", Verdict.CRASHED, "cannot be read any more"),
         ("own/spoils::after_all_that", Verdict.PASSED, "as expected"),
         ("own/broken", Verdict.FAILED, "a_module_that_does_not_exist"),
+        ("own/left_out::TestLeftOut", Verdict.FAILED, "has a __init__ constructor"),
     ],
 )
 def test_each_check_gets_its_verdict(checks: dict[str, Check], name: str, verdict: Verdict, words: str) -> None:
@@ -185,7 +200,7 @@ def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
     record, observer = watched
     assert record.checks == observer.ended
     assert "own/hangs::hangs_here" in observer.begun
-    assert observer.total == 22  # the file that cannot be collected has no checks
+    assert observer.total == 24  # the file that cannot be collected has no checks
 
 
 def test_measurements_reach_the_record(watched: tuple[Record, Silent]) -> None:
@@ -243,6 +258,11 @@ def test_only_that_matches_nothing_is_refused(run_suite: RunSuite, pattern: str,
         run_suite({"test_a.py": PASSING}, only=(pattern,))
     assert f"--only '{pattern}' matches no check of own" in str(refusal.value)
     assert hint in str(refusal.value)
+
+
+def test_only_of_a_suite_without_checks_is_refused(run_suite: RunSuite) -> None:
+    with pytest.raises(Refusal, match="of which pytest collects no check at all"):
+        run_suite({"test_a.py": "def test_fine():\n    pass\n\ntest_fine = None\n"}, only=("own/a::fine",))
 
 
 @pytest.mark.slow

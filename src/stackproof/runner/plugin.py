@@ -10,6 +10,7 @@ from __future__ import annotations
 import faulthandler
 import hashlib
 import importlib
+import math
 import os
 import re
 import sys
@@ -91,7 +92,9 @@ class Reporter:
     ) -> None:
         """Announce how a check ended."""
         self.ended[identifier] = (verdict, reason)
-        row = asdict(Check(identifier, verdict, reason, seconds, figures or {}))
+        row = asdict(
+            Check(identifier, verdict, reason, seconds if seconds > 0 else 0.0, figures or {})
+        )  # a clock may go back
         self.emit("finished", check={**row, "verdict": verdict.value})
 
     def import_packages(self) -> None:
@@ -119,6 +122,11 @@ class Reporter:
         theirs = [name for name, item in known.items() if self._theirs(item)]
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known), theirs=theirs)
         items[:] = [item for item in chosen if check_id(item.nodeid) not in self.request.earlier]
+
+    def pytest_collectstart(self, collector: pytest.Collector) -> None:
+        """Say which file is imported next, which may end this process."""
+        if isinstance(collector, pytest.Module):
+            self.emit("collecting", file=check_id(collector.nodeid))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
@@ -208,7 +216,12 @@ class Reporter:
 
     def _start(self, item: pytest.Item) -> None:
         marker = item.get_closest_marker("deadline")
-        deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.request.deadline_scale
+        asked = (marker.args or ("nothing",))[0] if marker else DEFAULT_DEADLINE_S
+        good = isinstance(asked, (int, float)) and 0 < asked < math.inf
+        if not good:
+            reason = f"its mark deadline has {asked!r:.80}, which is no number of seconds above 0"
+            item.stash[_ENDED] = Verdict.FAILED, reason
+        deadline = (asked if good else DEFAULT_DEADLINE_S) * self.request.deadline_scale
         self._deadline = deadline * crowding()
         self._began = time.perf_counter()
         faulthandler.dump_traceback_later(self._deadline, file=self._stacks)
@@ -221,14 +234,18 @@ class Reporter:
         summary = str(figures.pop("summary", ""))
         if verdict is Verdict.PASSED and (lack := missing(item, summary)):
             verdict, reason = Verdict.FAILED, lack
-        if odd := [name for name, value in figures.items() if not isinstance(value, (bool, int, float, str))]:
+        if odd := [name for name, value in figures.items() if not _fits(name, value)]:
             kind = type(figures[odd[0]]).__name__
-            text = (
-                f"its figure '{odd[0]}' is a {kind}, which no record can hold; make it a number or a text of Python's"
-            )
+            text = f"its figure {odd[0]!r:.80} is a {kind}, which no record can hold; make it a text or a number that a float can be"
             verdict, reason = Verdict.FAILED, f"{reason}; {text}" if reason else text
             figures = {name: value for name, value in figures.items() if name not in odd}
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
+
+
+def _fits(name: object, value: object) -> bool:
+    """Whether JSON can hold a figure, and give it back: no float is as large as some of Python's integers."""
+    small = not isinstance(value, int) or abs(value) <= sys.float_info.max
+    return isinstance(name, str) and isinstance(value, (int, float, str)) and small
 
 
 _RETURNED = pytest.StashKey[tuple[float, Any]]()

@@ -176,7 +176,11 @@ def vet(
     if ended.timed_out:
         where = str(project.folder) if project else "installed packages"
         raise Refusal(f"the workloads of {where} were not built in {_SECONDS * scale:.0f} s; make `tiny` smaller")
-    if ended.code:
-        raise Refusal(tail(ended.errors, 1 if ended.code == Refusal.exit_code else 3, most=2000))
-    value = files.parse_json(ended.output.strip().splitlines()[-1], "what the workloads say of themselves")
+    if ended.code == Refusal.exit_code:
+        raise Refusal(tail(ended.errors, 1, most=2000))
+    last = ["", *ended.output.strip().splitlines()][-1]
+    if ended.code or not last.startswith("{"):
+        where = f"{last or 'a workload'}: ended its process with {processes.describe_exit(ended.code)} as it was imported or built"
+        raise Refusal(f"{where}; {tail(ended.errors, 3, most=2000)}")
+    value = files.parse_json(last, "what the workloads say of themselves")
     return Vetted(project, value)

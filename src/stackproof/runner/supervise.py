@@ -126,6 +126,8 @@ class CheckProcess:
     current: str = ""
     ended: bool = False
     _broken: str = ""
+    _reading: str = ""
+    """The file of checks that it began to import last."""
     _loaded: bool = False
     _own: str = field(default_factory=processes.new_mark)
 
@@ -182,6 +184,8 @@ class CheckProcess:
         kind, state = event.pop("event"), self.state
         if kind == "collected":
             state.announce(event["ids"], event["known"], event.get("theirs", ()))
+        elif kind == "collecting":
+            self._reading = event["file"]
         elif kind == "started":
             self.current = event["id"]
             if not self._loaded:
@@ -242,7 +246,8 @@ class CheckProcess:
         return explain.with_finding(reason, [self._log])
 
     def _place(self) -> str:
-        return self.current or f"{' '.join(self.request.suites)} ({'exit' if self.ended else 'start'})"
+        where = "" if self.ended else self._reading
+        return self.current or f"{where or ' '.join(self.request.suites)} ({'exit' if self.ended else 'start'})"
 
 
 class Tail:
@@ -385,7 +390,9 @@ def _guards(request: Request, expected: Manifest | None, state: RunState) -> Ite
     """Yield a failed check for all that a run should have had and has not, and the word on a project's own manifest."""
     ended, chosen = state.ended, request.suites
     if request.only:
-        yield from _guard_selection(request.only, chosen, state.known)
+        wrong = any(check.verdict not in (Verdict.PASSED, Verdict.SKIPPED) for check in state.record.checks)
+        if state.known or not wrong:  # else the collection itself went wrong, and that is said
+            yield from _guard_selection(request.only, chosen, state.known)
     else:
         yield from _guard_counts(request, expected, state)
     # Last: what never ran counts for nothing.
@@ -415,16 +422,16 @@ def _guard_counts(request: Request, expected: Manifest | None, state: RunState) 
 
 
 def _guard_selection(only: Sequence[str], chosen: Sequence[str], known: Collection[str]) -> Iterator[Check]:
-    """Hold each pattern of `--only` against the checks there are, unless the collection itself went wrong.
+    """Hold each pattern of `--only` against the checks there are.
 
     Raises:
         Refusal: none selects anything: a slip of the keyboard. Where others did, what they ran is kept, and the run fails.
     """
-    unmatched = [pattern for pattern in only if known and not any(matches(name, [pattern]) for name in known)]
+    unmatched = [pattern for pattern in only if not any(matches(name, [pattern]) for name in known)]
     lines = []
     for pattern in unmatched:
         longer = f"; try '{pattern}*'" if any(pattern in name for name in known) else ""
-        near = suggestion(pattern, known) or longer
+        near = suggestion(pattern, known) or longer if known else ", of which pytest collects no check at all"
         lines.append(f"--only '{as_typed(pattern)}' matches no check of {', '.join(chosen)}{near}; patterns may hold *")
     if lines and len(lines) == len(only):
         raise Refusal(" | ".join(lines))
