@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import json
 import re
 import string
 import sys
@@ -20,7 +21,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from stackproof import DATA, ROOT
-from stackproof.base import git
+from stackproof.base import git, processes
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import is_visible, matches
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
@@ -46,6 +47,10 @@ def version_range(text: str) -> SpecifierSet:
 BACKENDS = DATA / "backends"
 """Rows that follow a backend to every stack that has it, a file each."""
 ANY_VERSION = SpecifierSet()
+MATCH_S = 5.0
+"""Within so long a failure says what a row is about, or does not."""
+_SEARCH = "import json, re, signal, sys; signal.alarm(60); sys.exit(not re.search(*json.load(sys.stdin)))"
+_HEADER = re.compile(r"""\s*\[\[\s*["']?issue["']?\s*\]\]""")
 _LONGEST = datetime.timedelta(days=366)
 """For so long a row may excuse before somebody looks at its thread again; a last day beyond it is none."""
 Versions = Annotated[SpecifierSet, Parsed(version_range)]
@@ -56,7 +61,8 @@ class KnownIssue:
     """One row of `stacks/NAME/known_issues.toml`."""
 
     file: Path
-    line: int
+    line: int | str
+    """Or which row it is, such as `issue[3]`, where the headers do not tell."""
     test: str
     torch: Versions = ANY_VERSION
     driver: Versions = ANY_VERSION
@@ -92,13 +98,13 @@ class KnownIssue:
             if not is_visible(getattr(self, name)):
                 raise Wrong(name, "is empty; a row without it is looked at by nobody")
         try:
-            vague = re.search(self.says, "") or re.search(self.says, string.printable)  # any one character, too
-        except re.error as error:
+            vague = bool(re.search(self.says, "")) or _found(self.says, string.printable)  # any one character, too
+        except (re.error, OverflowError, RecursionError) as error:
             raise Wrong("says", f"is {self.says!r}, and no pattern: {error}") from error
-        if vague:
+        if vague is not False:
+            why = "any failure says" if vague else f"is sought in 100 characters for {MATCH_S:.0f} s: it nests repeats"
             raise Wrong(
-                "says",
-                f"is {self.says!r}, which any failure says; write words or numbers of the one that the row is about",
+                "says", f"is {self.says!r}, which {why}; write words or numbers of the one that the row is about"
             )
         if self.expires > today() + _LONGEST:
             raise Wrong(
@@ -160,11 +166,20 @@ def load(stack: Stack) -> tuple[KnownIssue, ...]:
 
 
 def _read(path: Path) -> tuple[KnownIssue, ...]:
-    text = path.read_text(encoding="utf-8")
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if line.strip() == "[[issue]]"]
     with Table.load(path) as table:
-        pairs = zip(table.tables("issue"), lines, strict=True)
-        return tuple(row.row(KnownIssue, file=path, line=line) for row, line in pairs)
+        found = table.tables("issue")
+    text = path.read_text(encoding="utf-8")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if _HEADER.match(line)]
+    fit = len(lines) == len(found)  # TOML may write the rows in one line, too
+    return tuple(row.row(KnownIssue, file=path, line=lines[n] if fit else f"issue[{n}]") for n, row in enumerate(found))
+
+
+@functools.cache
+def _found(pattern: str, text: str) -> bool | None:
+    """Whether a text has the pattern; None if that takes too long, so that a child is asked: (a+)+$ is sought in 40 a's for days."""
+    command, asked = [sys.executable, "-ISc", _SEARCH], json.dumps([pattern, text]).encode()
+    ended = processes.run(command, seconds=MATCH_S * processes.crowding(), stdin=asked)
+    return None if ended.timed_out else ended.ok
 
 
 def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
@@ -173,10 +188,12 @@ def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
         return check
     about = [row for row in rows if not row.expired and row.matches(check) and row.applies(record.provenance)]
     for row in about:
-        if re.search(row.says, check.reason):
+        if _found(row.says, check.reason):
             reason = f"{row.reason} ({row.link}, until {row.expires}); it said: {check.reason}"
             return replace(check, verdict=Verdict.KNOWN_ISSUE, reason=reason)
-    others = "".join(f"; the row at {row.place} knows another failure of it, which says '{row.says}'" for row in about)
+    late = f"excuses nothing, because {MATCH_S:.0f} s did not tell whether this says"
+    why = {False: "knows another failure of it, which says", None: late}
+    others = "".join(f"; the row at {row.place} {why[_found(row.says, check.reason)]} '{row.says}'" for row in about)
     return replace(check, reason=f"{check.reason}{others}") if about else check
 
 
