@@ -66,9 +66,10 @@ def prepare(stack: Stack, say: Say = print) -> Path:
                 if not _built(environment, lock):  # another session may have done it while this one waited
                     _build(stack, lock, environment, interpreter, say)
         except OSError as error:
-            raise Refusal(
-                f"{environment}: cannot be built ({error.strerror}); free space or make the folder writable{places.ELSEWHERE}"
-            ) from error
+            blocked = isinstance(error, FileExistsError | NotADirectoryError)
+            file = next((path for path in (environment, *environment.parents) if blocked and path.is_file()), None)
+            remedy = f"delete the file {file}" if file else f"free space or make the folder writable{places.ELSEWHERE}"
+            raise Refusal(f"{environment}: cannot be built ({error.strerror}); {remedy}") from error
     if places.INSTALLED:
         os.environ[places.SOURCE] = str(source_for(environment))
     return python_of(environment)
