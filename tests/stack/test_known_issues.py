@@ -75,21 +75,11 @@ def test_a_row_excuses_what_it_names_and_no_other_failure_of_the_check(stack: St
     assert known_issues.excuse(both, FAILED, made()).verdict is Verdict.KNOWN_ISSUE
 
 
-@pytest.mark.parametrize(("old", "new", "words"), [
-    ('"somebody"', '" "', "owner' is empty"), ('"foo is wrong"', '""', "reason' is empty"),
-    ("error [0-9]", "(", "no pattern"), ("error [0-9]", "", "which any failure says"), ("error [0-9]", "e", "which any failure says"),
-    ('says = "error [0-9]"\n', "", "says' is missing"), (str(LAST), "2199-01-01", "a row ends within 366 days"),
-])  # fmt: skip
-def test_a_row_that_names_nobody_or_nothing_is_refused(stack: Stack, old: str, new: str, words: str) -> None:
-    with pytest.raises(Refusal, match=words):
-        rows(stack, ROW.replace(old, new))
-
-
 def test_a_pattern_that_is_sought_without_end_excuses_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_issues, "MATCH_S", 0.4)
     endless = replace(FAILED, reason="a" * 40 + "!")
     said = known_issues.excuse(rows(stack, ROW.replace("error [0-9]", "(a+)+$")), endless, made())
-    assert said.verdict is Verdict.FAILED and "did not tell whether this says '(a+)+$'" in said.reason
+    assert said.verdict is Verdict.FAILED and "took too long to seek '(a+)+$'" in said.reason
     with pytest.raises(Refusal, match="it nests repeats"):
         rows(stack, ROW.replace("error [0-9]", "([0-9a-z]+)+!!"))
 
@@ -167,28 +157,23 @@ def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
     assert rows(stack, ROW + 'where = "both"\n') and rows(rehearsed, ROW + 'where = "both"\n')
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (("torch = ", "troch = "), "'issue[0].troch' is not a known key"),
-        (('">=2.8,<2.9"', '"newer"'), "must be a version range"),
-        ((str(LAST), '"soon"'), "must be a date such as 2027-01-31"),
-        ((str(LAST), "2999-12-31T10:00:00Z"), "must be a date such as 2027-01-31"),
-        (("https://", "see "), "must be the address of a public thread"),
-        (('owner = "somebody"\n', ""), "'issue[0].owner' is missing"),
-        (("operators/sweep::agrees[[]foo-*", "*"), "must name suite, file and check"),
-        (("operators/sweep::agrees[[]foo-*", "operators/*"), "must name suite, file and check"),
-        (("operators/sweep::agrees[[]foo-*", "operators/sweep::[ab]*"), "must name suite, file and check"),
-        (("most = 9", ""), "'issue[0].most' is missing"),
-        (("most = 9", "most = 0"), "excuses no check"),
-        (("agrees[[]foo-*", "agrees"), "names one check"),
-        (("foo is wrong", "\udcf6"), "is not valid TOML"),
-        (("operators/sweep", "operatrs/sweep"), "there is no suite 'operatrs' (did you mean 'operators'?)"),
-    ],
-)
-def test_a_bad_row_is_refused(stack: Stack, change: tuple[str, str], words: str) -> None:
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ('"somebody"', '" "', "owner' is empty"), ('"foo is wrong"', '""', "reason' is empty"), ("foo is wrong", "\udcf6", "is not valid TOML"),
+    ("error [0-9]", "(", "no pattern"), ("error [0-9]", "", "which any failure says"), ("error [0-9]", "e", "which any failure says"),
+    ('says = "error [0-9]"\n', "", "says' is missing"), (str(LAST), "2199-01-01", "a row ends within 366 days"),
+    ("torch = ", "troch = ", "'issue[0].troch' is not a known key"), ('">=2.8,<2.9"', '"newer"', "must be a version range"),
+    (str(LAST), '"soon"', "must be a date such as 2027-01-31"), (str(LAST), "2999-12-31T10:00:00Z", "must be a date such as 2027-01-31"),
+    ("https://", "see ", "must be the address of a public thread"), ('owner = "somebody"\n', "", "'issue[0].owner' is missing"),
+    ("operators/sweep::agrees[[]foo-*", "*", "must name suite, file and check"),
+    ("operators/sweep::agrees[[]foo-*", "operators/*", "must name suite, file and check"),
+    ("operators/sweep::agrees[[]foo-*", "operators/sweep::[ab]*", "must name suite, file and check"),
+    ("operators/sweep", "operatrs/sweep", "there is no suite 'operatrs' (did you mean 'operators'?)"),
+    ("most = 9", "", "'issue[0].most' is missing"), ("most = 9", "most = 0", "excuses no check"),
+    ("agrees[[]foo-*", "agrees", "names one check"),
+])  # fmt: skip
+def test_a_bad_row_is_refused(stack: Stack, old: str, new: str, words: str) -> None:
     with pytest.raises(Refusal) as refusal:
-        rows(stack, ROW.replace(*change))
+        rows(stack, ROW.replace(old, new))
     assert words in str(refusal.value)
 
 

@@ -50,7 +50,6 @@ ANY_VERSION = SpecifierSet()
 MATCH_S = 5.0
 """Within so long a failure says what a row is about, or does not."""
 _SEARCH = "import json, re, signal, sys; signal.alarm(60); sys.exit(not re.search(*json.load(sys.stdin)))"
-_HEADER = re.compile(r"""\s*\[\[\s*["']?issue["']?\s*\]\]""")
 _LONGEST = datetime.timedelta(days=366)
 """For so long a row may excuse before somebody looks at its thread again; a last day beyond it is none."""
 Versions = Annotated[SpecifierSet, Parsed(version_range)]
@@ -62,7 +61,6 @@ class KnownIssue:
 
     file: Path
     line: int | str
-    """Or which row it is, such as `issue[3]`, where the headers do not tell."""
     test: str
     torch: Versions = ANY_VERSION
     driver: Versions = ANY_VERSION
@@ -102,10 +100,10 @@ class KnownIssue:
         except (re.error, OverflowError, RecursionError) as error:
             raise Wrong("says", f"is {self.says!r}, and no pattern: {error}") from error
         if vague is not False:
-            why = "any failure says" if vague else f"is sought in 100 characters for {MATCH_S:.0f} s: it nests repeats"
-            raise Wrong(
-                "says", f"is {self.says!r}, which {why}; write words or numbers of the one that the row is about"
+            why = (
+                "any failure says" if vague else f"takes {MATCH_S:.0f} s and more for 100 characters: it nests repeats"
             )
+            raise Wrong("says", f"is {self.says!r}, which {why}; write words or numbers of the row's own failure")
         if self.expires > today() + _LONGEST:
             raise Wrong(
                 "expires", f"is {self.expires}; a row ends within {_LONGEST.days} days, when its thread is read again"
@@ -115,7 +113,7 @@ class KnownIssue:
 
     @property
     def place(self) -> str:
-        """File and line, as people name a row."""
+        """File and line, as people name a row; where its header does not stand in a line of its own, `issue[3]`."""
         return f"{display_path(self.file)}:{self.line}"
 
     @property
@@ -169,16 +167,16 @@ def _read(path: Path) -> tuple[KnownIssue, ...]:
     with Table.load(path) as table:
         found = table.tables("issue")
     text = path.read_text(encoding="utf-8")
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if _HEADER.match(line)]
-    fit = len(lines) == len(found)  # TOML may write the rows in one line, too
-    return tuple(row.row(KnownIssue, file=path, line=lines[n] if fit else f"issue[{n}]") for n, row in enumerate(found))
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*issue\s*]]", line)]
+    places = lines if len(lines) == len(found) else [f"issue[{number}]" for number in range(len(found))]
+    return tuple(row.row(KnownIssue, file=path, line=line) for row, line in zip(found, places, strict=True))
 
 
 @functools.cache
 def _found(pattern: str, text: str) -> bool | None:
-    """Whether a text has the pattern; None if that takes too long, so that a child is asked: (a+)+$ is sought in 40 a's for days."""
-    command, asked = [sys.executable, "-ISc", _SEARCH], json.dumps([pattern, text]).encode()
-    ended = processes.run(command, seconds=MATCH_S * processes.crowding(), stdin=asked)
+    """Whether a text has the pattern; None if a child could not tell in time, as (a+)+$ is sought in 40 a's for days."""
+    asked, seconds = json.dumps([pattern, text]).encode(), MATCH_S * processes.crowding()
+    ended = processes.run([sys.executable, "-ISc", _SEARCH], seconds=seconds, stdin=asked)
     return None if ended.timed_out else ended.ok
 
 
@@ -191,8 +189,7 @@ def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
         if _found(row.says, check.reason):
             reason = f"{row.reason} ({row.link}, until {row.expires}); it said: {check.reason}"
             return replace(check, verdict=Verdict.KNOWN_ISSUE, reason=reason)
-    late = f"excuses nothing, because {MATCH_S:.0f} s did not tell whether this says"
-    why = {False: "knows another failure of it, which says", None: late}
+    why = {False: "knows another failure of it, which says", None: "excuses nothing: it took too long to seek"}
     others = "".join(f"; the row at {row.place} {why[_found(row.says, check.reason)]} '{row.says}'" for row in about)
     return replace(check, reason=f"{check.reason}{others}") if about else check
 
@@ -228,12 +225,8 @@ def _complaint(row: KnownIssue, matched: list[Check], partial: bool) -> str:
 
 
 def _within(specifier: SpecifierSet, texts: list[str]) -> bool:
-    versions = [version for text in texts if (version := _version(text))]
-    return (
-        not str(specifier)
-        or not versions
-        or any(specifier.contains(version.base_version, prereleases=True) for version in versions)
-    )
+    versions = [version.base_version for text in texts if (version := _version(text))]
+    return not versions or any(specifier.contains(version, prereleases=True) for version in versions)
 
 
 def _version(text: str) -> Version | None:
@@ -257,14 +250,12 @@ def main() -> int:
     lines = []
     for path in sorted([*STACKS.glob("*/known_issues.toml"), *BACKENDS.glob("*.toml")]):
         try:
-            rows = _read(path)
+            for row in _read(path):
+                lines += [f"{row.place}: {_complaint(row, [], True)}"] if row.expired else []
+                if not row.exists:
+                    lines.append(f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row")
         except Refusal as refusal:
             lines.append(str(refusal))
-            continue
-        for row in rows:
-            lines += [f"{row.place}: {_complaint(row, [], True)}"] if row.expired else []
-            if not row.exists:
-                lines.append(f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row")
     for line in lines:
         print(line)  # noqa: T201
     return 1 if lines else 0
