@@ -35,14 +35,11 @@ def test_what_was_stopped_or_killed_goes_on(tmp_path: Path, verdict: Verdict, se
     assert resume.stopped(path, {"lock": "a"}, ("lock",)).checks[0].reason == "seen"
     with pytest.raises(Refusal, match="'lock' is 'a' then, 'b' now"):
         resume.stopped(path, {"lock": "b"}, ("lock",))
+    with pytest.raises(Refusal, match="'torch' is '' then, '2' now"):
+        resume.stopped(path, {"torch": "2"}, ("torch",))
+    assert resume.stopped(run(tmp_path, Verdict.INTERRUPTED, name="environment"), {"torch": "2"}, ("torch",))
 
 
 def test_what_ended_does_not_go_on(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="was not stopped, it ended as 'failed'"):
         resume.stopped(run(tmp_path, Verdict.FAILED), {}, ())
-
-
-def test_what_was_stopped_before_its_facts_were_known_goes_on(tmp_path: Path) -> None:
-    assert resume.stopped(run(tmp_path, Verdict.INTERRUPTED, name="environment"), {"torch": "2"}, ("torch",))
-    with pytest.raises(Refusal, match="'torch' is '' then, '2' now"):
-        resume.stopped(run(tmp_path, Verdict.INTERRUPTED), {"torch": "2"}, ("torch",))

@@ -323,9 +323,7 @@ def test_no_interpreter_of_the_version(sandbox: Sandbox, monkeypatch: pytest.Mon
     assert "\n" not in said
 
 
-def test_place_that_cannot_be_written_is_refused(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_place_that_cannot_be_written_is_refused(sandbox: Sandbox, tmp_path: Path) -> None:
     stack = sandbox("")
     for file in (environments.location(stack), tmp_path / ".nox"):
         shutil.rmtree(tmp_path / ".nox", ignore_errors=True)

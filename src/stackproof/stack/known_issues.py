@@ -100,14 +100,11 @@ class KnownIssue:
         except (re.error, OverflowError, RecursionError) as error:
             raise Wrong("says", f"is {self.says!r}, and no pattern: {error}") from error
         if vague is not False:
-            why = (
-                "any failure says" if vague else f"takes {MATCH_S:.0f} s and more for 100 characters: it nests repeats"
-            )
+            why = "any failure says" if vague else "takes too long to seek, because it nests repeats"
             raise Wrong("says", f"is {self.says!r}, which {why}; write words or numbers of the row's own failure")
         if self.expires > today() + _LONGEST:
-            raise Wrong(
-                "expires", f"is {self.expires}; a row ends within {_LONGEST.days} days, when its thread is read again"
-            )
+            why = f"a row ends within {_LONGEST.days} days, when its thread is read again"
+            raise Wrong("expires", f"is {self.expires}; {why}")
         if not self.link.startswith("https://"):
             raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 
