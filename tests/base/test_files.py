@@ -55,6 +55,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     assert "folder" in files.why_unwritable(tmp_path)
     assert files.why_unwritable(tmp_path / "a" / "b" / "c.json") == ""
     assert "cannot be written" in files.why_unwritable(tmp_path / "fifo" / "c.json")
+    assert "which would be lost" in files.why_unwritable(Path(__file__))
     assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
 
 

@@ -42,6 +42,8 @@ def test_it_is_found_upward(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert found is not None and (found.name, found.folder) == ("mine", folder)
     assert [path.name for path in found.workloads] == ["one.py"]
     assert os.environ[projects.VARIABLE] == str(folder)
+    (folder / "stackproof.toml").write_text("workloads = []\n", encoding="utf-8")
+    assert projects.load(found.file).workloads == ()
 
 
 def test_where_there_is_none_nothing_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from stackproof.record import resume, writer
 from stackproof.record.records import Check, Verdict
 
 
-def run(results: Path, verdict: Verdict, sealed: bool = True) -> Path:
+def run(results: Path, verdict: Verdict, sealed: bool = True, name: str = "smoke/a::b") -> Path:
     """Leave the record of a run of `verify` that ended so, or was killed."""
     record = writer.begin("verify", "cpu", {"lock": "a"})
     folder = writer.Outputs(results).folder(record)
-    record.verdict, record.checks = verdict, [Check("smoke/a::b", verdict, "seen", 1.0)]
+    record.verdict, record.checks = verdict, [Check(name, verdict, "seen", 1.0)]
     keep = writer.keep if sealed else writer.checkpoint
     keep(record, folder / resume.RECORD)
     return folder / resume.RECORD
@@ -35,6 +35,9 @@ def test_what_was_stopped_or_killed_goes_on(tmp_path: Path, verdict: Verdict, se
     assert resume.stopped(path, {"lock": "a"}, ("lock",)).checks[0].reason == "seen"
     with pytest.raises(Refusal, match="'lock' is 'a' then, 'b' now"):
         resume.stopped(path, {"lock": "b"}, ("lock",))
+    with pytest.raises(Refusal, match="'torch' is '' then, '2' now"):
+        resume.stopped(path, {"torch": "2"}, ("torch",))
+    assert resume.stopped(run(tmp_path, Verdict.INTERRUPTED, name="environment"), {"torch": "2"}, ("torch",))
 
 
 def test_what_ended_does_not_go_on(tmp_path: Path) -> None:

@@ -323,13 +323,14 @@ def test_no_interpreter_of_the_version(sandbox: Sandbox, monkeypatch: pytest.Mon
     assert "\n" not in said
 
 
-def test_place_that_cannot_be_written_is_refused(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_place_that_cannot_be_written_is_refused(sandbox: Sandbox, tmp_path: Path) -> None:
     stack = sandbox("")
-    (tmp_path / ".nox").touch()
-    with pytest.raises(Refusal, match="cannot be built"):
-        environments.prepare(stack, silent)
+    for file in (environments.location(stack), tmp_path / ".nox"):
+        shutil.rmtree(tmp_path / ".nox", ignore_errors=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        with pytest.raises(Refusal, match=f"cannot be built .*; delete the file {file}$"):
+            environments.prepare(stack, silent)
 
 
 def test_missing_or_damaged_lock_is_refused(sandbox: Sandbox) -> None:

@@ -285,6 +285,8 @@ def why_unwritable(path: Path) -> str:
         return kind
     if stat.S_ISFIFO(mode) and not str(path).startswith(_OPENED):
         return "is a named pipe, which may have no reader; name a file, or let the shell open it: >(command)"
+    if (suffix := path.resolve().suffix) in (".py", ".toml", ".lock") and path.stat().st_size:
+        return f"holds what runs are made of ({suffix}), which would be lost"
     return "" if os.access(path, os.W_OK) else "cannot be written (Permission denied)"
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import NoneType, TracebackType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal, suggestion
 
 if sys.version_info >= (3, 11):
@@ -180,9 +181,7 @@ def expression(flags: re.RegexFlag | int = 0) -> Parsed:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the table in `path`, or refuse with the file and line that is broken."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be read ({error.strerror}); check that it exists and is readable") from error
+        return tomllib.loads(files.read_bytes(path, "check that it exists and is readable").decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(f"{path}: is not valid TOML ({error}); mend that line") from error
 

@@ -32,7 +32,7 @@ class _File:
     """The file; what it does not name is looked for under the usual name, and may be absent."""
 
     name: str = ""
-    workloads: tuple[str, ...] = ()
+    workloads: tuple[str, ...] | None = None
     stacks: str = ""
     suites: str = ""
     benchmarks: str = ""
@@ -173,8 +173,8 @@ def load(file: Path) -> Project:
 
     workloads = [
         path
-        for text in read.workloads or ("workloads",)
-        for path in _modules(table, folder, text, bool(read.workloads))
+        for text in (("workloads",) if read.workloads is None else read.workloads)
+        for path in _modules(table, folder, text, read.workloads is not None)
     ]
     places = {key: place(key, key) for key in ("stacks", "suites")}
     tables = {key: place(key, f"{key}.toml") for key in ("benchmarks", "known_issues", "expected")}

@@ -66,9 +66,10 @@ def prepare(stack: Stack, say: Say = print) -> Path:
                 if not _built(environment, lock):  # another session may have done it while this one waited
                     _build(stack, lock, environment, interpreter, say)
         except OSError as error:
-            raise Refusal(
-                f"{environment}: cannot be built ({error.strerror}); free space or make the folder writable{places.ELSEWHERE}"
-            ) from error
+            blocked = isinstance(error, FileExistsError | NotADirectoryError)
+            file = next((path for path in (environment, *environment.parents) if blocked and path.is_file()), None)
+            remedy = f"delete the file {file}" if file else f"free space or make the folder writable{places.ELSEWHERE}"
+            raise Refusal(f"{environment}: cannot be built ({error.strerror}); {remedy}") from error
     if places.INSTALLED:
         os.environ[places.SOURCE] = str(source_for(environment))
     return python_of(environment)
@@ -140,15 +141,11 @@ def with_uv(say: Say = print) -> dict[str, str]:
 
 def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Path, say: Say) -> None:
     uv = find_uv(say)
-    say(
-        f"building the environment of {stack.label} with {interpreter} "
-        f"from {display_path(stack.lock)} ({len(lock.pins)} packages)"
-    )
+    source = f"{display_path(stack.lock)} ({len(lock.pins)} packages)"
+    say(f"building the environment of {stack.label} with {interpreter} from {source}")
     (environment / STAMP).unlink(missing_ok=True)
-    _run(
-        [str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)],
-        f"cannot create {environment}",
-    )
+    made = [str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)]
+    _run(made, f"cannot create {environment}")
     _sync(stack, lock, uv, environment)
     _own_sources(environment)
     link_checkout(environment)
@@ -232,9 +229,8 @@ def _where_from(stack: Stack) -> str:
     by_hand = [row.file for row in stack.vendor if row.file]
     if by_hand:
         others = f" and {len(by_hand) - 1} more in stack.toml" if by_hand[1:] else ""
-        return (
-            f"download them by hand into {display_path(stack.folder / 'wheels')}/ ({by_hand[0]}{others}), then {again}"
-        )
+        place = display_path(stack.folder / "wheels")
+        return f"download them by hand into {place}/ ({by_hand[0]}{others}), then {again}"
     indexes = ", ".join(sorted({row.index for row in stack.vendor}))
     return f"check that {indexes} can be reached, then {again} completes the hashes"
 
