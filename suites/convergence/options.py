@@ -103,7 +103,8 @@ class Forked(nn.Module):
 def network(seed: int, device: torch.device, dtype: torch.dtype, option: Option) -> Forked:
     """Return the same network on every rank and in one process."""
     torch.manual_seed(seed)
-    return Forked(option.some, 8 if option.tensor else 5).to(device, dtype)
+    idle = option.some or "static_graph" in option.wrapped  # without the option DDP waits for that layer, and raises
+    return Forked(idle, 8 if option.tensor else 5).to(device, dtype)
 
 
 def _optimiser(option: Option, model: nn.Module) -> torch.optim.Optimizer:
@@ -243,6 +244,13 @@ def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
             value.backward()
     if option.functional:
         _exchange(rank, runner)
+    if isinstance(runner, DistributedDataParallel):
+        kept = [parameter.grad.untyped_storage() for parameter in runner.parameters() if parameter.grad is not None]
+        views, asked = (
+            len({storage.data_ptr() for storage in kept}) < len(kept),
+            "gradient_as_bucket_view" in option.wrapped,
+        )
+        assert views == asked, f"gradient_as_bucket_view={asked}: {'some' if views else 'no'} gradients share a bucket"
     for name, parameter in runner.named_parameters():
         if parameter.grad is not None:
             sent = parameter.grad.to(option.exchanged).to(parameter.grad.dtype)

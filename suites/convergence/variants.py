@@ -67,6 +67,12 @@ class Variant:
 
         def counting(state: Any, bucket: Any) -> Any:
             counter.append(bucket.buffer().numel())
+            own, kept = bucket.buffer().untyped_storage(), [parameter.grad for parameter in bucket.parameters()]
+            views = any(g is not None and g.untyped_storage().data_ptr() == own.data_ptr() for g in kept)
+            asked = "gradient_as_bucket_view" in self.options
+            assert views == asked, (
+                f"gradient_as_bucket_view={asked}: gradients are{'' if views else ' no'} views of their bucket"
+            )
             return self.hook(state, bucket)
 
         counting.__annotations__ = {}  # torch compares them with classes, and here they are strings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from stackproof.ranks.joined import prove
 from stackproof.ranks.rank import Rank
 
 
@@ -77,6 +79,35 @@ def hang_on_one(rank: Rank) -> dict[str, Any]:
         subprocess.Popen(["sleep", "600"])
         _wait_for_ever()
     rank.phase("second half")
+    dist.barrier()
+    return {}
+
+
+def hang_at_the_end(rank: Rank) -> dict[str, Any]:
+    """Hang on rank 1, of which rank 0, whose program has ended, needs no collective any more."""
+    rank.phase("writing a checkpoint")
+    if rank.rank == 1:
+        _wait_for_ever()
+    return {}
+
+
+def sum_on_one(rank: Rank) -> dict[str, Any]:
+    """Wait on rank 1 in a collective that rank 0 never calls."""
+    dist.barrier()
+    if rank.rank == 1:
+        dist.all_reduce(torch.ones(8))
+    return {}
+
+
+def prove_without_a_barrier(rank: Rank) -> dict[str, Any]:
+    dist.barrier = lambda: None
+    return prove(rank)
+
+
+def delete_the_folder(rank: Rank) -> dict[str, Any]:
+    dist.barrier()
+    if rank.rank == 1:
+        shutil.rmtree(rank.folder)
     dist.barrier()
     return {}
 

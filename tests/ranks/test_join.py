@@ -20,9 +20,9 @@ from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.ranks import join as joining
 from stackproof.ranks.join import judge
-from stackproof.ranks.launchers import Placement
-from stackproof.record import reading
-from stackproof.record.records import Record, Verdict
+from stackproof.ranks.launchers import Placement, Spec, note_failure
+from stackproof.record import reading, writer
+from stackproof.record.records import Check, Record, Verdict
 
 from .joiners import join, open_mpi, plain
 
@@ -86,7 +86,14 @@ ENDED = "ended with exit code 0, before its program had come to its end, in 'add
         (
             "hang_on_one",
             Verdict.HUNG,
-            "rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 60",
+            "rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 40",
+        ),
+        ("hang_at_the_end", Verdict.HUNG, "rank 1 hung in 'writing a checkpoint' (rank 0 in 'leaving the group')"),
+        ("sum_on_one", Verdict.HUNG, "rank 0 did not call number 2 of the world, all_reduce of 8 float32, SUM (rank_"),
+        (
+            "prove_without_a_barrier",
+            Verdict.FAILED,
+            "rank 0 failed in 'barrier': RuntimeError: the barrier let rank 0 go before rank 1 came",
         ),
         (
             "skip_on_one",
@@ -97,7 +104,7 @@ ENDED = "ended with exit code 0, before its program had come to its end, in 'add
 )
 def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, program: str, verdict: Verdict, said: str) -> None:
     options = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--program", f"tests.ranks.rank_programs:{program}")
-    ended = join(tmp_path / "logs", [plain(rank, 2) for rank in (0, 1)], *options, "--deadline", "60")
+    ended = join(tmp_path / "logs", [plain(rank, 2) for rank in (0, 1)], *options, "--deadline", "40")
     found = reasons(tmp_path / "logs")["program"]
     assert (found[0], found[1][: len(said)]) == (verdict, said)
     assert ended[0].returncode == (5 if verdict is Verdict.HUNG else 1)
@@ -143,6 +150,23 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_rank_that_does_not_come_to_the_port_is_named_and_those_that_came_are_not(tmp_path: Path) -> None:
+    with socket.create_server(("localhost", 0)) as free:
+        meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    ended = join(tmp_path / "logs", [{**plain(rank, 3), **meeting} for rank in (0, 1)], "--deadline", "40")
+    assert (ended[0].returncode, ", and rank 2 of 3 did not come (" in ended[0].stderr) == (2, True), ended[0].stderr
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_deleted_while_the_ranks_run_is_said_in_a_sentence(tmp_path: Path) -> None:
+    meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "40")
+    places = [plain(rank, 2) for rank in (0, 1)]
+    ended = join(tmp_path / "logs", places, *meeting, "--program", "tests.ranks.rank_programs:delete_the_folder")
+    words = f"stackproof: {tmp_path / 'logs'} is gone: something deleted it while the ranks ran\n"
+    assert [(2, words)] * 2 == [(one.returncode, one.stderr) for one in ended]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("stuck", [0, 1])
 def test_a_rank_that_stops_at_its_imports_hangs(tmp_path: Path, stuck: int) -> None:
     program = "import os, time\nimport torch.distributed\nif os.environ['STUCK'] == '1': time.sleep(600)\n"
@@ -154,6 +178,17 @@ def test_a_rank_that_stops_at_its_imports_hangs(tmp_path: Path, stuck: int) -> N
     verdict, reason = reasons(tmp_path / "logs")["program"]
     assert (verdict, [5, 5]) == (Verdict.HUNG, [one.returncode for one in ended]), reason
     assert f"rank {stuck} hung in 'starting the program'" in reason and "slowly.py" in reason
+
+
+def test_a_rank_that_hung_is_no_killed_one_where_the_launcher_then_ends_rank_0(tmp_path: Path) -> None:
+    note_failure(tmp_path, 0, -signal.SIGTERM, follows=True)
+    note_failure(tmp_path, 1, None)
+    (tmp_path / "rank0.phases").write_text("starting the program\nleaving the group\n")
+    (tmp_path / "rank1.phases").write_text("starting the program\n")
+    record, spec = writer.begin("ranks", "cpu"), Spec("a:b", "cpu", False, "gloo", (), {}, tmp_path, 40.0)
+    interrupted = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
+    joining._complete(record, spec, Placement("torchrun", 0, 2, 0, 2), interrupted)
+    assert (record.verdict, record.checks[0].reason[:41]) == (Verdict.HUNG, "rank 1 hung in 'starting the program' (ra")
 
 
 def test_torchrun_inside_mpirun_is_named(tmp_path: Path) -> None:

@@ -181,21 +181,21 @@ def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, Jou
     odd, missing = [rank for rank in here if rank not in ahead], [rank for rank in numbered if rank not in here]
     what, most = f"number {number} of {stream}", 2 * count > len(here)
     if not odd:
-        text = f"{_named(missing)} did not call {what}, {here[ahead[0]]}, which {_named(ahead)} called"
+        text = f"{named(missing)} did not call {what}, {here[ahead[0]]}, which {named(ahead)} called"
         return Departure(tuple(missing), tuple(ahead), False, stream, text) if missing else None
     for short, full in itertools.chain(itertools.product(odd, ahead), () if most else itertools.product(ahead, odd)):
         left, whole = ([call.words for n, call in numbered[rank].items() if n >= number] for rank in (short, full))
         if left == whole[1 : len(left) + 1]:
-            text = f"{_named([short])} skipped {what}, {here[full]}, which {_named([full])} called"
+            text = f"{named([short])} skipped {what}, {here[full]}, which {named([full])} called"
             return Departure((short,), (full,), True, stream, text)
     if most:
-        text = f"{_named(odd)} called {here[odd[0]]} as {what}, where {_named(ahead)} called {here[ahead[0]]}"
+        text = f"{named(odd)} called {here[odd[0]]} as {what}, where {named(ahead)} called {here[ahead[0]]}"
         return Departure(tuple(odd), tuple(ahead), True, stream, text)
     each = ", ".join(f"rank {rank} {call}" for rank, call in here.items())
-    return Departure(tuple(here), (), True, stream, f"{_named([*here])} called different things as {what}: {each}")
+    return Departure(tuple(here), (), True, stream, f"{named([*here])} called different things as {what}: {each}")
 
 
-def _named(ranks: Sequence[int], most: int = 4) -> str:
+def named(ranks: Sequence[int], most: int = 4) -> str:
     rest = [f"{len(ranks) - most} more"] if len(ranks) > most else []
     return " and ".join([*(f"rank {rank}" for rank in ranks[:most]), *rest])
 

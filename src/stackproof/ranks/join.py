@@ -108,7 +108,8 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     try:
         ended: Check | None = _supervise(stack, spec, place, answered)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
-        ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
+        gone = "" if spec.folder.is_dir() else f"; {spec.folder} is gone: something deleted it while the ranks ran"
+        ended = Check("program", Verdict.INTERRUPTED, f"interrupted from outside{gone}", 0.0)
         if place.rank:
             note_failure(spec.folder, place.rank, -signal.SIGTERM, follows=True)
     with processes.signals_ignored():
@@ -227,9 +228,9 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     until = time.monotonic() + _OTHERS_S
     while time.monotonic() < until and len(list(spec.folder.glob("rank*.failure"))) < place.world_size:
         time.sleep(0.1)
-    # What a rank raises because another hung, and was ended a moment before, only follows from that.
+    # What a rank raises because another hung, and was ended a moment before, only follows from that; so does the launcher's signal.
     ends = (files.try_read_json(path) or {} for path in spec.folder.glob("rank*.failure"))
-    lost = bool(traces.error(place.rank)) and any(end.get("hung") for end in ends)
+    lost = status == 1 and any(end.get("hung") for end in ends)
     hung = (status is None or lost) and not traces.raised()
     ended: Exception = CheckHung(who_hung(traces, spec.deadline_s)) if hung else who_failed(traces, status or 0)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
@@ -266,7 +267,8 @@ def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None)
         for rank in gone:
             note_failure(spec.folder, rank, -signal.SIGKILL)
         interrupted = ended.verdict is Verdict.INTERRUPTED and list(spec.folder.glob("rank[1-9]*.failure"))
-        record.checks.append(_failure(spec, place, 1) if gone or interrupted else ended)
+        status = -signal.SIGKILL if gone else 1
+        record.checks.append(_failure(spec, place, status) if gone or interrupted else ended)
     record.logs = sorted(path.name for path in spec.folder.glob("*.log"))
     record.verdict = overall(check.verdict for check in record.checks)
 

@@ -30,12 +30,13 @@ from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.project.offers import playing
 from stackproof.ranks import preflight
-from stackproof.ranks.blame import Traces
+from stackproof.ranks.blame import Traces, named
 from stackproof.ranks.launchers import Placement, Spec, note_failure, placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import PreflightRefusal
 from stackproof.ranks.rank import (
     AFTER_DEADLINE_S,
+    Board,
     Rank,
     digest,
     end,
@@ -85,6 +86,7 @@ def report(rank: Rank) -> dict[str, Any]:
 
 _SEED = 7
 _STEPS = 20
+_STAGGER_S = 0.2  # between the first and the last to come to the barrier
 
 
 def prove(rank: Rank) -> dict[str, Any]:
@@ -114,13 +116,13 @@ def _train(rank: Rank) -> dict[str, Any]:
 
 
 def _collectives(rank: Rank) -> list[str]:
-    """Call some collectives, compare their results with the ranks' known data, and return their names; a barrier only has to return."""
+    """Call some collectives, compare their results with the ranks' known data, and return their names."""
     last, mine = rank.world_size - 1, known(rank.rank).to(rank.device.torch)
     gathered = [torch.empty_like(mine) for _ in range(rank.world_size)]
     calls: dict[str, Callable[[], object]] = {
         "all-gather": lambda: dist.all_gather(gathered, mine),
         "broadcast": lambda: dist.broadcast(mine, src=last),
-        "barrier": dist.barrier,
+        "barrier": lambda: _barrier(rank),
     }
     for name, call in calls.items():
         rank.phase(name)
@@ -130,6 +132,18 @@ def _collectives(rank: Rank) -> list[str]:
     for name in (name for name, holds in right.items() if not holds):
         raise RuntimeError(f"{name} of known whole numbers is wrong")
     return list(calls)
+
+
+def _barrier(rank: Rank) -> None:
+    """Come one after another, each with a note in the store; whoever was let go finds the notes of all."""
+    board, last = Board("barrier"), max(1, rank.world_size - 1)
+    time.sleep(_STAGGER_S * rank.rank / last)
+    board.put(f"rank {rank.rank}")
+    dist.barrier()
+    rank.device.synchronize()
+    for note in (f"rank {other}" for other in range(rank.world_size)):
+        if not board.has(note):
+            raise RuntimeError(f"the barrier let rank {rank.rank} go before {note} came")
 
 
 _FAREWELL_S, _POLL_S = 2.0, 0.1
@@ -202,7 +216,8 @@ def meet(spec: Spec, place: Placement) -> Store:
             raise CheckHung("; ".join(stuck)) from error
         raise PreflightRefusal(_no_meeting(spec, place, str(error))) from error
     store = PrefixStore("stackproof", store)
-    store.set_timeout(patience)
+    # A rank that gave up waiting for another's result would be blamed for it: who hangs is for the supervisors to say.
+    store.set_timeout(timedelta(seconds=spec.remaining_s + AFTER_DEADLINE_S))
     return store
 
 
@@ -237,9 +252,13 @@ def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
             _, _, theirs = traces.place(rank).partition(f"{_MEETING} at ")
             if theirs not in ("", where):
                 return f"rank {rank} looks for rank 0 at {theirs}, and rank 0 waits at {where}: tell both the same"
+        size, came = place.world_size, [rank for rank in range(place.world_size) if _started(spec.folder, rank)]
+        who = f"not all of {size} ranks came"
+        if f" {len(came)}/{size} clients" in text:  # else some have their folder on their own hosts
+            who = f"{named([rank for rank in range(size) if rank not in came])} of {size} did not come"
         return (
-            f"rank 0 waited at {where}, and not all of {place.world_size} ranks came ({first[:200]}): "
-            "the others were not started, failed before they could say so (their logs are on their own hosts), or cannot reach this host"
+            f"rank 0 waited at {where}, and {who} ({first[:200]}): "
+            "what is missing was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
         )
     return (
         f"rank {place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "

@@ -65,10 +65,17 @@ class Spec:
 
 
 def note_failure(folder: Path, rank: int, status: int | None, follows: bool = False) -> None:
-    """Leave how a rank ended (None: it hung) for `blame`; `follows`: it only waited for another that had failed."""
+    """Leave how a rank ended (None: it hung) for `blame`; `follows`: it only waited for another that had failed.
+
+    Raises:
+        Refusal: the folder is gone.
+    """
     exitcode = -signal.SIGKILL if status is None else status
     failure = {"rank": rank, "exitcode": exitcode, "time": time.time(), "follows": follows, "hung": status is None}
-    write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
+    try:
+        write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
+    except FileNotFoundError as error:
+        raise Refusal(f"{folder} is gone: something deleted it while the ranks ran") from error
 
 
 LAUNCHERS = DATA / "launchers.toml"
