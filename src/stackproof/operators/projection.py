@@ -43,7 +43,7 @@ class Deviation:
     mean: float
 
     @property
-    def text(self) -> str:
+    def said(self) -> str:  # workloads of frozen anchors, and of a gate's base, call it so
         """Return the worst and the mean error with their bounds."""
         return f"worst {self.worst:.1f} of {WORST:g} and mean {self.mean:.2f} of {MEAN:g} units of rounding"
 
@@ -71,7 +71,7 @@ class ExpectedSums:
         off = np.abs(actual - self.sums) / (unit * np.maximum(self.scale, floor))
         seen = Deviation(off.size, float(off.max()), float(np.sqrt(np.mean(off**2))))
         if not (seen.worst <= WORST and seen.mean <= MEAN):  # NaN is neither
-            raise CheckFailed(f"{what}: {_blame(off)}; {seen.text} are allowed of {seen.count} sums against float64")
+            raise CheckFailed(f"{what}: {_blame(off)}; {seen.said} are allowed of {seen.count} sums against float64")
         self._require_level((actual - self.sums) / unit, seen, what, whole)
         return seen
 

@@ -76,7 +76,7 @@ class Gemm(Work):
         whole = math.inf if self._short else WHOLE
         step = unit(self._start.dtype, self._size, short=self._short)
         seen = self._expected.judge(array, step, "the product", whole)
-        return f"all {self._size} x {self._size} of the product: {seen.text}"
+        return f"all {self._size} x {self._size} of the product: {seen.said}"
 
 
 def orthogonal(size: int, seed: int) -> torch.Tensor:

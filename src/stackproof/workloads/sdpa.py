@@ -141,7 +141,7 @@ class Attention(Work):
             ) from error
         self.facts = {"kernel": witness.kernel}
         seen = max(self._judged(0, torch.arange(self._shape[2])), key=lambda deviation: deviation.worst)
-        return f"kernel {witness.kernel}, all numbers of {len(self._left[0])} tensors: {seen.text}"
+        return f"kernel {witness.kernel}, all numbers of {len(self._left[0])} tensors: {seen.said}"
 
     def _judged(self, number: int, rows: torch.Tensor) -> list[Deviation]:
         (moved, value, cotangent), left = self._chosen[number], self._left[number]
