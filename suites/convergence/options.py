@@ -246,10 +246,7 @@ def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
         _exchange(rank, runner)
     if isinstance(runner, DistributedDataParallel):
         kept = [parameter.grad.untyped_storage() for parameter in runner.parameters() if parameter.grad is not None]
-        views, asked = (
-            len({storage.data_ptr() for storage in kept}) < len(kept),
-            "gradient_as_bucket_view" in option.wrapped,
-        )
+        views, asked = len({part.data_ptr() for part in kept}) < len(kept), "gradient_as_bucket_view" in option.wrapped
         assert views == asked, f"gradient_as_bucket_view={asked}: {'some' if views else 'no'} gradients share a bucket"
     for name, parameter in runner.named_parameters():
         if parameter.grad is not None:

@@ -162,10 +162,10 @@ def run(subject: Subject, chosen: Profile) -> Result:
 
     def leave(verdict: Verdict, reason: str, rows: Sequence[Measurement] = ()) -> None:
         """The facts are the environment's, but for the code: that is what asv has checked out and this process runs."""
+        name, seconds = f"{VERB}/{subject.kind}::{subject.name}[{chosen.preset}]", time.monotonic() - began
         facts: dict[str, Figure] = files.read_json(Path(os.environ[FACTS]))
         facts.pop(provenance.DIFFERS, None)
         facts |= {**provenance.code_facts(), "profile": chosen.name}
-        name, seconds = f"{VERB}/{subject.kind}::{subject.name}[{chosen.preset}]", time.monotonic() - began
         checks = [Check(name, verdict, reason, seconds)]
         record = Record(VERB, subject.stack.name, started, seconds, verdict, facts, checks, list(rows))
         if folder := os.environ.get(PIECES):

@@ -108,7 +108,7 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     try:
         ended: Check | None = _supervise(stack, spec, place, answered)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
-        gone = "" if spec.folder.is_dir() else f"; {spec.folder} is gone: something deleted it while the ranks ran"
+        gone = "" if spec.folder.is_dir() else f"; {spec.folder} {launchers.GONE}"
         ended = Check("program", Verdict.INTERRUPTED, f"interrupted from outside{gone}", 0.0)
         if place.rank:
             note_failure(spec.folder, place.rank, -signal.SIGTERM, follows=True)

@@ -64,6 +64,10 @@ class Spec:
         return cls(**{**values, "cards": tuple(values["cards"]), "folder": Path(values["folder"])})
 
 
+GONE = "is gone: something deleted it while the ranks ran"
+"""What is said of their folder then."""
+
+
 def note_failure(folder: Path, rank: int, status: int | None, follows: bool = False) -> None:
     """Leave how a rank ended (None: it hung) for `blame`; `follows`: it only waited for another that had failed.
 
@@ -75,7 +79,7 @@ def note_failure(folder: Path, rank: int, status: int | None, follows: bool = Fa
     try:
         write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
     except FileNotFoundError as error:
-        raise Refusal(f"{folder} is gone: something deleted it while the ranks ran") from error
+        raise Refusal(f"{folder} {GONE}") from error
 
 
 LAUNCHERS = DATA / "launchers.toml"

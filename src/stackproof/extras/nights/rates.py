@@ -130,7 +130,7 @@ def _history(chain: list[timeline.Stay]) -> History:
 def parts(histories: Sequence[History]) -> Iterator[outline.Part]:
     """Yield a table of each place, and its changes."""
     for history in histories:
-        title = f"{history.place.label}: {len(history.stays)} state{'s' * (len(history.stays) != 1)}"
+        title = f"{history.place.label}: {text.counted(len(history.stays), 'state')}"
         yield outline.TextTable(_HEADS, [_row(series) for series in history.series], title, right=(2, 3, 4), wide=(0,))
         for step in history.changes[:_MOST_CHANGES]:
             yield outline.TextLine(outline.Span(_sentence(step), "red" if step.worse else "green"))
@@ -167,9 +167,5 @@ def _moved(step: Change | None) -> outline.Span:
 def _sentence(step: Change) -> str:
     before, after = (text.shown(point.seconds.median, step.key.unit) for point in (step.before, step.after))
     word = "worse" if step.worse else "better"
-    when, size, figure = (
-        f"{step.after.when:%Y-%m-%d}",
-        f"{step.ratio - 1:+.1%}",
-        f"{step.key.subject} ({step.key.preset})",
-    )
-    return f"{when}  {size} {word}  {figure}: {before} -> {after}; {step.after.because}"
+    figure = f"{step.key.subject} ({step.key.preset}): {before} -> {after}"
+    return f"{step.after.when:%Y-%m-%d}  {step.ratio - 1:+.1%} {word}  {figure}; {step.after.because}"
