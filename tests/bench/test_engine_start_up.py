@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -17,11 +19,6 @@ from stackproof.stack.stacks import Stack
 
 from .conftest import HOST, Spin, subject_of
 
-_LOADED = """
-import ctypes, importlib.util
-folder = importlib.util.find_spec("torch").submodule_search_locations[0]
-ctypes.CDLL(f"{folder}/lib/libc10.so")
-"""
 FEW = Budget(noise=0.5, seconds=0.1, least=3)
 
 
@@ -63,9 +60,8 @@ def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch
 
 
 @pytest.mark.slow
-def test_the_child_refuses_to_time_what_is_imported_already() -> None:
-    for early, name in (("import torch", "torch"), ("import numpy", "numpy"), (_LOADED, "torch")):
-        command = [sys.executable, "-c", f"{early}\n{engine._CHILD}", "import", "cpu", "0", "torch"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode != 0
-        assert f"{name}" in done.stderr and "was imported before its import could be timed" in done.stderr
+def test_what_is_imported_before_the_timed_words_counts() -> None:
+    code = f"import time\ntime.sleep(0.5)\nimport torch\n{engine._CHILD}"
+    words = ["import", "cpu", "0", str(time.monotonic()), "torch"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(done.stdout)["import"] > 0.6
