@@ -25,6 +25,7 @@ Route = Callable[..., Any]
 _Results = dict[Any, torch.Tensor]
 _MOVES = 6
 """In pairs of opposite ones, so that of two equal numbers each is once the larger."""
+_MOST_TIES = 1000
 WIDE_CODE = """widen = lambda x: x.to(torch.complex128 if x.is_complex() else torch.float64)
 numbers = lambda x: torch.is_tensor(x) and (x.is_floating_point() or x.is_complex())
 second = operator(*(widen(x) if numbers(x) else x for x in arguments), **options)"""
@@ -115,7 +116,8 @@ class Relation:
         if not bad or self.exact:
             return "".join(self._apart(name, actual, expected, ()) for name in bad[:1])
         try:
-            others = list(self._others())
+            chosen = any(not (expected[name].is_floating_point() or expected[name].is_complex()) for name in bad)
+            others = list(self._others(_MOVES * (4 if chosen else 1)))  # among equals there are many orders
         except DrawnError:
             drawn = [name for name in bad if actual[name].isfinite().all() or not expected[name].isfinite().all()]
             shaped = replace(self, form=True)
@@ -129,11 +131,11 @@ class Relation:
         wrong = apart(actual[name], expected[name], self, [other[name] for other in others if name in other])
         return f"{wrong} in {name}" if wrong and isinstance(name, str) else wrong
 
-    def _others(self) -> Iterator[_Results]:
+    def _others(self, moves: int) -> Iterator[_Results]:
         """Yield the second way's results from arguments each of whose numbers moved by a unit in the last place."""
         dtype = _narrowest((self.arguments, self.options))
         eps = torch.finfo(dtype).eps if dtype else 0.0
-        for draw in range(_MOVES + bool(self.others)):
+        for draw in range(moves + bool(self.others)):
             arguments, options = _copied((self.arguments, self.options))
             if not self.others:
                 tree = (arguments, options)
@@ -365,9 +367,14 @@ def apart(actual: torch.Tensor, expected: torch.Tensor, relation: Relation, othe
         return ""
     if not (actual.is_floating_point() or actual.is_complex()):
         bad = actual != expected
-        if relation.whole and others:  # one of those that may be chosen, or of more than can be counted
+        if relation.whole and others:  # one of those that may be chosen, or among more than can be counted
             ways = torch.stack([expected, *(other for other in others if other.shape == expected.shape)]).sort(0)[0]
-            bad &= (ways != actual).all(0) & ((ways[1:] != ways[:-1]).sum(0) < 2)
+            few = (ways[1:] != ways[:-1]).sum(0) < 2
+            bad &= (ways != actual).all(0) & (few | (actual < ways[0]) | (actual > ways[-1]))
+            ways = ways.reshape(len(ways), -1).long()
+            for place in bad.flatten().nonzero().flatten().tolist()[:_MOST_TIES]:
+                equals = ways[:, torch.isin(ways, ways[:, place]).any(0)]  # what comes here, and where that comes too
+                bad.view(-1)[place] = int(actual.flatten()[place]) not in equals
             return _worst(actual, expected, bad, bad.double())
         for other in others:
             bad &= (other == expected) if other.shape == expected.shape else torch.zeros_like(bad)

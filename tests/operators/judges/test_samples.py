@@ -19,6 +19,7 @@ from stackproof.record.records import Figure
 from ..faults import Change, Fault, Sample, ShapedOp, broken, scaled, with_nan, wrap, wrong_if_odd
 
 INF, MATRIX = float("inf"), torch.tensor([[1e4, 1e4], [1.0, 2.0]])
+TRIPLES = torch.arange(1.0, 41.0).repeat_interleave(3)
 
 
 def check(name: str, dtype: torch.dtype = torch.float32) -> dict[str, Figure]:
@@ -193,6 +194,9 @@ def test_a_refusal_that_a_row_knows_leaves_a_sample_out_and_no_other(monkeypatch
         # another choice among equal numbers, and of another number
         (of(narrowly(lambda x: 3 - x.flip(0).argmax(), torch.argmax), torch.tensor([1.0, 3, 3, 2])), torch.float32, True),
         (of(narrowly(lambda x: x.argmin(), torch.argmax), torch.tensor([1.0, 3, 3, 2])), torch.float32, False),
+        # equal numbers in another order, and numbers that are none
+        (of(narrowly(lambda x: x.argsort(stable=True).view(-1, 3).roll(1, 1).flatten(), torch.argsort), TRIPLES), torch.float32, True),
+        (of(narrowly(lambda x: x.argsort(stable=True).roll(1), torch.argsort), TRIPLES), torch.float32, False),
         # a stable sort has no choice
         (
             of(narrowly(lambda x, **_: torch.tensor([2, 1, 0]), torch.argsort), torch.tensor([1.0, 1, 0]), stable=True),
