@@ -89,8 +89,7 @@ class Relation:
         """
         arguments, options = _copied((self.arguments, self.options))
         if self.refusable or _has_places((self.arguments, self.options)):
-            refuse_on_host(self.second, self.arguments, self.options)
-            refuse_on_host(self.first, self.arguments, self.options)
+            refuse_on_host((self.second, self.first), self.arguments, self.options)
         if self.widened and not self.others:
             arguments, options = widened((arguments, options))
         try:
@@ -142,7 +141,7 @@ class Relation:
                 arguments, options = moved(widened(tree) if self.widened else tree, eps, draw)
             way = self.others(draw) if self.others else self.second
             with suppress(Exception):  # no answer (of a probability above one, a matrix not positive) is no excuse
-                refuse_on_host(way, arguments, options)
+                refuse_on_host((way,), arguments, options)
                 yield _outputs(way(*arguments, **options))
 
     def reduced(self, wrong: str, seconds: float = 4.0) -> tuple[Relation, str]:
@@ -180,23 +179,23 @@ def symptom(wrong: str) -> str:
     return "" if wrong.startswith("number") else re.split(r"[\d\"\\]", wrong)[0].strip()
 
 
-def refuse_on_host(route: Route, arguments: Any, options: Any) -> None:
-    """Try the call on the CPU first where it is for a card: what the CPU refuses, a card's kernel may assert, and then nothing works there.
+def refuse_on_host(routes: Sequence[Route], arguments: Any, options: Any) -> None:
+    """Try calls for a card on the CPU first: what the CPU refuses, a card's kernel may assert, and then nothing works there.
 
     Raises:
-        UnusableError: the CPU refuses it, for another reason than that captured tensors are on the card.
+        UnusableError: the CPU refuses one, for another reason than that captured tensors are on the card.
     """
     leaves = [leaf for leaf in tree_leaves((arguments, options)) if isinstance(leaf, torch.Tensor)]
     if all(leaf.device.type == REFERENCE.type for leaf in leaves):
         return
-    inputs, named = tree_map(
-        lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, detached(_copied((arguments, options)))
-    )
-    try:
-        route(*inputs, **named)
-    except Exception as error:
-        if "device" not in str(error):
-            raise UnusableError(f"the CPU refuses it: {error_line(error, 100)}") from error
+    on_host = tree_map(lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, (arguments, options))
+    for route in routes:
+        inputs, named = _copied(detached(on_host))
+        try:
+            route(*inputs, **named)
+        except Exception as error:
+            if "device" not in str(error):
+                raise UnusableError(f"the CPU refuses it: {error_line(error, 100)}") from error
 
 
 def _has_places(tree: Any) -> bool:

@@ -129,7 +129,7 @@ def _squared(sample: SampleInput, op: Any) -> SampleInput:
 
     made = type(sample)(square(sample.input), args=tuple(map(square, sample.args)), kwargs=dict(sample.kwargs))
     try:
-        refuse_on_host(op, (made.input, *made.args), made.kwargs)
+        refuse_on_host((op,), (made.input, *made.args), made.kwargs)
         op(made.input, *made.args, **made.kwargs)
     except Exception:
         return sample
