@@ -55,6 +55,12 @@ def silent_suite(run_suite: RunSuite) -> dict[str, tuple[Verdict, str]]:
             figures["summary"] = "fine"
             return iter([1])
 
+        def test_twice():
+            assert False
+
+        def test_twice(figures):
+            figures["summary"] = "seen"
+
         def test_says(figures):
             figures["summary"] = "seen"
     """
@@ -73,6 +79,7 @@ def _ended(record: Record) -> dict[str, tuple[Verdict, str]]:
         ("says_what_does_not_show", "did not say"),
         ("ends_without_a_word", "'not applicable' and did not say why"),
         ("only_promises", "returned a list_it"),
+        ("twice", "defines test_twice 2 times, of which only the last runs"),
     ],
 )
 def test_no_summary_no_pass(silent_suite: dict[str, tuple[Verdict, str]], name: str, words: str) -> None:

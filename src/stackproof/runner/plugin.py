@@ -7,6 +7,7 @@ asked: a plugin that answers for a check or a wrapper that swallows its error le
 
 from __future__ import annotations
 
+import ast
 import faulthandler
 import hashlib
 import importlib
@@ -16,6 +17,7 @@ import re
 import sys
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import asdict
 from pathlib import Path
@@ -122,6 +124,22 @@ class Reporter:
         theirs = [name for name, item in known.items() if self._theirs(item)]
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known), theirs=theirs)
         items[:] = [item for item in chosen if check_id(item.nodeid) not in self.request.earlier]
+        if not Path(self.config.rootpath).samefile(SUITES):  # ours are linted
+            for file in {item.path: item.nodeid.partition("::")[0] for item in items}.items():
+                self._refuse_twice(*file)
+
+    def _refuse_twice(self, path: Path, name: str) -> None:
+        """Fail a file that defines a check twice: Python keeps the last, and the first never runs."""
+        bodies = [
+            node.body for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Module | ast.ClassDef)
+        ]
+        for body in bodies:
+            counts = Counter(node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+            for twice in (word for word, times in counts.items() if times > 1 and word.lower().startswith("test")):
+                reason = (
+                    f"defines {twice} {counts[twice]} times, of which only the last runs; give each a name of its own"
+                )
+                self.conclude(check_id(f"{name}::{twice}"), Verdict.FAILED, reason, 0.0)
 
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
         """Say which file is imported next, which may end this process."""
