@@ -125,6 +125,7 @@ def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     record = reading.read(path)
     ended = {check.id: check.verdict for check in record.checks}
     assert code == record.verdict.exit_code and code in (0, 6), record.checks
+    assert ended["explore"] in (Verdict.PASSED, Verdict.SKIPPED)
     assert ended["figures"] is Verdict.PASSED and ended["scan"] is Verdict.SKIPPED
     (found,), problems = nights(store.read(store.files([tmp_path / "cpu"], ("night",))))
     ((key, sides),) = found.figures.items()

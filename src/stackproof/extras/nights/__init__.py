@@ -3,5 +3,5 @@
 May import: `api`.
 """
 
-STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
+STAGES = ("doctor", "smoke", "verify", "explore", "measure", "scan", "confirm", "site")
 """Of a night, in their order."""

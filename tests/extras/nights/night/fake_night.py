@@ -28,7 +28,7 @@ def quick(launches: int = 1, pause: float = 0.0, minutes: float = 10.0) -> reque
     known = request_.load_plan()
     return replace(
         known, measure=replace(known.measure, launches={"other": launches}),
-        verify=replace(known.verify, minutes={"other": minutes}), admission=replace(known.admission, pause=pause),
+        explore={"other": 0.02}, verify=replace(known.verify, minutes={"other": minutes}), admission=replace(known.admission, pause=pause),
     )  # fmt: skip
 
 

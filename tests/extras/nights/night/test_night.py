@@ -16,7 +16,7 @@ from tests.extras.nights.drift.nightly import Story, judged, told
 
 from .fake_night import ledger_in, request
 
-ALL = ["doctor", "smoke", "verify", "figures", "scan", "slowdowns", "site"]
+ALL = ["doctor", "smoke", "verify", "explore", "figures", "scan", "slowdowns", "site"]
 
 
 @pytest.fixture
@@ -76,9 +76,20 @@ def test_what_was_seen_before_it_was_killed_is_kept(run: NightRun, monkeypatch: 
 
     monkeypatch.setattr(measure, "measured", dies)
     assert night.run_stages(run) is Verdict.INTERRUPTED
-    assert names(run) == ["doctor", "smoke", "verify"]
+    assert names(run) == ["doctor", "smoke", "verify", "explore"]
     kept = reading.read(run.ledger.path)
-    assert kept.verdict is Verdict.INTERRUPTED and len(kept.checks) == 3
+    assert kept.verdict is Verdict.INTERRUPTED and len(kept.checks) == 4
+
+
+def test_what_fails_at_new_points_is_shown_and_fails_no_night(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def suite(self: NightRun, *words: str, log: str) -> StageOutcome:
+        failed = words[0] == "explore"
+        return StageOutcome(Verdict.FAILED if failed else Verdict.PASSED, "sin is wrong", {"exit code": int(failed)})
+
+    monkeypatch.setattr(NightRun, "suite", suite)
+    assert night.run_stages(run) is Verdict.PASSED
+    (check,) = (check for check in run.ledger.record.checks if check.id == "explore")
+    assert check.verdict is Verdict.SKIPPED and "explore.json: sin is wrong" in check.reason
 
 
 def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,7 @@ def _stages(run: NightRun) -> dict[str, Callable[[], None]]:
         "doctor": lambda: _once(run, "doctor", lambda: verbs.doctor(run.asked.stack.name)),
         "smoke": lambda: _once(run, "smoke", lambda: run.suite("smoke", log="smoke")),
         "verify": lambda: verify(run),
+        "explore": lambda: _once(run, "explore", lambda: explored(run)),
         "measure": lambda: measure.measured(run),
         "scan": lambda: _scan(run),
         "confirm": lambda: _confirm(run),
@@ -230,6 +232,16 @@ def verify(run: NightRun) -> None:
         else:
             run.ledger.say(f"{name} ...")
             run.add(name, began, run.suite("verify", "--suite", suite, log=f"verify-{suite}"))
+
+
+def explored(run: NightRun) -> verbs.StageOutcome:
+    """Ask relations of operators at points that no run has had: what fails there is no regression, and fails no night."""
+    minutes = plan.of(run.asked.plan.explore, run.asked.stack.device)
+    ended = run.suite("explore", "--minutes", f"{minutes:g}", log="explore")
+    if ended.figures.get("exit code") != Verdict.FAILED.exit_code:  # a refused word is no cause
+        return ended
+    why = f"to be looked at, code and rows of known issues are in explore.json: {ended.reason}"
+    return replace(ended, verdict=Verdict.SKIPPED, reason=why)
 
 
 def order(results: Path, stack: str, tonight: Path) -> list[str]:

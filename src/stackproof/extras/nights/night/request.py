@@ -161,6 +161,8 @@ class NightPlan:
 
     measure: _Measure
     verify: _Verify
+    explore: plan.ByDevice
+    """Minutes of new points for relations of operators."""
     admission: AdmissionRules
     confirm: _Confirm
 
