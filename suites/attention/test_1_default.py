@@ -22,7 +22,7 @@ def test_choice(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[
     supported(stack, dtype)
     slow = []
     for case in attention.cases():
-        chosen = attention.run(case, dtype, device.torch)[0]
+        chosen = attention.run(case, case.inputs(dtype, device.torch))[0]
         figures[case.name] = chosen
         if chosen == "math" and (better := _fused(case, dtype, device)):
             slow.append(f"{case.name}: math ran although {' and '.join(better)} would have")
@@ -38,6 +38,6 @@ def _fused(case: attention.AttentionShape, dtype: torch.dtype, device: Device) -
 
 def _runs(case: attention.AttentionShape, dtype: torch.dtype, device: Device, kernel: attention.Kernel) -> bool:
     try:
-        return attention.run(case, dtype, device.torch, kernel)[0] == kernel.name
+        return attention.run(case, case.inputs(dtype, device.torch), kernel)[0] == kernel.name
     except attention.NotOffered:
         return False

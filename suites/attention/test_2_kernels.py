@@ -1,14 +1,14 @@
-"""Each kernel that the stack offers against the textbook formula in float64: forward, backward, all shapes."""
+"""Each kernel that the stack offers against the definition in float64 on the CPU: forward, backward, all shapes."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import pytest
 import torch
 
 from stackproof.device.kinds import Device
-from stackproof.device.numerics import Judgement, judge, require_all
+from stackproof.operators.judges.again import with_gradients
+from stackproof.operators.judges.references import attention as definition
+from stackproof.operators.relation import Relation, UnusableError
 from stackproof.probes import attention
 from stackproof.record.checks import NotApplicable, require
 from stackproof.record.records import Figure
@@ -16,16 +16,8 @@ from stackproof.stack.stacks import Stack
 from suites.common import supported
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-
-
-@cache
-def _exact(case: attention.AttentionShape, dtype: torch.dtype) -> attention.Tensors:
-    return attention.formula(case, dtype, torch.float64)
-
-
-@cache
-def _anchor(case: attention.AttentionShape, dtype: torch.dtype) -> attention.Tensors:
-    return attention.formula(case, dtype, dtype, logarithms=True)
+_ULPS, _FEW_ULPS = 24.0, 6.0
+"""That a result may be off by, of the largest number, beside what rounding does to the definition; and those of 16 bits."""
 
 
 @pytest.mark.deadline(60)
@@ -34,38 +26,41 @@ def _anchor(case: attention.AttentionShape, dtype: torch.dtype) -> attention.Ten
 def test_kernel(name: str, dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """When a kernel is asked for, that one runs, and output and gradients of every shape agree with float64."""
     supported(stack, dtype)
-    refused: dict[str, str] = {}
-    judgements: dict[str, Judgement] = {}
+    refused, wrong = dict[str, str](), dict[str, str]()
     for case in attention.cases():
         try:
-            judgements |= _judgements(case, dtype, device, attention.kernels()[name])
-        except attention.NotOffered as reason:
+            wrong[case.name] = _relation(case, dtype, device.torch, attention.kernels()[name]).wrong()
+        except UnusableError as reason:
             refused[case.name] = str(reason)
-    _offered(name, judgements, refused)
+    if not wrong:
+        why = next(iter(refused.values()), "there are no shapes")
+        require(name != "math", f"not even the math kernel runs: {why}")
+        raise NotApplicable(f"this stack does not offer {name}: {why}")
     figures |= {f"not offered: {case}": reason for case, reason in refused.items()}
-    worst = require_all(judgements, f"{name} in {dtype}")
-    figures |= {"compared": len(judgements), "worst error": worst.error, "its bound": worst.bound}
-    shapes = len(attention.cases()) - len(refused)
-    figures["summary"] = f"{shapes} shapes, worst error {worst.error:.1e} of {worst.bound:.1e} allowed" + (
+    bad = [f"{case}: {message} against float64" for case, message in wrong.items() if message]
+    require(not bad, f"{name} in {dtype}: {'; '.join(bad)}")
+    figures["summary"] = f"output and gradients of {len(wrong)} shapes" + (
         f"; not offered for {', '.join(refused)}" if refused else ""
     )
 
 
-def _offered(name: str, judgements: dict[str, Judgement], refused: dict[str, str]) -> None:
-    """Fail where there is no math kernel; end the check as not applicable where the build lacks another one."""
-    if not judgements:
-        reason = next(iter(refused.values()), "there are no shapes")
-        require(name != "math", f"not even the math kernel runs: {reason}")
-        raise NotApplicable(f"this stack does not offer {name}: {reason}")
+def _relation(
+    case: attention.AttentionShape, dtype: torch.dtype, device: torch.device, kernel: attention.Kernel
+) -> Relation:
+    def first(*inputs: torch.Tensor) -> torch.Tensor:
+        try:
+            ran, output = attention.run(case, inputs, kernel)
+        except attention.NotOffered as reason:
+            raise UnusableError(str(reason)) from reason
+        require(ran == kernel.name, f"{kernel.name} was asked for and {ran} ran")
+        return output
 
+    def second(*inputs: torch.Tensor) -> torch.Tensor:
+        query, key, value = (tensor.cpu() for tensor in inputs)
+        mask, causal, grouped = case.mask(), case.kind == "causal", case.heads[0] != case.heads[1]
+        output: torch.Tensor = definition(query, key, value, mask, is_causal=causal, enable_gqa=grouped)
+        return output
 
-def _judgements(
-    case: attention.AttentionShape, dtype: torch.dtype, device: Device, kernel: attention.Kernel
-) -> dict[str, Judgement]:
-    (ran, tensors), exact, anchor = (
-        attention.run(case, dtype, device.torch, kernel),
-        _exact(case, dtype),
-        _anchor(case, dtype),
-    )
-    require(ran == kernel.name, f"{case.name}: {kernel.name} was asked for and {ran} ran")
-    return {f"{case.name}, {what}": judge(tensors[what], exact[what], anchor[what], dtype) for what in exact}
+    ulps = _FEW_ULPS if dtype.itemsize == 2 else _ULPS
+    ways = with_gradients(first), with_gradients(second)
+    return Relation(case.name, case.inputs(dtype, device), {}, *ways, "", ulps, widened=True, required=True)

@@ -1,13 +1,11 @@
 """Scaled-dot-product attention: which kernel really ran, which a stack offers, and what it gave.
 
 Torch chooses among kernels by device, dtype, shape and how it was built, and says nothing when it takes the slow one
-(docs/users-reports.md C5). Here the choice is observed by the operators that reach the backend. The reference is the
-textbook formula, written out, and not one of torch's kernels.
+(docs/users-reports.md C5). Here the choice is observed by the operators that reach the backend.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Sequence
@@ -26,7 +24,6 @@ from stackproof.device.devices import Operators
 
 _FILE = DATA / "attention.toml"
 _SEED = 11
-Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -57,13 +54,12 @@ class AttentionShape:
         """Whether torch itself has to share a key head among several query heads."""
         return self.heads[0] != self.heads[1] and not self.repeat
 
-    def inputs(self, dtype: torch.dtype) -> Tensors:
-        """Make query, key and value on the CPU, the same numbers for every device."""
-        generator, made = torch.Generator().manual_seed(_SEED), {}
-        for name, side in (("query", 0), ("key", 1), ("value", 1)):
-            shape = (self.batch, self.heads[side], self.lengths[side], self.width)
-            made[name] = torch.randn(shape, dtype=torch.float64, generator=generator).to(dtype)
-        return made
+    def inputs(self, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, ...]:
+        """Return query, key and value, the same numbers for every device."""
+        generator = torch.Generator().manual_seed(_SEED)
+        shapes = [(self.batch, self.heads[side], self.lengths[side], self.width) for side in (0, 1, 1)]
+        made = [torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes]
+        return tuple(tensor.to(dtype).to(device) for tensor in made)
 
     def mask(self) -> torch.Tensor | None:
         """Return a padding mask: the second half of the batch has shorter sequences; every query sees some key."""
@@ -107,43 +103,27 @@ class Witness(Operators):  # type: ignore[no-untyped-call]
         return f"unknown ({', '.join(dict.fromkeys(self.seen)) or 'no operator'})"
 
 
-def run(
-    case: AttentionShape, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None
-) -> tuple[str, Tensors]:
-    """Run forward and backward on the device, over one kernel or torch's own choice; return the kernel that ran and what it gave.
+def run(case: AttentionShape, inputs: Sequence[torch.Tensor], kernel: Kernel | None = None) -> tuple[str, torch.Tensor]:
+    """Attend over one kernel or torch's own choice; return the kernel that ran and what it gave.
 
     Raises:
         NotOffered: torch refuses this kernel for these inputs.
     """
-    leaves = {name: tensor.to(device).requires_grad_() for name, tensor in case.inputs(dtype).items()}
-    witness = Witness()
-    output = _forward(case, kernel, witness, [_repeated(case, name, leaf) for name, leaf in leaves.items()])
-    return witness.kernel, _with_gradients(output, leaves)
-
-
-def _forward(
-    case: AttentionShape, kernel: Kernel | None, witness: Witness, inputs: Sequence[torch.Tensor]
-) -> torch.Tensor:
-    (query, key, value), mask = inputs, case.mask()
+    query, *others = inputs
+    share, mask, witness = case.heads[0] // case.heads[1], case.mask(), Witness()
+    key, value = (x.repeat_interleave(share, dim=1) if case.repeat else x for x in others)
     options: dict[str, Any] = {"is_causal": case.kind == "causal", **({"enable_gqa": True} if case.grouped else {})}
     options["attn_mask"] = None if mask is None else mask.to(query.device)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with _only(kernel), witness:
-                return scaled_dot_product_attention(query, key, value, **options)
+                output = scaled_dot_product_attention(query, key, value, **options)
         except RuntimeError as error:
             if kernel is None:
                 raise
             raise NotOffered(_reasons([str(message.message) for message in caught]) or first_line(error)) from error
-
-
-def _with_gradients(output: torch.Tensor, leaves: Tensors) -> Tensors:
-    """Go backward and return output and gradients; not from all ones, under which the gradient of a softmax vanishes."""
-    flat = torch.linspace(-1, 1, output.numel(), dtype=torch.float64)
-    output.backward(flat.reshape(output.shape).to(output.device, output.dtype))  # type: ignore[no-untyped-call]
-    gradients = {f"gradient of {name}": leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
-    return {name: tensor.detach().cpu() for name, tensor in {"output": output, **gradients}.items()}
+    return witness.kernel, output
 
 
 # Torch warns of every kernel, also of those that were not asked for, and where in its source it does.
@@ -166,27 +146,3 @@ def _only(kernel: Kernel | None) -> Any:
     if backend is None:
         raise NotOffered(f"torch {torch.__version__} has no SDPBackend.{kernel.backend}")
     return torch_attention.sdpa_kernel([backend])
-
-
-def formula(
-    case: AttentionShape, inputs_of: torch.dtype, compute_in: torch.dtype, *, logarithms: bool = False
-) -> Tensors:
-    """Return output and gradients by softmax(q k' / sqrt(width)) v on the CPU, from inputs rounded to `inputs_of`.
-
-    With `logarithms` the softmax is exp(x - log sum exp x): the same value with other rounding, so that an anchor in
-    float64 is not the reference itself, which would allow no error at all.
-    """
-    leaves = {name: tensor.to(compute_in).requires_grad_() for name, tensor in case.inputs(inputs_of).items()}
-    query, key, value = (_repeated(case, name, leaf, always=True) for name, leaf in leaves.items())
-    scores = query @ key.transpose(-2, -1) / math.sqrt(case.width)
-    # A causal query sees its own place and those before it.
-    allowed = torch.ones(case.lengths, dtype=torch.bool).tril() if case.kind == "causal" else case.mask()
-    scores = scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
-    weights = (scores - scores.logsumexp(-1, keepdim=True)).exp() if logarithms else scores.softmax(-1)
-    return _with_gradients(weights @ value, leaves)
-
-
-def _repeated(case: AttentionShape, name: str, tensor: torch.Tensor, *, always: bool = False) -> torch.Tensor:
-    share = case.heads[0] // case.heads[1]
-    repeats = name != "query" and share > 1 and (case.repeat or always)
-    return tensor.repeat_interleave(share, dim=1) if repeats else tensor
