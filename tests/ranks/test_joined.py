@@ -71,12 +71,22 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
         joined.prove(alone)
 
 
-def test_ranks_of_other_torches_form_no_group() -> None:
-    sites = {f"site/{rank}": json.dumps({"world_size": 2, "torch": "2.9.0"}) for rank in (0, 1)}
+@pytest.mark.parametrize(
+    ("what", "theirs"),
+    [("torch", "2.9.0"), ("--program", "other:main"), ("--deadline", "6 s"), ("a program of the file", "0123")],
+)
+def test_ranks_that_were_started_otherwise_form_no_group(what: str, theirs: str) -> None:
+    spec: Any = SimpleNamespace(folder="", remaining_s=9.0, deadline_s=30.0, program="json:dumps")
+    terms = {name: theirs if what in name else mine for name, mine in joined._terms(spec).items()}
+    assert list(terms.values()) != list(joined._terms(spec).values())
+    sites = {f"site/{rank}": json.dumps({"world_size": 2, "terms": terms}) for rank in (0, 1)}
     store: Any = SimpleNamespace(get=sites.__getitem__, check=lambda keys: keys[0] in sites)
-    spec: Any = SimpleNamespace(folder="", remaining_s=9.0)
-    said = joined._decide(store, spec, Placement("plain", 0, 2, 0, 2), stacks.load("cpu")).refused
-    assert said.startswith("rank 0 has torch 2.9.0, and rank 0 ") and "one group needs one build" in said
+    refused = joined._decide(store, spec, Placement("plain", 0, 2, 0, 2), stacks.load("cpu")).refused
+    assert (
+        f"{what} " in refused
+        and f" {theirs}, and rank 0 " in refused
+        and "all ranks of a group need the same" in refused
+    )
 
 
 def test_a_number_that_two_processes_have_is_named_by_rank_0(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ class Traces:
         return all(FORMED in self.phases(rank) for rank in range(self.world_size))
 
     def answered(self, rank: int) -> bool:
-        """Whether a rank left its result, after which its process ends at once."""
-        return (self.folder / f"rank{rank}.json").exists()
+        """Whether a rank left its result, whole, after which its process ends at once."""
+        return files.try_read_json(self.folder / f"rank{rank}.json") is not None
 
     def ended(self, rank: int) -> bool:
         """Whether a rank came to the end of its program."""
@@ -299,13 +299,13 @@ def who_failed(traces: Traces, status: int) -> Exception:
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
     symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
-    before = "".join(
-        f"{departure.text}; " for departure in departures(traces.journals()) if departure.differ or symptom
-    )
+    journals = traces.journals()
+    diverged = departures(journals)
+    before = "".join(f"{departure.text}; " for departure in diverged if departure.differ or symptom)
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
         text = first_line(error, 160 if meaning else 400)
-        silent = _silent(traces, failures) if symptom else ""
+        silent = f"{_silent(traces, failures)}{_called(journals, diverged, before)}" if symptom else ""
         return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{silent}")
     ended, text = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
     ended += "" if first["exitcode"] else ", before its program had come to its end,"

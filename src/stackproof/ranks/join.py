@@ -182,7 +182,7 @@ def _supervise(stack: Stack, spec: Spec, place: Placement, answered: Callable[[]
             status, follows = _wait(child, spec.remaining_s + _GRACE_S, folder, place, answered)
         finally:
             processes.end_tree(mark, child)
-    if status == 0 and (folder / f"rank{place.rank}.json").exists():
+    if status == 0 and Traces(folder, place.world_size).answered(place.rank):
         return None
     note_failure(folder, place.rank, status, follows)
     return _failure(spec, place, status)
@@ -266,7 +266,8 @@ def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None)
         gone = _gone(spec.folder, place.world_size) if ended.id == "program" else []
         for rank in gone:
             note_failure(spec.folder, rank, -signal.SIGKILL)
-        interrupted = ended.verdict is Verdict.INTERRUPTED and list(spec.folder.glob("rank[1-9]*.failure"))
+        ends = [files.try_read_json(path) or {} for path in spec.folder.glob("rank[1-9]*.failure")]
+        interrupted = ended.verdict is Verdict.INTERRUPTED and not all(end.get("follows") for end in ends)
         status = -signal.SIGKILL if gone else 1
         record.checks.append(_failure(spec, place, status) if gone or interrupted else ended)
     record.logs = sorted(path.name for path in spec.folder.glob("*.log"))

@@ -6,6 +6,8 @@ Under an external launcher (`join`) the ranks hold the preflight as they meet; t
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import importlib.util
 import json
 import os
 import socket
@@ -246,6 +248,10 @@ def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
                 "this port; give each process a rank of its own, or this group another MASTER_PORT"
             )
         return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
+    try:
+        socket.getaddrinfo(os.environ["MASTER_ADDR"] if address == "env://" else None, 0)
+    except OSError as error:
+        return f"{where}: this host knows no such name ({error}): export a MASTER_ADDR that every host can look up"
     first = first_line(text)
     if place.rank == 0:  # it holds the store and waits there for the others
         for rank in range(1, place.world_size):
@@ -296,7 +302,7 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     fields = {
         **preflight.to_json(seat, preflight.this_host(cards, environ)),
         "world_size": place.world_size,
-        "torch": torch.__version__,
+        "terms": _terms(spec),
     }
     store.set(f"site/{place.rank}", json.dumps(fields))
     if place.rank == 0:
@@ -324,9 +330,10 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
         value = files.parse_json(store.get(f"site/{rank}"), "what a rank sent")
         if value["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, value["world_size"], place.world_size))
-        if value.get("torch") != torch.__version__:
-            both = f"rank {rank} has torch {value.get('torch')}, and rank 0 {torch.__version__}"
-            return Decision(stack.backend, refused=f"{both}: one group needs one build; install the same on every host")
+        for what, mine in _terms(spec).items():
+            if (theirs := value["terms"].get(what)) != mine:
+                both = f"rank {rank} has {what} {theirs}, and rank 0 {mine}"
+                return Decision(stack.backend, refused=f"{both}: all ranks of a group need the same, on every host")
         seat, node = preflight.from_json(value)
         seats.append(seat)
         nodes.append(node)
@@ -340,6 +347,21 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
     group = preflight.group_of(stack, agreed.backend, seats, nodes, spec.deadline_s, agreed.on_host)
     refused = " | ".join(preflight.refusals(group)) if spec.checked else ""
     return replace(agreed, refused=refused)
+
+
+def _terms(spec: Spec) -> dict[str, str]:
+    """Return what all ranks of a group must have alike, by name."""
+    file = ""
+    with contextlib.suppress(Exception):  # one that is not there is a failure of its rank
+        module = importlib.util.find_spec(spec.program.partition(":")[0])
+        file = hashlib.sha256(Path(str(module and module.origin)).read_bytes()).hexdigest()[:12]
+    deadline = f"{spec.deadline_s:g} s"
+    return {
+        "torch": torch.__version__,
+        "--program": spec.program,
+        "--deadline": deadline,
+        "a program of the file": file,
+    }
 
 
 def _other_world(rank: int, count: int, of_rank_0: int) -> str:
