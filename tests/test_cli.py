@@ -336,7 +336,7 @@ def base(tmp_path: Path) -> Iterator[Path]:
         ("proof", signal.SIGTERM),
         ("import", signal.SIGINT),
         ("collection", signal.SIGINT),
-        ("check", signal.SIGTERM),
+        ("check", signal.SIGUSR1),
         ("check with processes", signal.SIGINT),
     ],
 )

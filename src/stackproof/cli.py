@@ -144,7 +144,7 @@ def _print_anything() -> None:
 
 
 def _listen() -> None:
-    """Treat SIGTERM (nox, CI) and SIGHUP (a closed terminal) like Ctrl-C: nothing is left running and the record is written.
+    """Treat SIGTERM (nox, CI), SIGHUP (a closed terminal) and warnings of batch systems like Ctrl-C: nothing runs on, the record is kept.
 
     A second one, from an impatient hand, must not break off just that; it is heard again after a while.
     What is ignored, as under nohup, stays so.
@@ -158,6 +158,7 @@ def _listen() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-        if signal.getsignal(number) is usual:
+    warned = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+    for number in (signal.SIGINT, *warned):
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
             signal.signal(number, interrupt)

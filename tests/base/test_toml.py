@@ -33,6 +33,12 @@ def test_broken_file_is_refused_with_its_name(tmp_path: Path, content: bytes, wo
     assert str(path) in str(caught.value)
 
 
+def test_a_mark_that_editors_of_windows_leave_is_no_break(tmp_path: Path) -> None:
+    path = tmp_path / "stack.toml"
+    path.write_bytes(b"\xef\xbb\xbftitle = 1\n")
+    assert read_toml(path) == {"title": 1}
+
+
 def test_line_of_the_break_is_named(tmp_path: Path) -> None:
     path = tmp_path / "stack.toml"
     path.write_text("a = 1\nb == 2\n", encoding="utf-8")

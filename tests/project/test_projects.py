@@ -69,6 +69,7 @@ def test_a_table_of_pyproject_does(tmp_path: Path) -> None:
         ('workloads = "workloads"', "'workloads' is 'workloads'; it must be a list"),
         ('suites = "nowhere"', "'suites' is 'nowhere', and"),
         ('expected = "/etc/expected.toml"', "must lie in the project"),
+        ('suites = "../out"', "must lie in the project"),
         ("name = ", "is not valid TOML"),
         ("name = 3", "'name' is 3; it must be a string"),
     ],

@@ -28,6 +28,9 @@ def test_require_fails_with_its_sentence() -> None:
     require(True, "never said")
     with pytest.raises(CheckFailed, match="^the loss is exactly 0$"):
         require(False, "the loss is exactly 0")
+    for always in ("False", float("nan"), (False, "the loss is exactly 0")):
+        with pytest.raises(TypeError, match="where it takes a truth value"):
+            require(always, "never seen")  # type: ignore[arg-type]
 
 
 def test_the_worst_of_those_within_bounds_is_returned() -> None:

@@ -132,7 +132,7 @@ def test_what_is_bad_stands_first_the_gravest_on_top() -> None:
     lines = shown(record(PASSED, doubtful, FAILED, verdict=Verdict.FAILED)).splitlines()
     assert [line.partition(":")[0] for line in lines[:3:2]] == ["failed", "inconclusive"]
     assert lines[-1].endswith("--only 'smoke/ddp::loss_falls[x]'") and lines[-1].startswith("what to do: mend it")
-    assert shown(record(verdict=Verdict.INTERRUPTED)).splitlines()[-1].startswith("what to do: go on, with --continue")
+    assert shown(record(verdict=Verdict.INTERRUPTED)).splitlines()[-1].startswith("what to do: go on: ")
 
 
 def test_a_green_smoke_is_short() -> None:

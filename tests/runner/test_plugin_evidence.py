@@ -55,6 +55,19 @@ def silent_suite(run_suite: RunSuite) -> dict[str, tuple[Verdict, str]]:
             figures["summary"] = "fine"
             return iter([1])
 
+        def test_fails_in_a_thread(figures):
+            import threading
+
+            thread = threading.Thread(target=lambda: 1 / 0)
+            thread.start()
+            thread.join()
+            figures["summary"] = "seen"
+
+        def test_skipped_by_nobody(figures):
+            from stackproof.record.checks import CapabilityMissing
+
+            raise CapabilityMissing("it is late")
+
         def test_twice():
             assert False
 
@@ -79,6 +92,8 @@ def _ended(record: Record) -> dict[str, tuple[Verdict, str]]:
         ("says_what_does_not_show", "did not say"),
         ("ends_without_a_word", "'not applicable' and did not say why"),
         ("only_promises", "returned a list_it"),
+        ("fails_in_a_thread", "Exception in thread"),
+        ("skipped_by_nobody", "was skipped by no row of a table: it is late"),
         ("twice", "defines test_twice 2 times, of which only the last runs"),
     ],
 )

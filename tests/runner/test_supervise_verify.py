@@ -220,7 +220,7 @@ def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
 
 @pytest.mark.slow
 def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> None:
-    text = "from stackproof.record.checks import CapabilityMissing\ndef test_lacks():\n    raise CapabilityMissing('by rule')\n"
+    text = "from stackproof.record.checks import CapabilityMissing\ndef test_lacks():\n    raise CapabilityMissing('stack.toml: by rule')\n"
     record = run_suite({"test_a.py": text}, expected=1)
     assert [Verdict.SKIPPED, Verdict.FAILED] == [check.verdict for check in record.checks]
     assert "expects at least 1" in record.checks[-1].reason
@@ -284,7 +284,7 @@ NEEDS = """
     @pytest.mark.parametrize("name", ["good", "bad", "lacking"])
     def test_first(name):
         if name == "lacking":
-            raise CapabilityMissing("a row says so")
+            raise CapabilityMissing("stack.toml: a row says so")
         require(name == "good", "wrong")
 
     @pytest.mark.needs("own/a::first[{name}]")
@@ -299,7 +299,7 @@ def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite
     checks = {check.id: check for check in run_suite({"test_a.py": NEEDS}).checks}
     ended = {name: checks[f"own/a::second[{name}]"].verdict for name in ("good", "bad", "lacking")}
     assert ended == {"good": Verdict.PASSED, "bad": Verdict.INCONCLUSIVE, "lacking": Verdict.SKIPPED}
-    assert checks["own/a::second[lacking]"].reason == "a row says so"
+    assert checks["own/a::second[lacking]"].reason == "stack.toml: a row says so"
 
 
 @pytest.mark.slow

@@ -54,6 +54,8 @@ def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_unknown_capability_is_a_mistake_of_the_check() -> None:
     with pytest.raises(Refusal, match="no capability 'device-memroy'.*did you mean 'device-memory'"):
         capabilities.require(CPU, "device-memroy")
+    with pytest.raises(Refusal, match="'missing.device-memroy' is no capability.*did you mean 'device-memory'"):
+        capabilities.require_known(replace(CPU, missing={"device-memroy": "none is there"}))
 
 
 def test_every_rule_has_a_reason() -> None:

@@ -160,6 +160,7 @@ def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
 @pytest.mark.parametrize(("old", "new", "words"), [
     ('"somebody"', '" "', "owner' is empty"), ('"foo is wrong"', '""', "reason' is empty"), ("foo is wrong", "\udcf6", "is not valid TOML"),
     ("error [0-9]", "(", "no pattern"), ("error [0-9]", "", "which any failure says"), ("error [0-9]", "e", "which any failure says"),
+    ("error [0-9]", "AssertionError", "which any failure says"),
     ('says = "error [0-9]"\n', "", "says' is missing"), (str(LAST), "2199-01-01", "a row ends within 366 days"),
     ("torch = ", "troch = ", "'issue[0].troch' is not a known key"), ('">=2.8,<2.9"', '"newer"', "must be a version range"),
     (str(LAST), '"soon"', "must be a date such as 2027-01-31"), (str(LAST), "2999-12-31T10:00:00Z", "must be a date such as 2027-01-31"),

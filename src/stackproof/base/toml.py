@@ -181,7 +181,7 @@ def expression(flags: re.RegexFlag | int = 0) -> Parsed:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the table in `path`, or refuse with the file and line that is broken."""
     try:
-        return tomllib.loads(files.read_bytes(path, "check that it exists and is readable").decode())
+        return tomllib.loads(files.read_bytes(path, "check that it exists and is readable").decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(f"{path}: is not valid TOML ({error}); mend that line") from error
 

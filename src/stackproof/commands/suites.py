@@ -128,12 +128,15 @@ def _run(options: argparse.Namespace) -> int:
 def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
     """Refuse what is wrong in a flag or a table before an environment is built or proved: that takes up to a minute."""
     from stackproof.project import projects
-    from stackproof.stack import known_issues, manifest
+    from stackproof.stack import capabilities, known_issues, manifest
 
     known_issues.load(stack)
     manifest.load(stack)
+    capabilities.require_known(stack)
+    if (project := projects.current()) and project.expected:
+        manifest.read(project.expected, stack)
     if named := [only for only in options.only if not options.profile or "::" in only]:
-        project, chosen = projects.current(), _chosen(options)
+        chosen = _chosen(options)
         theirs = suites.defined(project.suites) if project and project.suites else ()
         known = [name for name in suites.defined() if name.partition("/")[0] in chosen]
         for only in named:

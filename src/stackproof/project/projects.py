@@ -43,7 +43,7 @@ class _File:
         for key in ("workloads", "stacks", "suites", "benchmarks", "known_issues", "expected"):
             value = getattr(self, key)
             for place in value if isinstance(value, tuple) else (value,):
-                if place and Path(place).is_absolute():
+                if place and (Path(place).is_absolute() or ".." in Path(place).parts):
                     raise Wrong(key, f"is '{place}'; it must lie in the project, so write it relative to this file")
 
 

@@ -46,5 +46,9 @@ class NotApplicable(CheckEnded):
 
 
 def require(holds: bool, sentence: str) -> None:
+    if isinstance(holds, (str, float, tuple, list)):  # "False", nan and (False, "words") are all true
+        raise TypeError(
+            f"require was given a {type(holds).__name__} where it takes a truth value; write the comparison"
+        )
     if not holds:
         raise CheckFailed(sentence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from rich.text import Text
 
 from stackproof.base import advice
 from stackproof.base.text import as_typed, counted, first_line, indented, plain, shown
-from stackproof.record import outline, reference
+from stackproof.record import outline, reference, store
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import GRAVITY, LOADING, Check, Measurement, Record, Verdict
 from stackproof.record.repeat import command_of_check, command_of_record
@@ -207,17 +208,20 @@ def show(record: Record, where: Path, console: Console | None = None, *, verbose
     outline.show(parts, console)
     console.print(Text(plain(verdict_line(record), lines=False), style=_style(record.verdict)), soft_wrap=True)
     console.print(Text(plain(f"record: {os.path.relpath(where)}", lines=False), style="dim"), soft_wrap=True)
-    console.print(Text(f"what to do: {what_to_do(record)}"), soft_wrap=True)
+    console.print(Text(f"what to do: {what_to_do(record, where)}"), soft_wrap=True)
 
 
-def what_to_do(record: Record) -> str:
+def what_to_do(record: Record, where: Path) -> str:
     """Return the last line: nothing, the command that shows the worst failure again, or how a run goes on."""
     whole = command_of_record(record) or command_of_check(record, Check("run", record.verdict, "", 0.0))
     if not record.verdict.exit_code:
         more = record.verb == "smoke" and advice.command(record.stack, "verify")
         return f"nothing; every suite: {more}" if more else "nothing"
     if record.verdict is Verdict.INTERRUPTED:
-        return f"go on, with --continue: {whole}"
+        joint = " " if " -- " in whole or "nox -s " not in whole else " -- "
+        results = where.absolute().parents[min(2, len(where.absolute().parents) - 1)]
+        kept = "" if results == store.LOCAL else f" --results {shlex.quote(str(results))}"
+        return f"go on: {whole}{joint}--continue{kept}"
     if record.verdict is Verdict.INCONCLUSIVE:
         return f"again, when the host is quiet: {whole}"
     first = next(iter(_failures(record)), [Check("run", record.verdict, "", 0.0)])[0]

@@ -75,6 +75,8 @@ class Reporter:
         self.config = config
         self.request = request
         self.stack = request.stack
+        self._ours = Path(config.rootpath).samefile(SUITES)
+        self._known: dict[str, pytest.Item] = {}
         self._events = (Path(request.folder) / "events.jsonl").open("a", encoding="utf-8")
         self._stacks = (Path(request.folder) / "stacks.txt").open("a", encoding="utf-8")
         self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
@@ -114,7 +116,7 @@ class Reporter:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         self._refuse_foreign(items)
         self.emit("facts", values=plugin_facts(self.config))
-        known = {check_id(item.nodeid): item for item in items}
+        known = self._known = {check_id(item.nodeid): item for item in items}
         asked = {name: item for name, item in known.items() if self._chosen(name)}
         needed = {
             *asked,
@@ -124,7 +126,7 @@ class Reporter:
         theirs = [name for name, item in known.items() if self._theirs(item)]
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known), theirs=theirs)
         items[:] = [item for item in chosen if check_id(item.nodeid) not in self.request.earlier]
-        if not Path(self.config.rootpath).samefile(SUITES):  # ours are linted
+        if not self._ours:  # ours are linted
             for file in {item.path: item.nodeid.partition("::")[0] for item in items}.items():
                 self._refuse_twice(*file)
 
@@ -150,9 +152,9 @@ class Reporter:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
         if not report.passed and check_id(report.nodeid) not in self.request.earlier:
             lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
-            self.conclude(
-                check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0
-            )
+            places = re.findall(r", line \d+", str(report.longrepr))
+            why = f"could not be collected: {lines[-1]}{places[-1] if places else ''}"
+            self.conclude(check_id(report.nodeid) or "collection", Verdict.FAILED, why, 0.0)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
@@ -166,6 +168,8 @@ class Reporter:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """End a check as what it builds on ended, if that did not pass: nothing is timed that was not verified."""
         for name in needs_of(item):
+            if name not in self._known:
+                raise CheckFailed(f"builds on '{name}', and there is no such check")
             verdict, reason = self.ended.get(name, (Verdict.INCONCLUSIVE, "it did not run"))
             if not verdict.executed:
                 raise CapabilityMissing(reason)
@@ -219,7 +223,7 @@ class Reporter:
 
     def _theirs(self, item: pytest.Item) -> bool:
         """Whether a check is of a project: of a suite of its own, or of ours about one of its workloads."""
-        if not Path(item.config.rootpath).samefile(SUITES):
+        if not self._ours:
             return True
         args = getattr(getattr(item, "callspec", None), "params", {}).values()
         words = {word for value in args for word in (value, getattr(value, "workload", None)) if isinstance(word, str)}
@@ -248,6 +252,11 @@ class Reporter:
     def _finish(self, item: pytest.Item) -> None:
         faulthandler.cancel_dump_traceback_later()
         verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
+        if verdict is Verdict.SKIPPED and not self._ours and ".toml" not in reason:
+            verdict, reason = (
+                Verdict.FAILED,
+                f"was skipped by no row of a table: {reason}; name the row (a .toml) that says so",
+            )
         figures = {name: value for name, value in (item.stash.get(_FIGURES, None) or {}).items() if value is not None}
         summary = str(figures.pop("summary", ""))
         if verdict is Verdict.PASSED and (lack := missing(item, summary)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -45,6 +46,10 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
         absent = isinstance(refusal, StackUnavailableError)
         record.verdict = Verdict.UNAVAILABLE if absent else Verdict.MISMATCHED
         _add(record, observer, Check("host" if absent else "environment", record.verdict, str(refusal), 0.0))
+    except Refusal:
+        with contextlib.suppress(OSError):  # what it has already stays
+            folder.rmdir()
+        raise
     except KeyboardInterrupt:
         record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED

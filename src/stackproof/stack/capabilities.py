@@ -14,7 +14,7 @@ from stackproof.base import places
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.toml import INLINE, Table
 from stackproof.record.checks import CapabilityMissing
-from stackproof.stack.stacks import Stack
+from stackproof.stack.stacks import PRECISIONS, Stack
 
 RULES = DATA / "capabilities.toml"
 
@@ -41,6 +41,15 @@ class _Capability:
 def rules() -> dict[str, Capability]:
     with Table.load(RULES) as table:
         return {row.name: row.rule for row in table.rows("capability", _Capability)}
+
+
+def require_known(stack: Stack) -> None:
+    """Refuse what a stack says it lacks if no check can ask it: a misspelt name withholds nothing."""
+    known = {*rules(), *PRECISIONS, "complex64"}
+    if odd := next((name for name in stack.missing if name not in known), ""):
+        raise Refusal(
+            f"{stack.definition}: 'missing.{odd}' is no capability{suggestion(odd, rules())}; {RULES} has them"
+        )
 
 
 def require(stack: Stack, name: str) -> None:
