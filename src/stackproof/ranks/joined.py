@@ -318,6 +318,7 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
 
 def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decision:
     seats, nodes, folder, until = [], [], spec.folder, time.time() + spec.remaining_s / 2
+    terms = _terms(spec)
     for rank in range(place.world_size):
         while not store.check([f"site/{rank}"]):
             if store.check(["twice"]):
@@ -330,7 +331,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
         value = files.parse_json(store.get(f"site/{rank}"), "what a rank sent")
         if value["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, value["world_size"], place.world_size))
-        for what, mine in _terms(spec).items():
+        for what, mine in terms.items():
             if (theirs := value["terms"].get(what)) != mine:
                 both = f"rank {rank} has {what} {theirs}, and rank 0 {mine}"
                 return Decision(stack.backend, refused=f"{both}: all ranks of a group need the same, on every host")

@@ -168,7 +168,7 @@ class Reporter:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """End a check as what it builds on ended, if that did not pass: nothing is timed that was not verified."""
         for name in needs_of(item):
-            if name not in self._known:
+            if name not in self._known and name not in self.ended:  # of another stage
                 raise CheckFailed(f"builds on '{name}', and there is no such check")
             verdict, reason = self.ended.get(name, (Verdict.INCONCLUSIVE, "it did not run"))
             if not verdict.executed:
