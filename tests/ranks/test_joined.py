@@ -92,7 +92,7 @@ def test_ranks_that_were_started_otherwise_form_no_group(what: str, theirs: str)
 def test_a_number_that_two_processes_have_is_named_by_rank_0(tmp_path: Path) -> None:
     notes = {"twice": b"2"}
     store: Any = SimpleNamespace(get=notes.__getitem__, check=lambda keys: keys[0] in notes)
-    spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0)
+    spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0, deadline_s=30.0, program="json:dumps")
     refused = joined._decide(store, spec, Placement("plain", 0, 3, 0, 3), stacks.load("cpu")).refused
     assert refused.startswith("two processes claim to be rank 2 of 3, and rank 0 did not come: give each process")
 

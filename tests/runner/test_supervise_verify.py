@@ -303,6 +303,17 @@ def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite
 
 
 @pytest.mark.slow
+def test_a_need_may_have_been_met_before_and_must_exist(run_suite: RunSuite) -> None:
+    text = NEEDS[NEEDS.index("    @pytest.mark.needs") :].replace("own/a::first[{name}]", "other/a::{name}")
+    earlier = [Check("other/a::good", Verdict.PASSED, "seen", 1.0)]
+    checks = {
+        check.id: check for check in run_suite({"test_a.py": f"    import pytest\n{text}"}, earlier=earlier).checks
+    }
+    assert checks["own/a::second[good]"].verdict is Verdict.PASSED
+    assert checks["own/a::second[bad]"].reason == "builds on 'other/a::bad', and there is no such check"
+
+
+@pytest.mark.slow
 def test_only_brings_what_a_check_builds_on(run_suite: RunSuite) -> None:
     record = run_suite({"test_a.py": NEEDS}, only=("own/a::second[[]good[]]",))
     assert [check.id for check in record.checks] == ["own/a::first[good]", "own/a::second[good]"]
