@@ -134,11 +134,18 @@ def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..
         leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         if not roots or not leaves:
             return out
-        lines = [torch.linspace(-1, 2, root.numel(), device=root.device) for root in roots]
-        fed = [line.reshape(root.shape).to(root.dtype) for line, root in zip(lines, roots, strict=True)]
-        return [*out, *filter(torch.is_tensor, torch.autograd.grad(roots, leaves, fed, allow_unused=True))]
+        return [
+            *out,
+            *filter(torch.is_tensor, torch.autograd.grad(roots, leaves, list(map(_fed, roots)), allow_unused=True)),
+        ]
 
     return run
+
+
+def _fed(root: torch.Tensor) -> torch.Tensor:
+    """Return an uneven gradient that every dtype holds exactly."""
+    line = (torch.arange(root.numel(), device=root.device) * 37 % 97 - 40) / 32
+    return (torch.complex(line, line.flip(0)) if root.is_complex() else line).reshape(root.shape).to(root.dtype)
 
 
 def _nested(point: OperatorPoint, relation: Callable[..., Relation]) -> Relation:

@@ -33,8 +33,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if not point.on_host and member("asserts on cards", point.name):
         return
     drawn = point.samples(1 if point.dtype.is_complex else 2, gradient=True)
-    for sample in drawn:
-        yield from _of(point, sample)
+    for place, sample in enumerate(drawn):
+        negated = place == 1 and not member("held by residuals", point.name)
+        yield from _of(point, _made(sample, _as(sample.input, torch.neg), sample.args) if negated else sample, negated)
     if drawn:
         sample = min(drawn, key=lambda sample: sample.input.numel() if isinstance(sample.input, torch.Tensor) else 0)
         for special in (_zero, _identity):

@@ -1,25 +1,31 @@
-"""As it is defined: a function of torch.nn against torch's own reference for it, in float64, which shares no kernel with it."""
+"""As it is defined: every operator against what torch decomposes it into, and a function against torch's or NumPy's reference for it."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import combinations, count
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from stackproof.operators.points import OperatorPoint
-from stackproof.operators.relation import Relation, UnusableError
+from stackproof.operators.database import REFERENCE, SampleInput
+from stackproof.operators.judges.again import with_gradients
+from stackproof.operators.oracles import Decomposed
+from stackproof.operators.points import OperatorPoint, member, placed
+from stackproof.operators.relation import Relation, UnusableError, detached, numeric
 
 WHAT = "as it is defined"
-DTYPES = (torch.float32, torch.float64)
-
-
-def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    if eps is None:
-        raise UnusableError("takes what its dtype rounds by")
-    result = x / (x.square().mean(tuple(range(-len(shape), 0)), keepdim=True) + eps).sqrt()
-    return result if weight is None else result * weight
+DTYPES = (torch.float32, torch.float64, torch.complex128, torch.int64, torch.bool)
+_PAIRS = 10
+_CODE = """from stackproof.operators.oracles import Decomposed
+first = operator(*arguments, **options)
+with Decomposed():
+    second = operator(*arguments, **options)"""
 
 
 def attention(
@@ -95,7 +101,6 @@ def _convolved(
 _WRITTEN: Mapping[str, Callable[..., Any]] = {
     "nn.functional.linear": lambda x, weight, bias=None: x @ weight.mT + (0 if bias is None else bias),
     **{f"nn.functional.conv{sides}d": _convolved for sides in (1, 2, 3)},
-    "nn.functional.rms_norm": _rms_norm,
     "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.embedding_bag": _bag,
 }
@@ -107,30 +112,198 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {
 """That no sample of the database has, or has at a size that shows."""
 
 
-def definition(name: str) -> Callable[..., Any] | None:
+@cache
+def _losses() -> Mapping[str, Callable[..., Any]]:
+    """Return the definitions of losses that torch tests its modules by."""
+    from torch.testing._internal.common_nn import loss_reference_fns
+
+    return {name.lower(): function for name, function in loss_reference_fns.items()}
+
+
+def definition(op: Any, name: str) -> Callable[..., Any] | None:
     """Return an operator's reference, which runs in the dtype that it is given."""
-    reference = torch._refs
-    for part in name.split("."):
-        reference = getattr(reference, part, None)  # type: ignore[assignment]
-    own = _WRITTEN.get(name)
-    return own or (reference if callable(reference) else None)
+    if own := _WRITTEN.get(name):
+        return own
+    if name.startswith("nn.functional.") and not op.variant_test_name:
+        import torch._refs.nn.functional  # takes a second, and only asking needs it
+
+        function = name.rpartition(".")[2]
+        own = getattr(torch._refs.nn.functional, function, None)
+        if own := own or _losses().get(function.replace("_", "") + "loss" * (not function.endswith("loss"))):
+            return own
+    numpys = getattr(op, "ref", None)
+    if numpys is None or type(numpys).__name__.startswith("_NotImpl") or "_NOTHING" in repr(numpys):
+        return None
+
+    def in_numpy(*arguments: Any, **options: Any) -> Any:
+        array = lambda x: x.detach().resolve_conj().cpu().numpy() if isinstance(x, torch.Tensor) else x  # noqa: E731
+        with np.errstate(all="ignore"):
+            result = numpys(*tree_map(array, arguments), **tree_map(array, options))
+        return tree_map(lambda x: torch.from_numpy(np.asarray(x)), result)
+
+    return in_numpy
 
 
-def suits(name: str, op: Any) -> bool:
-    """Whether an operator of torch's database is a plain function of torch.nn.functional that has a reference."""
-    import torch._refs.nn.functional  # noqa: F401 - takes a second, and only listing needs it
-
-    return name.startswith("nn.functional.") and not op.variant_test_name and definition(name) is not None
+def suits(name: str, _op: Any) -> bool:
+    """Any operator but what is held by residuals: what nothing decomposes is found by asking."""
+    return not any(member(group, name) for group in ("held by residuals", "about representation"))
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
-    """Yield drawn samples, with the options that they come with."""
-    reference = definition(point.name)
-    assert reference is not None
-    code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
+    """Yield drawn samples, the same with unusual numbers and shapes, and with options by pairs.
+
+    float32 is asked at what the sweep's samples have not, on a card alone: there the sweep's reference is what this proves of the CPU.
+    """
+    narrow = point.dtype is torch.float32
+    if not narrow and not point.on_host:
+        return
+    backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
+    drawn = [sample for sample in point.samples(24, backward) if _of_one_dtype(sample)]
+    calls = [((sample.input, *sample.args), dict(sample.kwargs)) for sample in drawn]
+    if function := definition(point.op, point.name) if point.dtype is torch.float64 or not point.on_host else None:
+        yield from _functions(point, function, calls)
+    for call in calls[:3] if not narrow else ():
+        yield _decomposed(point, "as defined", *call, backward)
+    for call in (
+        calls[:2] if point.dtype is torch.float64 else ()
+    ):  # where exponentials leave the range, which is that of both ways
+        inputs, named = tree_map(lambda leaf: leaf * 1000 if numeric(leaf) else leaf, detached(call))
+        yield _decomposed(point, "as defined, a thousandfold", inputs, named, False, refusable=True)
+    if not calls or not (narrow or point.dtype is torch.int64):
+        return
+    for place, (says, change) in enumerate(_CHANGES.items()):
+        for call in (calls[place % len(calls)], calls[-1 - place % len(calls)]):
+            which = count()
+            inputs, named = tree_map(lambda leaf: _changed(leaf, point.dtype, change, next(which)), call)  # noqa: B023
+            smooth = backward and change is not _specials  # nobody says what a derivative is at NaN
+            yield _decomposed(point, f"as defined, {says}", inputs, named, smooth, refusable=True)
+    for says, inputs, named in (*_resized(point, calls), *_mixed(point, calls)):
+        yield _decomposed(point, f"as defined, with {says}", inputs, named, backward, refusable=True)
+
+
+def _resized(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield samples with another whole number of Python's: a shift beyond the size, a dimension, a count."""
+    for call in calls[:4]:
+        leaves, spec = tree_flatten(call)
+        if whole := [place for place, leaf in enumerate(leaves) if type(leaf) is int]:
+            place = point.draw.choice(whole)
+            leaves[place] = 2 * leaves[place] + 3
+            yield f"{leaves[place]} as a size", *tree_unflatten(leaves, spec)
+
+
+def _mixed(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield samples with every pair of options, or many, as other samples have them or away from the signature's defaults."""
+    pool = _pool(point, calls)
+    pairs: list[tuple[str, ...]] = [*combinations(sorted(pool), 2)] or [(name,) for name in pool]
+    for turn, names in enumerate(point.draw.sample(pairs, min(len(pairs), _PAIRS))):
+        inputs, named = point.draw.choice(calls)
+        more = {name: point.draw.choice(pool[name]) for name in names}
+        says = ", ".join(name if torch.is_tensor(value) else f"{name}={value!r}" for name, value in more.items())
+        yield says, tree_map(_rounded, inputs) if turn % 2 else inputs, {**named, **more}
+
+
+def _rounded(leaf: Any) -> Any:
+    return leaf.detach().round() if torch.is_tensor(leaf) and leaf.is_floating_point() else leaf
+
+
+def _of_one_dtype(sample: SampleInput) -> bool:
+    """Whether all numbers are of one dtype: others round by their own."""
+    return len({leaf.dtype for leaf in tree_leaves((sample.input, sample.args, sample.kwargs)) if numeric(leaf)}) < 2
+
+
+def _functions(point: OperatorPoint, function: Callable[..., Any], calls: list[Any]) -> Iterator[Relation]:
+    code = f"# second: torch._refs.{point.name}, NumPy's or its definition, in float64\nfirst = second = operator(*arguments, **options)"
+    ours = point.name.startswith("nn.functional.")
+    mixed = _mixed(point, calls) if ours and calls else ()
     extra = _OPTIONS.get(point.name, {})
-    for sample in point.samples(24):
-        for options in ({}, extra) if extra else ({},):
-            inputs, named = (sample.input, *sample.args), {**sample.kwargs, **options}
-            says = "as defined, in float64"
-            yield Relation(says, inputs, named, point.op, reference, code, ulps=512.0, widened=True)
+    more = [(inputs, {**named, **extra}) for inputs, named in calls if extra] + [call[1:] for call in mixed]
+    for place, call in enumerate([*(calls if ours else calls[:4]), *more]):
+        inputs, named = detached(call)
+        how: dict[str, Any] = {"ulps": 512.0, "widened": True, "refusable": place >= len(calls)}
+        yield Relation("as defined, in float64", inputs, named, point.op, function, code, **how)
+
+
+def _decomposed(point: OperatorPoint, says: str, inputs: Any, named: Any, backward: bool, **more: Any) -> Relation:
+    run = with_gradients(point.op, backward)
+
+    def second(*arguments: Any, **options: Any) -> Any:
+        arguments, options = placed((arguments, options), REFERENCE)
+        with (mode := Decomposed()):
+            results = run(*arguments, **options)
+        if not mode.replaced:
+            raise UnusableError("nothing decomposes it")
+        return results
+
+    floor = 512 * torch.finfo(point.dtype).eps if point.dtype.is_floating_point else 0.0  # terms of size one cancel
+    how: dict[str, Any] = {"ulps": 512.0, "floor": floor, "widened": True}
+    inputs, named = detached((tuple(inputs), named))
+    return Relation(says, inputs, named, run, second, _CODE, **how, **more)
+
+
+def _specials(leaf: torch.Tensor, which: int) -> torch.Tensor:
+    line = leaf.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
+    specials = torch.tensor([torch.nan, torch.inf, -torch.inf, -0.0, 0.0, -1.0], device=leaf.device).to(leaf.dtype)
+    places = torch.arange(0, len(line), 3, device=leaf.device)
+    line[places] = specials[places // 3 * (which + 1) % 6]
+    return line.reshape(leaf.shape)
+
+
+def _one(leaf: torch.Tensor, _: int) -> torch.Tensor:
+    return leaf[(slice(1),) * leaf.dim()].clone()
+
+
+_CHANGES: Mapping[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "of special numbers": _specials,
+    "of whole numbers": lambda leaf, _: _rounded(leaf),
+    "of other signs": lambda leaf, _: -leaf,
+    "of zeros": lambda leaf, _: torch.zeros_like(leaf),
+    "of one number": _one,
+    "of a number without dimensions": lambda leaf, which: (
+        leaf if which or not leaf.numel() else _one(leaf, 0).reshape(())
+    ),
+    "of none": lambda leaf, _: leaf[:0].clone() if leaf.dim() else leaf,
+}
+_ABOUT_SHAPE = list(_CHANGES.values())[-3:]
+
+
+def _changed(leaf: Any, dtype: torch.dtype, change: Callable[[torch.Tensor, int], torch.Tensor], which: int) -> Any:
+    """Return a tensor of numbers changed, one of places cut alike."""
+    if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
+        return leaf
+    places = leaf.dtype in (torch.int64, torch.bool) and (which or dtype is not leaf.dtype or change is _specials)
+    return leaf if places and change not in _ABOUT_SHAPE else change(leaf.detach(), which)
+
+
+_OTHERS: Mapping[type, Callable[[Any], Any]] = {
+    bool: lambda x: not x, float: lambda x: 2 * x + 0.25, int: lambda x: x + 1 if x >= 0 else 1,
+}  # fmt: skip
+"""Than a default value."""
+_ABOUT_FORM = ("dtype", "out", "device", "layout", "requires_grad", "generator")
+
+
+def _pool(point: OperatorPoint, calls: list[Any]) -> dict[str, list[Any]]:
+    """Return values of options by name: those that samples have, and others than the defaults that the signature has."""
+    pool: dict[str, list[Any]] = {}
+    for name, value in (item for _, named in calls for item in named.items()):
+        pool.setdefault(name, []).append(value)
+    for name, default, kind in _defaults(point.op):
+        if type(default) in _OTHERS:
+            pool.setdefault(name, []).append(_OTHERS[type(default)](default))
+        elif default is None and ("int" in kind or "float" in kind):
+            pool.setdefault(name, []).append(1 if "int" in kind else 0.75)
+    return {name: values for name, values in pool.items() if name not in _ABOUT_FORM}
+
+
+def _defaults(op: Any) -> list[tuple[str, Any, str]]:
+    """Return the parameters that have defaults: name, default and kind."""
+    function: Any = torch
+    for part in op.name.split("."):
+        function = getattr(function, part, None)
+    try:
+        parameters = inspect.signature(function or op.op).parameters.values()
+        return [(p.name, p.default, str(p.annotation)) for p in parameters if p.default is not p.empty]
+    except (ValueError, TypeError):
+        packet = getattr(torch.ops.aten, op.aten_name or op.name, None)
+        schemas = [getattr(packet, overload)._schema for overload in packet.overloads()] if packet else []
+        arguments = [argument for schema in schemas for argument in schema.arguments if argument.has_default_value()]
+        return [(argument.name, argument.default_value, str(argument.type)) for argument in arguments]
