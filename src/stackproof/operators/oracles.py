@@ -31,7 +31,7 @@ def _table() -> Mapping[Any, Callable[..., Any]]:
     import torch._refs.nn.functional
     import torch._refs.special
 
-    return torch._decomp.decomposition_table  # type: ignore[no-any-return]
+    return torch._decomp.decomposition_table
 
 
 class Decomposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -224,8 +224,8 @@ def _windows(
     axes = tuple(range(x.ndim - sides, x.ndim))
     whole = np.lib.stride_tricks.sliding_window_view(np.pad(x, widths, constant_values=fill), spans, axes)
     cut = [slice(0, (n - 1) * step + 1, step) for n, step in zip(counts, steps, strict=True)]
-    steps = [slice(None, None, gap) for gap in gaps]
-    whole = whole[cast(Any, (..., *cut, *steps))]
+    strides = [slice(None, None, gap) for gap in gaps]
+    whole = whole[cast(Any, (..., *cut, *strides))]
     return whole.reshape(*x.shape[:-sides], *counts, -1)
 
 
