@@ -282,6 +282,6 @@ _LEAVES: Mapping[str, Callable[..., Any]] = {
     "aten.avg_pool2d": _mean_pool(2), "aten.avg_pool3d": _mean_pool(3), "aten.max_pool2d_with_indices": _max_pool(2),
     "aten.max_pool3d_with_indices": _max_pool(3), "aten._fft_c2c": _transformed,
     "aten.histc": lambda x, bins=100, low=0, high=0: np.histogram(x, bins, (low, high) if low < high else None)[0].astype(x.dtype),
-    "aten.nonzero": lambda x: np.stack(np.nonzero(x), 1),
+    "aten.nonzero": lambda x: np.stack(np.nonzero(x), 1) if x.ndim else None,
 }  # fmt: skip
 """Kernels that nothing decomposes, as functions of arrays; a result of None: this call is not for them."""

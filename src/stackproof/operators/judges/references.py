@@ -228,6 +228,8 @@ def _decomposed(point: OperatorPoint, says: str, inputs: Any, named: Any, backwa
 
     def second(*arguments: Any, **options: Any) -> Any:
         arguments, options = placed((arguments, options), REFERENCE)
+        if more.get("refusable"):  # what the kernel refuses its decomposition may take, and a derivative reads out of bounds
+            point.op(*arguments, **options)
         with (mode := Decomposed()):
             results = run(*arguments, **options)
         if not mode.replaced:
