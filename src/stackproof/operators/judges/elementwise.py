@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.operators.judges.namesakes import numpys, reference
 from stackproof.operators.points import COMPLEX, FLOATS, OperatorPoint, member
-from stackproof.operators.relation import WIDE_CODE, Relation, numeric
+from stackproof.operators.relation import WIDE_CODE, Relation, least, numeric
 
 WHAT = "each number by itself"
 DTYPES = (*FLOATS, *COMPLEX, torch.int32, torch.int8, torch.uint8, torch.bool)
@@ -115,7 +115,7 @@ def _signed(leaf: Any, point: OperatorPoint) -> Any:
     either = member("chooses", point.name) or point.name.startswith("nn.")
     if either or not numeric(leaf) or leaf.is_complex() or not point.dtype.is_floating_point:
         return leaf
-    zero = torch.full_like(leaf, 40 * torch.finfo(point.dtype).tiny).copysign(leaf)
+    zero = torch.full_like(leaf, 40 * least(point.dtype)).copysign(leaf)
     return torch.where(leaf.to(point.dtype) == 0, zero, leaf)
 
 

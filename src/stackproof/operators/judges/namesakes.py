@@ -80,8 +80,16 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     def leaves(*arguments: Any, **options: Any) -> Any:
         return [leaf for leaf in tree_leaves(op(*arguments, **options)) if isinstance(leaf, torch.Tensor | bool)]
 
-    for sample in point.samples(6, smallest=-1):
-        arguments, options = (sample.input, *sample.args), dict(sample.kwargs)
+    for place, sample in enumerate(point.kinds(10, smallest=-1)):
+        call = (sample.input, *sample.args), dict(sample.kwargs)
+        arguments, options = tree_map(_equal_or_large, call) if place % 2 else call
         wide = widened(point.dtype) is not point.dtype
         floor = 0.0 if point.dtype.is_floating_point or point.dtype.is_complex else 1e-6
         yield Relation(WHAT, arguments, options, leaves, way, code, 256.0, floor=floor, widened=wide)
+
+
+def _equal_or_large(leaf: Any) -> Any:
+    """Return numbers of which many are equal, or whole ones that no float holds."""
+    if not isinstance(leaf, torch.Tensor) or leaf.dtype not in (*FLOATS, torch.int64):
+        return leaf
+    return leaf.detach().round() if leaf.is_floating_point() else leaf * (2**54 + 1)
