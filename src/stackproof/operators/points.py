@@ -17,7 +17,7 @@ from stackproof import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
 from stackproof.operators.database import REFERENCE, OpInfo, SampleInput, full_name, load, samples
-from stackproof.operators.relation import elements_of
+from stackproof.operators.relation import describe_tree, elements_of
 from stackproof.operators.repro import NotWritableError, path_of
 
 SEED = 38
@@ -41,10 +41,10 @@ class OperatorPoint:
     notes: Counter[str] = field(default_factory=Counter)
     """What the judge counts beside relations."""
 
-    def samples(self, count: int, gradient: bool = False, smallest: int = 0) -> list[SampleInput]:
+    def samples(self, count: int, gradient: bool = False, smallest: int = 0, pool: int = _POOL) -> list[SampleInput]:
         """Draw samples of the database, moved to the device; none without numbers, and of few only where they are few."""
         made = []
-        for sample in islice(samples(self.op, self.dtype, gradient, self.start), _POOL):
+        for sample in islice(samples(self.op, self.dtype, gradient, self.start), pool):
             if smallest < elements_of((sample.input, sample.args, sample.kwargs)) <= _LARGEST:
                 made.append(sample)
         chosen = self.draw.sample(made, min(count, len(made)))
@@ -52,6 +52,14 @@ class OperatorPoint:
             call = (sample.input, tuple(sample.args), dict(sample.kwargs))
             sample.input, sample.args, sample.kwargs = placed(call, self.device)
         return chosen
+
+    def kinds(self, count: int, smallest: int = 0) -> list[SampleInput]:
+        """Draw samples of which each has other options, or other dimensions, than those before."""
+        kinds = {}
+        for sample in self.samples(120, smallest=smallest, pool=160):
+            call = (sample.input, sample.args, sample.kwargs)
+            kinds.setdefault(describe_tree(tree_map(lambda x: x.dim() if torch.is_tensor(x) else x, call)), sample)
+        return [*kinds.values()][:count]
 
     @property
     def on_host(self) -> bool:

@@ -209,6 +209,12 @@ def word(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def least(dtype: torch.dtype) -> float:
+    """Return the smallest number that nothing flushes to zero."""
+    info = torch.finfo(dtype)
+    return float(info.smallest_normal * (info.eps if dtype is torch.float16 else 1.0))
+
+
 def describe_tree(tree: Any) -> str:
     """Return the arguments on one line, tensors by dtype and shape."""
 
@@ -382,7 +388,7 @@ def apart(actual: torch.Tensor, expected: torch.Tensor, relation: Relation, othe
     left, right = _parts(actual), _parts(expected)
     scale = _scale(expected, right, relation.elementwise)
     eps = max(info.eps, torch.finfo(relation.dtypes[0]).eps if relation.dtypes else 0.0)
-    room = max(relation.ulps * eps, relation.tolerance) * scale + max(64 * info.tiny, relation.floor)
+    room = max(relation.ulps * eps, relation.tolerance) * scale + max(64 * least(actual.dtype), relation.floor)
     if relation.exact:
         room = torch.zeros_like(right)
     gap = (left - right).abs()

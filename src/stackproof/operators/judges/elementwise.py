@@ -1,25 +1,31 @@
-"""Elementwise: a number gives the same alone and in a row, in a narrow and a wide dtype, in NumPy, and at infinity as near it."""
+"""Elementwise: a number gives the same alone, in a row, mirrored, in a narrow and a wide dtype, in NumPy, and at infinity as near it.
+
+Zeros count by their signs, and every special number meets every other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
+from stackproof.operators.judges.namesakes import numpys, reference
 from stackproof.operators.points import COMPLEX, FLOATS, OperatorPoint, member
-from stackproof.operators.relation import WIDE_CODE, Relation, numeric
+from stackproof.operators.relation import WIDE_CODE, Relation, least, numeric
 
 WHAT = "each number by itself"
-DTYPES = (*FLOATS, *COMPLEX, torch.int32, torch.uint8)
-_LENGTH, _ALONE = 1031, 192
+DTYPES = (*FLOATS, *COMPLEX, torch.int32, torch.int8, torch.uint8, torch.bool)
+_LENGTH, _ALONE = 1499, 96
 _EDGES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257)
 """Lengths around what a kernel takes at once."""
 _CLASSES = ("UnaryUfuncInfo", "BinaryUfuncInfo")
+_CUTS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1.5)
+"""Real and imaginary parts on both sides of the cuts of functions."""
 
 
 def suits(name: str, op: Any) -> bool:
@@ -37,43 +43,30 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         if kind in seen or not tensors or len(seen) == 2:
             continue
         seen.append(kind)
-        count = iter(range(99))
-        arguments = tree_map(lambda leaf: _filled(leaf, point, next(count)), (sample.input, *sample.args))  # noqa: B023
-        options = tree_map(lambda leaf: _filled(leaf, point, next(count)), dict(sample.kwargs))  # noqa: B023
-        if point.dtype.is_complex:
-            ordinary = tree_map(_moderate, (arguments, options))
-            for relation in _of(point, *ordinary):
-                yield replace(relation, says=f"{relation.says}, ordinary numbers")
-        yield from _of(point, arguments, options)
+        call = (sample.input, *sample.args), dict(sample.kwargs)
+        for fill in (_moderate, _filled) if point.dtype.is_complex else (_filled,):
+            count = iter(range(99))
+            arguments, options = tree_map(lambda leaf: fill(leaf, point, next(count)), call)  # noqa: B023
+            yield from _of(point, arguments, options, ", ordinary numbers" if fill is _moderate else "")
 
 
-def _moderate(leaf: Any) -> Any:
-    """Return as many ordinary numbers: none special, large or small."""
-    if not numeric(leaf):
-        return leaf
-    size = torch.linspace(0.1, 3.0, len(leaf), dtype=torch.float64, device=leaf.device).to(leaf.dtype)
-    share = 1 + leaf[:1].abs().nan_to_num(1, 1, 1).to(torch.float64) % 1
-    turn = torch.arange(len(leaf), device=leaf.device) * share * 0.7
-    return size * torch.polar(torch.ones_like(turn), turn).to(leaf.dtype) if leaf.is_complex() else size
+def _of(point: OperatorPoint, arguments: Any, options: Any, on: str) -> Iterator[Relation]:
+    count = _ALONE  # each is a call of its own
+    chosen = point.draw.sample(range(_LENGTH), count)
+    floating = point.dtype.is_floating_point or point.dtype.is_complex
 
-
-def _of(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation]:
-    op = point.op
-    count = _ALONE if point.on_host else 96  # each is a call of its own
-    chosen = [*range(count // 2), *point.draw.sample(range(count // 2, _LENGTH), count - count // 2)]
-
-    def row(*inputs: Any, **named: Any) -> Any:
-        return tree_map(lambda out: out[chosen], op(*inputs, **named))
-
-    def alone(*inputs: Any, **named: Any) -> Any:
-        results = []
-        for place in chosen:
-            cut = lambda leaf: leaf[place : place + 1].clone() if isinstance(leaf, torch.Tensor) else leaf  # noqa: B023, E731
-            results.append(op(*tree_map(cut, inputs), **tree_map(cut, named)))
-        return tree_map(lambda *outs: torch.cat(outs), *results)
+    def op(*inputs: Any, **named: Any) -> Any:
+        return tree_map(lambda leaf: _signed(leaf, point), point.op(*inputs, **named))
 
     def first(count: int, tree: Any) -> Any:
         return tree_map(lambda leaf: leaf[:count] if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+    def alone(*inputs: Any, **named: Any) -> Any:
+        results = []
+        for place in range(count):
+            cut = lambda leaf: leaf[place : place + 1].clone() if isinstance(leaf, torch.Tensor) else leaf  # noqa: B023, E731
+            results.append(point.op(*tree_map(cut, inputs), **tree_map(cut, named)))
+        return tree_map(lambda *outs: _signed(torch.cat(outs), point), *results)
 
     def beginnings(*inputs: Any, **named: Any) -> Any:
         return [op(*first(count, inputs), **first(count, named)) for count in _EDGES]
@@ -82,32 +75,95 @@ def _of(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation
         whole = op(*inputs, **named)
         return [first(count, whole) for count in _EDGES]
 
+    def relation(says: str, first: Any, second: Any, code: str, ulps: float, **more: Any) -> Relation:
+        call = more.pop("call", (arguments, options))
+        return Relation(says + on, *call, first, second, code, ulps, elementwise=True, **more)
+
     code = f"""first = [operator(*(a[:n] if torch.is_tensor(a) else a for a in arguments), **options) for n in {_EDGES}]
 second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
-    yield Relation("the beginning of a row", arguments, options, beginnings, begun, code, 16.0, elementwise=True)
+    yield relation("the beginning of a row", beginnings, begun, code, 16.0)
+    plain = "first = operator(*arguments, **options)\n"
     few = tree_map(lambda leaf: leaf[chosen] if isinstance(leaf, torch.Tensor) else leaf, (arguments, options))
     each = "second = torch.cat([operator(*(a[i:i + 1] if torch.is_tensor(a) else a for a in arguments), **options) for i in range({})])"
-    code = f"first = operator(*arguments, **options)\n{each.format(len(chosen))}"
-    chosen = list(range(len(chosen)))
-    yield Relation("alone as in a row", few[0], few[1], row, alone, code, 16.0, elementwise=True)
-    if not (point.dtype.is_floating_point or point.dtype.is_complex):
-        return
+    yield relation("alone as in a row", op, alone, f"{plain}{each.format(count)}", 16.0, call=few)
     if member("about representation", point.name):
         return
-    if point.dtype not in (torch.float64, torch.complex128):
-        code = f"first = operator(*arguments, **options)\n{WIDE_CODE}"
-        ulps = 4.0 if point.dtype.itemsize == 2 else 16.0
-        yield Relation("narrow as wide", arguments, options, op, op, code, ulps, elementwise=True, widened=True)
-    elif _has_reference(op) and not options and all(map(numeric, arguments)):
+    narrow = point.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
+    ulps = 4.0 if point.dtype.itemsize == 2 else 16.0
+    if narrow:
+        yield relation("narrow as wide", op, op, f"{plain}{WIDE_CODE}", ulps, widened=True)
+    if reference(point.op) and not member("otherwise in NumPy", point.name):
+        way = numpys(point.op)
 
-        def numpy_way(*inputs: Any) -> Any:
-            with np.errstate(all="ignore"):
-                return torch.from_numpy(np.asarray(op.ref(*(tensor.cpu().numpy() for tensor in inputs))))
+        def numpy_way(*inputs: Any, **named: Any) -> Any:
+            return [_signed(leaf, point) for leaf in way(*inputs, **named)]
 
-        code = f"# second is what NumPy gives: {getattr(op.ref, '__name__', op.ref)}\nfirst = second = operator(*arguments)"
-        yield Relation("as NumPy has it", arguments, options, op, numpy_way, code, 64.0, elementwise=True)
+        code = f"# second is what NumPy gives\n{plain}second = first"
+        ulps = 64.0 if point.dtype.itemsize > 2 else ulps
+        yield relation("as NumPy has it", lambda *a, **o: tree_leaves(op(*a, **o)), numpy_way, code, ulps, widened=narrow)
+    if floating:
+        yield from (relation(*parts, 4.0) for parts in _mirrored(point, op, arguments, options))
     if point.dtype.is_floating_point and len(arguments) == 1:
         yield from _limits(point, options)
+
+
+def _signed(leaf: Any, point: OperatorPoint) -> Any:
+    """Return zeros moved by their signs: so little that no other number is apart from them by that, but they are.
+
+    Of those that an order chooses from, as activations do, IEEE takes either.
+    """
+    either = member("chooses", point.name) or point.name.startswith("nn.")
+    if either or not numeric(leaf) or leaf.is_complex() or not point.dtype.is_floating_point:
+        return leaf
+    zero = torch.full_like(leaf, 40 * least(point.dtype)).copysign(leaf)
+    return torch.where(leaf.to(point.dtype) == 0, zero, leaf)
+
+
+def _negated(tree: Any) -> Any:
+    """Return other signs, also of zeros, which negation of complex numbers loses in a row."""
+    negate = lambda x: torch.view_as_complex(-torch.view_as_real(x)) if x.is_complex() else -x  # noqa: E731
+    return tree_map(lambda leaf: negate(leaf) if numeric(leaf) else leaf, tree)
+
+
+def _conjugate(tree: Any) -> Any:
+    return tree_map(lambda leaf: leaf.conj().resolve_conj() if numeric(leaf) else leaf, tree)
+
+
+def _same(tree: Any) -> Any:
+    return tree
+
+
+_MIRRORS: Sequence[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = (
+    ("odd", _negated, _negated),
+    ("even", _negated, _same),
+    ("conjugate", _conjugate, _conjugate),
+    ("swapped", lambda tree: (tree[0][::-1], tree[1]), _same),
+)
+"""What may be done to the arguments, and then undone in the result."""
+
+
+def _mirrored(point: OperatorPoint, op: Any, arguments: Any, options: Any) -> Iterator[tuple[str, Any, Any, str]]:
+    """Yield the symmetries that ordinary numbers have: special ones have them too."""
+    draw = torch.Generator().manual_seed(1)
+    ordinary = torch.randn(9, 64, generator=draw, dtype=torch.complex128)
+    ordinary = (ordinary if point.dtype.is_complex else ordinary * torch.logspace(-1, 4, 64)).to(point.device, point.dtype)
+    count = iter(range(9))
+    call = tree_map(lambda leaf: ordinary[next(count)] if numeric(leaf) else leaf, (arguments, options))
+    for says, change, undo in _MIRRORS:
+        if (len(arguments) != 2 if "swapped" in says else len(arguments) != 1 and says != "conjugate"):
+            continue
+        if says == "conjugate" and not point.dtype.is_complex:
+            continue
+
+        def way(*inputs: Any, change: Any = change, undo: Any = undo, **named: Any) -> Any:
+            changed, other = change((inputs, named))
+            return tree_map(lambda leaf: _signed(leaf, point), undo(point.op(*changed, **other)))
+
+        with suppress(Exception):  # what it refuses has been asked
+            sides = (tree_leaves(side(*call[0], **call[1])) for side in (point.op, way))
+            if all(numeric(x) and torch.allclose(x, y, 1e-2, equal_nan=True) for x, y in zip(*sides, strict=True)):
+                code = f"first = operator(*arguments, **options)\nsecond = None  # it is {says} at ordinary numbers"
+                yield says, op, way, code
 
 
 def _limits(point: OperatorPoint, options: Any) -> Iterator[Relation]:
@@ -127,32 +183,49 @@ def _limits(point: OperatorPoint, options: Any) -> Iterator[Relation]:
     yield Relation("at infinity as on the way there", (ends,), options, op, limit, code, 4.0, elementwise=True)
 
 
-def _has_reference(op: Any) -> bool:
-    return op.ref is not None and not type(op.ref).__name__.startswith("_NotImpl") and "_NOTHING" not in repr(op.ref)
-
-
 def _filled(leaf: Any, point: OperatorPoint, which: int) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
+    span = torch.arange(_LENGTH)
     if leaf.dtype is torch.bool:
-        return torch.arange(_LENGTH, device=point.device) % 3 == 0
+        return ((span >> which) % 2 == 0).to(point.device)
+    if numeric(leaf):
+        return values(leaf.dtype, which).to(point.device)
+    if which:  # divisors, shifts and powers
+        return (span * 37 % 13 + 1).to(point.device, leaf.dtype)
+    info = torch.iinfo(leaf.dtype)
+    line = span * 37 % 200 - (100 if info.min else 0)
+    line[::99], line[1::99] = info.min + bool(info.min), info.max  # -1 and the lowest may stop the process
+    return line.to(point.device, leaf.dtype)
+
+
+def _moderate(leaf: Any, point: OperatorPoint, which: int) -> Any:
+    """Return ordinary numbers: all are finite, none large or small; the first are on cuts."""
     if not numeric(leaf):
-        span = torch.arange(_LENGTH, device=point.device) * 37 % (13 if which else 200)
-        return (span + bool(which)).to(leaf.dtype)
-    return values(leaf.dtype, which).to(point.device)
+        return _filled(leaf, point, which)
+    cuts = torch.complex(_column(_CUTS, 2 * which), _column(_CUTS, 2 * which + 1))
+    size = torch.linspace(0.1, 3.0, _LENGTH - len(cuts), dtype=torch.float64)
+    turn = torch.arange(len(size), dtype=torch.float64) * (0.7 + which / 3)
+    return torch.cat([cuts, torch.polar(size, turn)]).to(point.device, leaf.dtype)
+
+
+def _column(line: Sequence[float], which: int) -> torch.Tensor:
+    """Return numbers of a line of a prime length, in an order in which each meets each of every other column."""
+    places = torch.arange(len(line) ** 2)
+    return torch.tensor(line, dtype=torch.float64)[(places // len(line) + which * places) % len(line)]
 
 
 @cache
 def values(dtype: torch.dtype, which: int) -> torch.Tensor:
-    """Return specials, numbers of every size, those where exponentials and squares leave the range, and ordinary ones.
+    """Return pairs of specials, numbers of every size, those where exponentials and squares leave the range, and ordinary ones.
 
-    Arguments after the first are the same in another order, so that every special meets many others.
+    Of arguments after the first all but the pairs come in another order.
     """
     real = dtype.to_real()
     info = torch.finfo(real)
-    special = [0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1.0, -1.0]
-    special += [info.max, -info.max, info.tiny, -info.tiny, info.eps]
-    special += [info.smallest_normal / 4, 0.5, -0.5, 2.0, -2.0, 1.5, 3.0, info.max**0.5, -(info.max**0.5)]
+    pairs = [0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5]
+    pairs += [info.max, -info.max, info.tiny, -info.tiny, info.smallest_normal / 4]
+    special = [info.eps, -0.5, 1.5, info.max**0.5, -(info.max**0.5)]
     edge = float(np.log(info.max))
     special += [edge * share for share in (0.5, 0.999, 1.0, 1.004, 1.02, 1.5, -0.999, -1.02, -1.2)]
     generator = torch.Generator().manual_seed(7)
@@ -162,17 +235,11 @@ def values(dtype: torch.dtype, which: int) -> torch.Tensor:
     sizes = torch.where(torch.rand(_LENGTH, generator=generator) < 0.5, sizes, -sizes)
     near = torch.linspace(-1.1 * edge, 1.1 * edge, 2 * _LENGTH // 5, dtype=torch.float64)
     ordinary = torch.randn(_LENGTH // 3, generator=generator, dtype=torch.float64) * 2
-    line = torch.cat([torch.tensor(special, dtype=torch.float64), ordinary, near, sizes])[:_LENGTH].to(real)
-    if dtype.is_complex:
-        other = line[torch.randperm(_LENGTH, generator=generator)]
-        other[: len(special)] = line[: len(special)].roll(which + 3)
-        real_parts, others = (
-            (0.0, -torch.inf, torch.inf, 1.0, 501.0, -7742.0),
-            (0.0, torch.inf, -torch.inf, torch.nan, 1.0),
-        )
-        pairs = torch.cartesian_prod(torch.tensor(real_parts, dtype=real), torch.tensor(others, dtype=real))
-        rest = slice(len(special), _LENGTH - len(pairs) + len(special))
-        line = torch.complex(torch.cat([pairs[:, 0], line[rest]]), torch.cat([pairs[:, 1], other[rest]]))
-    if which:
-        line = line[torch.randperm(_LENGTH, generator=torch.Generator().manual_seed(which))]
-    return line
+    line = torch.cat([torch.tensor(special, dtype=torch.float64), ordinary[:300], near[::2], sizes])
+    count = _LENGTH - len(pairs) ** 2
+
+    def column(place: int) -> torch.Tensor:
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(place)) if place else torch.arange(count)
+        return torch.cat([_column(pairs, place), line[:count][order]]).to(real)
+
+    return torch.complex(column(2 * which), column(2 * which + 1)) if dtype.is_complex else column(which)

@@ -1,146 +1,163 @@
-"""Parts add up: a reduction, scan, count or scatter over a whole is what its parts give, at every length and with many repeats."""
+"""Long rows: a reduction, scan or order of any length, along any dimension, is what NumPy has in float64; so are many repeats of a place."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import Relation
 
-WHAT = "parts add up"
-DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.complex64)
-LENGTHS = (1, 2, 7, 31, 32, 33, 127, 129, 1023, 1025, 4097, 65_537, 2**20 + 1)
-LONG = 2**24 + 2**12 + 1
+WHAT = "long rows as in NumPy"
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.complex64)
+LENGTHS = (1, 2, 7, 31, 32, 33, 127, 129, 1023, 1025, 4097)
+LONG = (3000, 16_385, 65_539, 2**20 + 1)
+LONGEST = 2**24 + 2**12 + 1
 """More than float32 counts."""
 REPEATS = (3, 300, 513, 4096, 100_000)
 
-_JOINS: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": torch.add,
-    "nansum": torch.add,
-    "count_nonzero": torch.add,
-    "prod": torch.mul,
-    "amax": torch.maximum,
-    "amin": torch.minimum,
-    "max.reduction_no_dim": torch.maximum,
-    "min.reduction_no_dim": torch.minimum,
-    "any": torch.logical_or,
-    "all": torch.logical_and,
-    "logsumexp": torch.logaddexp,
-    "linalg.vector_norm": lambda x, y: torch.hypot(x.abs(), y.abs()),
-    "norm": lambda x, y: torch.hypot(x.abs(), y.abs()),
-    "histc": torch.add,
-    "bincount": torch.add,
+_Definition = Callable[..., Any]
+
+
+def _exponentials(x: Any, axis: int) -> Any:
+    shares = np.exp(x - x.max(axis, keepdims=True))
+    return shares / shares.sum(axis, keepdims=True)
+
+
+def _rising(x: Any, axis: int) -> Any:
+    return np.sort(x, axis)
+
+
+def _nth(x: Any, axis: int, k: int) -> Any:
+    return np.take(np.sort(x, axis), k - 1, axis)
+
+
+def _middle(x: Any, axis: int) -> Any:
+    return _nth(x, axis, (x.shape[axis] + 1) // 2)
+
+
+_FULLY: dict[str, _Definition] = {
+    name: getattr(np, name)
+    for name in ("sum", "nansum", "mean", "nanmean", "prod", "amax", "amin", "any", "all", "count_nonzero")
+} | {
+    "std": partial(np.std, ddof=1),
+    "var": partial(np.var, ddof=1),
+    "argmax": np.amax,
+    "argmin": np.amin,
+    "linalg.vector_norm": lambda x, axis: np.linalg.norm(x, axis=axis),
+    "norm": lambda x, axis: np.linalg.norm(x, axis=axis),
+    "median": _middle,
+    "nanmedian": _middle,
+    "logsumexp": np.logaddexp.reduce,
 }
-_OPTIONS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-    "histc": ((8,), {"min": -4, "max": 4}),
-    "bincount": ((), {"minlength": 8}),
-    "logsumexp": ((0,), {}),
+"""What comes out of all numbers, or of those along a dimension: of places, the numbers there."""
+_ALONG: dict[str, _Definition] = {
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "cummax": np.maximum.accumulate,
+    "cummin": np.minimum.accumulate,
+    "logcumsumexp": np.logaddexp.accumulate,
+    "softmax": _exponentials,
+    "log_softmax": lambda x, axis: np.log(_exponentials(x, axis)),
+    "sort": _rising,
+    "argsort": _rising,
+    "quantile": lambda x, axis: np.quantile(x, 0.3, axis),
+    "kthvalue": _nth,
+    "topk": lambda x, axis, k: np.flip(np.take(np.sort(x, axis), range(x.shape[axis] - k, x.shape[axis]), axis), axis),
 }
-_SCANS: dict[str, Callable[[Any, Any], Any]] = {
-    "cumsum": torch.add,
-    "cumprod": torch.mul,
-    "cummax": torch.maximum,
-    "cummin": torch.minimum,
-    "logcumsumexp": torch.logaddexp,
+_FLAT: dict[str, tuple[_Definition, tuple[Any, ...]]] = {
+    "max.reduction_no_dim": (np.max, ()),
+    "min.reduction_no_dim": (np.min, ()),
+    "msort": (np.sort, ()),
+    "unique": (np.unique, ()),
+    "histc": (lambda x: np.histogram(x, 8, (-4, 4))[0].astype(float), (8, -4, 4)),
+    "bincount": (np.bincount, ()),
 }
-_ORDERED = [
-    "sort",
-    "msort",
-    "median",
-    "kthvalue",
-    "topk",
-    "mode",
-    "unique",
-    "nanmedian",
-    "std",
-    "var",
-    "mean",
-    "quantile",
-]
+_BEFORE: dict[str, tuple[Any, ...]] = {"linalg.vector_norm": (2,), "norm": (2,), "quantile": (0.3,)}
+"""What stands before the dimension."""
 
 
 def suits(name: str, _op: Any) -> bool:
     """Whether a table of this module has the operator."""
-    return name in _JOINS or name in _SCANS or name in _ORDERED or name in _INTO
+    return name in _FULLY or name in _ALONG or name in _FLAT or name in _INTO
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
-    """Yield reductions and scans cut in two, orders of permuted numbers, and what is added into one place many times."""
-    if join := _JOINS.get(point.name):
-        for length in (*point.draw.sample(LENGTHS, 5), LONG if point.dtype is torch.float32 else LENGTHS[-1]):
-            yield _cut(point, join, length)
-    if join := _SCANS.get(point.name):
-        for length in point.draw.sample(LENGTHS, 5):
-            yield _scan(point, join, length)
-    if point.name in _ORDERED:
-        for length in point.draw.sample(LENGTHS[:-1], 4):
-            yield _permuted(point, length)
-    if point.name in _INTO:
+    """Yield reductions, scans and orders at lengths that are drawn and long ones, and what is added into one place many times."""
+    name = point.name
+    flat = name in _FLAT or (name in _FULLY and name != "logsumexp")
+    if name in _FULLY or name in _ALONG or name in _FLAT:
+        lengths = (*point.draw.sample(LENGTHS, 2), *(LONG if flat else LONG[:3]))
+        for place, length in enumerate(lengths):
+            shapes = [(length,)] if flat else []
+            if name not in _FLAT:
+                shapes.append((length, 3) if place % 2 else (3, length))
+            yield from (_long(point, shape) for shape in shapes if math.prod(shape) < 2**21)
+        if flat and point.dtype is torch.float32 and name in ("sum", "mean", "nansum", "count_nonzero", "histc"):
+            yield _long(point, (LONGEST,))
+    if name in _INTO:
         for count in REPEATS:
             yield from _repeated(point, count)
 
 
-def _line(point: OperatorPoint, length: int) -> torch.Tensor:
-    """Return numbers whose sums and products are exact in any order: small whole ones, and for products ones and a few twos."""
-    whole = torch.arange(length, device=point.device)
+def _line(point: OperatorPoint, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return positive numbers, for sums few ones, so that rounding errors lean to one side; for products ones and a few twos."""
+    count = math.prod(shape)
+    whole = torch.arange(count, device=point.device)
     if point.name == "bincount":
         return whole * 37 % 7
     if point.name == "histc":
-        return torch.zeros(length, dtype=point.dtype, device=point.device)  # all in one bin
+        return torch.zeros(count, dtype=point.dtype, device=point.device)  # all in one bin
     if "prod" in point.name:
-        return torch.where(whole % (length // 4 + 1) == 0, 2, 1).to(point.dtype)
-    few = whole * 7 % 5 - 2 if length > 2**20 else whole * 37 % 9 - 4
-    return few.to(point.dtype)
+        line = torch.where(whole % (count // 4 + 1) == 0, 2, 1)
+    elif not (point.dtype.is_floating_point or point.dtype.is_complex):
+        line = whole * 37 % 9 - 4
+    elif len(shape) == 1 and point.name in ("sum", "nansum", "mean", "nanmean"):
+        line = whole % 3 * 0.3 + 0.1
+    else:
+        line = whole * 40_503 % 65_521 % 1021 / 1021 * (12 if "softmax" in point.name else 0.3) + 0.1
+    return line.to(point.dtype).reshape(shape)
 
 
-def _cut(point: OperatorPoint, join: Any, length: int) -> Relation:
-    op, (more, options) = point.op, _OPTIONS.get(point.name, ((), {}))
+def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Relation:
+    op, name, length = point.op, point.name, max(shape)
+    dim = shape.index(length)
+    k = (point.draw.choice([k for k in (1, 64, 100, length // 2 + 1) if k <= length]),) if name in ("kthvalue", "topk") else ()
+    definition, more = _FLAT.get(name, (_FULLY.get(name) or _ALONG.get(name), ()))
+    assert definition is not None
+    if name not in _FLAT and (len(shape) > 1 or name in _ALONG):
+        more = (*_BEFORE.get(name, ()), *k, dim)
 
-    def parts(x: Any) -> Any:
-        pieces = [op(piece, *more, **options) for piece in x.tensor_split(2 if length < 2**20 else 16)]
-        total = pieces[0].to(torch.float64) if pieces[0].is_floating_point() else pieces[0]
-        for piece in pieces[1:]:
-            total = join(total, piece.to(total.dtype))
-        return total.to(pieces[0].dtype)
+    def led(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        if places.dim() == x.dim():
+            return x.gather(dim, places)
+        return x.gather(dim, places.unsqueeze(dim)).squeeze(dim)
 
-    code = (
-        f"first, second = [[operator(x, *{more}, **{options}) for x in arguments[0].tensor_split(k)] for k in (1, 2)]"
-    )
-    says, line = f"over {length} numbers as over its parts", (_line(point, length),)
-    return Relation(says, line, {}, lambda x: op(x, *more, **options), parts, code, ulps=256.0)
-
-
-def _scan(point: OperatorPoint, join: Any, length: int) -> Relation:
-    op = point.op
-    pick: Callable[[Any], Any] = lambda result: result[0] if isinstance(result, tuple) else result  # noqa: E731
-
-    def parts(x: Any) -> Any:
-        left, right = x[: length // 3 + 1], x[length // 3 + 1 :]
-        start = pick(op(left, 0))
-        return torch.cat([start, join(start[-1:], pick(op(right, 0)))]) if right.numel() else start
-
-    code = "first, second = [[operator(x, 0) for x in arguments[0].tensor_split(k)] for k in (1, 2)]"
-    says, line = f"a scan of {length} numbers as of its parts", (_line(point, length),)
-    return Relation(says, line, {}, lambda x: pick(op(x, 0)), parts, code, ulps=256.0)
-
-
-def _permuted(point: OperatorPoint, length: int) -> Relation:
-    op = point.op
-    order = torch.randperm(length, generator=torch.Generator().manual_seed(length)).to(point.device)
-    more = {"kthvalue": (length // 2 + 1,), "topk": (length // 2 + 1,), "quantile": (0.5,)}.get(point.name, ())
-
-    def values(x: Any) -> Any:
+    def way(x: torch.Tensor) -> Any:
         result = op(x, *more)
-        return result[0] if isinstance(result, tuple) else result
+        if name.startswith("arg"):
+            return led(x, result)
+        if not isinstance(result, tuple):
+            return result
+        return result[0] + (result[0] != led(x, result[1]))  # a place that leads elsewhere spoils it
 
-    code = "first = operator(arguments[0][torch.randperm(len(arguments[0]))])\nsecond = operator(arguments[0])"
-    says, line = f"of {length} permuted numbers", (_line(point, length),)
-    return Relation(says, line, {}, lambda x: values(x[order]), values, code, ulps=256.0)
+    def numpys(x: torch.Tensor) -> Any:
+        along = () if name in _FLAT else (dim,)
+        return torch.tensor(np.array(definition(x.cpu().numpy(), *along, *k)))
+
+    code = f"first = operator(*arguments, *{more})\nsecond = None  # what NumPy has in float64"
+    own = point.dtype if point.dtype.is_floating_point or point.dtype.is_complex else torch.float32
+    eps = torch.finfo(own).eps
+    sums = 8 * max(min(eps, 2**-23), 2**-46) * (4 + math.log2(length) + length**0.5 / 16)
+    tolerance = sums + (0.6 if own.itemsize == 2 else 4) * eps  # halves are rounded once
+    says = f"over {length} numbers of {list(shape)}{'; '.join(['', *map(str, k)])}"
+    return Relation(says, (_line(point, shape),), {}, way, numpys, code, ulps=0.0, tolerance=tolerance, widened=True)
 
 
 def _repeated(point: OperatorPoint, count: int) -> Iterator[Relation]:

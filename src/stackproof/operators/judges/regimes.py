@@ -1,19 +1,27 @@
-"""Reductions and norms of numbers that are large, tiny, far from zero or equal give in a narrow dtype what float64 gives, gradients too."""
+"""Reductions and norms of numbers that are large, tiny, far from zero, equal or many give in a narrow dtype what float64 gives, gradients too.
+
+Where a shift of all arguments changes nothing it changes nothing far away, and a NaN comes out where the result depends on its place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.operators.database import SampleInput
 from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import WIDE_CODE, Relation, detached, numeric
+from stackproof.operators.relation import WIDE_CODE, Relation, UnusableError, detached, numeric, widened
 
 WHAT = "unusual numbers in a narrow dtype as in a wide one"
-DTYPES = (torch.float32, torch.bfloat16, torch.complex64)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
+_LONG, _MOST = 3000, 100_000
+_AWAY = {torch.float32: 4096.0, torch.float16: 64.0, torch.bfloat16: 8.0}
+"""By how much eighths of a few ones are shifted without rounding."""
 
 
 def suits(name: str, op: Any) -> bool:
@@ -24,8 +32,16 @@ def suits(name: str, op: Any) -> bool:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield drawn samples with their numbers changed."""
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
+    backward &= point.dtype is not torch.float16  # whose gradients divide by squares
     run = with_gradients(point.op, backward)
     code = f"first = operator(*arguments, **options)\n{WIDE_CODE}"
+    for place, sample in enumerate(point.kinds(16)):
+        if numeric(sample.input) and sample.input.numel():
+            call = detached(((sample.input, *sample.args), dict(sample.kwargs)))
+            hundreds = call[0][0] / call[0][0].abs().max() * 300, *call[0][1:]
+            yield Relation("hundreds", hundreds, call[1], point.op, point.op, code, ulps=256.0, floor=2e-3, widened=True)
+            yield from _rows(point, *call) if place < 4 else ()
+            yield from _shifted(point, *call, run)
     for sample in _drawn(point, backward):
         for says, change in _REGIMES.items():
             if not numeric(sample.input) or not sample.input.numel():
@@ -37,6 +53,60 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
                 yield Relation(
                     says, laid, detached(dict(sample.kwargs)), run, run, code, ulps=256.0, floor=floor, widened=True
                 )
+
+
+def _rows(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation]:
+    """Yield the sample with long rows, and with a NaN at one place."""
+    op, code, value = point.op, f"first = operator(*arguments, **options)\n{WIDE_CODE}", arguments[0]
+    side = value.shape[-1] if value.dim() else 0
+    if side and value.numel() // side * _LONG < _MOST:
+        order = torch.arange(_LONG, device=point.device) % side
+        long = lambda x: x[..., order] if numeric(x) and x.dim() and x.shape[-1] == side else x  # noqa: E731
+        call = tree_map(long, (arguments, options))
+        yield Relation("long rows", *call, op, op, code, ulps=256.0, widened=True)
+    if point.dtype.is_complex or member("passes over NaN", point.name):
+        return
+    place = point.draw.randrange(value.numel())
+
+    def at(x: torch.Tensor, number: float) -> torch.Tensor:
+        line = torch.where(x == 0, 0.5, x.detach()).flatten()
+        line[place] = number
+        return line.reshape(x.shape).contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.contiguous_format)
+
+    def results(*inputs: Any, **named: Any) -> list[torch.Tensor]:
+        return [leaf for leaf in tree_leaves(op(*inputs, **named)) if numeric(leaf)]
+
+    def depends(x: torch.Tensor, *more: Any, **named: Any) -> Any:
+        low, mid, high = (results(at(x, number), *more, **named) for number in (-1e30, 0.3, 1e30))
+        found = [(a != b) | (b != c) for a, b, c in zip(low, mid, high, strict=True)]
+        if not any(bool(leaf.any()) for leaf in found):
+            raise UnusableError("nothing depends on it")
+        return found
+
+    def lost(x: torch.Tensor, *more: Any, **named: Any) -> Any:
+        return [leaf.isnan() for leaf in results(at(x, torch.nan), *more, **named)]
+
+    code = f"arguments[0].view(-1)[{place}] = nan\nfirst = operator(*arguments, **options)\nsecond = None  # where it depends on it"
+    yield Relation("a NaN where it counts", arguments, options, lost, depends, code, widened=True, refusable=True)
+
+
+def _shifted(point: OperatorPoint, arguments: Any, options: Any, run: Callable[..., Any]) -> Iterator[Relation]:
+    """Yield the sample far away, if it has the same results there: rounded, so that a shift is exact."""
+    if point.dtype.is_complex or "use_mm_for_euclid_dist" in tree_leaves(options) + [x for x in arguments if isinstance(x, str)]:
+        return  # which is for speed
+    far = _AWAY[point.dtype]
+    eighths = tree_map(lambda x: (x * 8).round().clamp(-32, 32) / 8 if numeric(x) else x, (arguments, options))
+
+    def shifted(*inputs: Any, **named: Any) -> Any:
+        moved = tree_map(lambda x: x + far if numeric(x) else x, (inputs, named))
+        return run(*moved[0], **moved[1])
+
+    with suppress(Exception):
+        wide = widened(eighths)
+        pairs = [*zip(tree_leaves(shifted(*wide[0], **wide[1])), tree_leaves(run(*wide[0], **wide[1])), strict=True)]
+        if pairs and all(torch.allclose(x, y, 1e-6, 1e-6) for x, y in pairs):
+            code = f"first = operator(*(x + {far} if torch.is_tensor(x) else x for x in arguments), **options)\n{WIDE_CODE}"
+            yield Relation("shifted far away", *eighths, shifted, run, code, ulps=256.0, floor=2e-3, widened=True)
 
 
 def _drawn(point: OperatorPoint, backward: bool) -> list[SampleInput]:
@@ -56,6 +126,6 @@ _CANCEL = ("numbers far from zero", "equal numbers")
 _REGIMES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "large numbers": lambda x: _power(x, 0.8),
     "tiny numbers": lambda x: _power(x, -0.7),
-    "numbers far from zero": lambda x: (x / 8 + 12_345.678).to(x.dtype),
+    "numbers far from zero": lambda x: (x / 8 + (123.45 if x.dtype is torch.float16 else 12_345.678)).to(x.dtype),
     "equal numbers": lambda x: torch.full_like(x, 0.7),
 }
