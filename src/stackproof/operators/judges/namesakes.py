@@ -43,7 +43,9 @@ def numpys(op: Any) -> Callable[..., Any]:
     def run(*inputs: Any, **named: Any) -> Any:
         result = op(*inputs, **named)
         like = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor | bool)]
-        floats = next((leaf.dtype for leaf in like if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()), None)
+        floats = next(
+            (leaf.dtype for leaf in like if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()), None
+        )
 
         def to(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):

@@ -128,7 +128,11 @@ def _line(point: OperatorPoint, shape: tuple[int, ...]) -> torch.Tensor:
 def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Relation:
     op, name, length = point.op, point.name, max(shape)
     dim = shape.index(length)
-    k = (point.draw.choice([k for k in (1, 64, 100, length // 2 + 1) if k <= length]),) if name in ("kthvalue", "topk") else ()
+    k = (
+        (point.draw.choice([k for k in (1, 64, 100, length // 2 + 1) if k <= length]),)
+        if name in ("kthvalue", "topk")
+        else ()
+    )
     definition, more = _FLAT.get(name, (_FULLY.get(name) or _ALONG.get(name), ()))
     assert definition is not None
     if name not in _FLAT and (len(shape) > 1 or name in _ALONG):

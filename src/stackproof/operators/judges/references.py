@@ -1,4 +1,4 @@
-"""As it is defined: every operator against what torch decomposes it into, and a function against torch's or NumPy's reference for it."""
+"""As it is defined: every operator against what torch decomposes it into, and a function against torch's reference for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cache
 from itertools import combinations, count
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
@@ -122,26 +121,13 @@ def _losses() -> Mapping[str, Callable[..., Any]]:
 
 def definition(op: Any, name: str) -> Callable[..., Any] | None:
     """Return an operator's reference, which runs in the dtype that it is given."""
-    if own := _WRITTEN.get(name):
-        return own
-    if name.startswith("nn.functional.") and not op.variant_test_name:
-        import torch._refs.nn.functional  # takes a second, and only asking needs it
+    import torch._refs.nn.functional  # takes a second, and only asking needs it
 
-        function = name.rpartition(".")[2]
-        own = getattr(torch._refs.nn.functional, function, None)
-        if own := own or _losses().get(function.replace("_", "") + "loss" * (not function.endswith("loss"))):
-            return own
-    numpys = getattr(op, "ref", None)
-    if numpys is None or type(numpys).__name__.startswith("_NotImpl") or "_NOTHING" in repr(numpys):
+    if not name.startswith("nn.functional.") or op.variant_test_name:
         return None
-
-    def in_numpy(*arguments: Any, **options: Any) -> Any:
-        array = lambda x: x.detach().resolve_conj().cpu().numpy() if isinstance(x, torch.Tensor) else x  # noqa: E731
-        with np.errstate(all="ignore"):
-            result = numpys(*tree_map(array, arguments), **tree_map(array, options))
-        return tree_map(lambda x: torch.from_numpy(np.asarray(x)), result)
-
-    return in_numpy
+    function = name.rpartition(".")[2]
+    loss = _losses().get(function.replace("_", "") + "loss" * (not function.endswith("loss")))
+    return _WRITTEN.get(name) or getattr(torch._refs.nn.functional, function, loss)
 
 
 def suits(name: str, _op: Any) -> bool:
@@ -172,12 +158,12 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if not calls or not (narrow or point.dtype is torch.int64):
         return
     for place, (says, change) in enumerate(_CHANGES.items()):
-        for call in (calls[place % len(calls)], calls[-1 - place % len(calls)]):
+        for call in (calls[place % len(calls)], calls[-1 - place % len(calls)])[: 2 if narrow else 1]:
             which = count()
             inputs, named = tree_map(lambda leaf: _changed(leaf, point.dtype, change, next(which)), call)  # noqa: B023
             smooth = backward and change is not _specials  # nobody says what a derivative is at NaN
             yield _decomposed(point, f"as defined, {says}", inputs, named, smooth, refusable=True)
-    for says, inputs, named in (*_resized(point, calls), *_mixed(point, calls)):
+    for says, inputs, named in (*_resized(point, calls), *(_mixed(point, calls) if narrow else ())):
         yield _decomposed(point, f"as defined, with {says}", inputs, named, backward, refusable=True)
 
 
@@ -212,12 +198,11 @@ def _of_one_dtype(sample: SampleInput) -> bool:
 
 
 def _functions(point: OperatorPoint, function: Callable[..., Any], calls: list[Any]) -> Iterator[Relation]:
-    code = f"# second: torch._refs.{point.name}, NumPy's or its definition, in float64\nfirst = second = operator(*arguments, **options)"
-    ours = point.name.startswith("nn.functional.")
-    mixed = _mixed(point, calls) if ours and calls else ()
+    code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
+    mixed = _mixed(point, calls) if calls else ()
     extra = _OPTIONS.get(point.name, {})
     more = [(inputs, {**named, **extra}) for inputs, named in calls if extra] + [call[1:] for call in mixed]
-    for place, call in enumerate([*(calls if ours else calls[:4]), *more]):
+    for place, call in enumerate([*calls, *more]):
         inputs, named = detached(call)
         how: dict[str, Any] = {"ulps": 512.0, "widened": True, "refusable": place >= len(calls)}
         yield Relation("as defined, in float64", inputs, named, point.op, function, code, **how)
@@ -228,7 +213,9 @@ def _decomposed(point: OperatorPoint, says: str, inputs: Any, named: Any, backwa
 
     def second(*arguments: Any, **options: Any) -> Any:
         arguments, options = placed((arguments, options), REFERENCE)
-        if more.get("refusable"):  # what the kernel refuses its decomposition may take, and a derivative reads out of bounds
+        if more.get(
+            "refusable"
+        ):  # what the kernel refuses its decomposition may take, and a derivative reads out of bounds
             point.op(*arguments, **options)
         with (mode := Decomposed()):
             results = run(*arguments, **options)
