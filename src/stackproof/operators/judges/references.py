@@ -150,8 +150,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         yield from _functions(point, function, calls)
     for call in calls[:3] if not narrow else ():
         yield _decomposed(point, "as defined", *call, backward)
+    mixed = [(inputs, named) for _, inputs, named in _mixed(point, calls)] if point.dtype is torch.float64 else []
     for call in (
-        calls[:2] if point.dtype is torch.float64 else ()
+        [*calls[:2], *mixed[:5]] if point.dtype is torch.float64 else []
     ):  # where exponentials leave the range, which is that of both ways
         inputs, named = tree_map(lambda leaf: leaf * 1000 if numeric(leaf) else leaf, detached(call))
         yield _decomposed(point, "as defined, a thousandfold", inputs, named, False, refusable=True)
@@ -179,7 +180,7 @@ def _resized(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any,
 
 def _mixed(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Yield samples with every pair of options, or many, as other samples have them or away from the signature's defaults."""
-    pool = _pool(point, calls)
+    pool = _pool(point, calls) if calls else {}
     pairs: list[tuple[str, ...]] = [*combinations(sorted(pool), 2)] or [(name,) for name in pool]
     for turn, names in enumerate(point.draw.sample(pairs, min(len(pairs), _PAIRS))):
         inputs, named = point.draw.choice(calls)
