@@ -74,6 +74,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if join := _JOINS.get(point.name):
         for length in (*point.draw.sample(LENGTHS, 5), LONG if point.dtype is torch.float32 else LENGTHS[-1]):
             yield _cut(point, join, length)
+        if point.name not in ("histc", "bincount"):
+            yield _of_nothing(point, join)
     if join := _SCANS.get(point.name):
         for length in point.draw.sample(LENGTHS, 5):
             yield _scan(point, join, length)
@@ -113,6 +115,18 @@ def _cut(point: OperatorPoint, join: Any, length: int) -> Relation:
     )
     says, line = f"over {length} numbers as over its parts", (_line(point, length),)
     return Relation(says, line, {}, lambda x: op(x, *more, **options), parts, code, ulps=256.0)
+
+
+def _of_nothing(point: OperatorPoint, join: Any) -> Relation:
+    """Over a dimension without numbers it is what changes nothing when it is joined to anything."""
+    x = point.numbers((3, 4))
+
+    def joined(x: Any) -> Any:
+        own = point.op(x, dim=1)
+        return join(own, point.op(x[:, :0], dim=1).to(own.dtype))
+
+    code = "first, second = (operator(x, dim=1) for x in (arguments[0][:, :0], arguments[0]))  # joined they are the second"
+    return Relation("joined to one of no numbers", (x,), {}, joined, lambda x: point.op(x, dim=1), code, refusable=True)
 
 
 def _scan(point: OperatorPoint, join: Any, length: int) -> Relation:
