@@ -13,7 +13,7 @@ from stackproof.operators.relation import Relation, numeric
 
 WHAT = "what needs no rounding is exact"
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64)
-_SIZES = ((1, 33, 20), (5, 7, 1), (17, 32, 65), (130, 9, 17))
+_SIZES = ((1, 33, 20), (3, 0, 5), (5, 7, 1), (17, 32, 65), (130, 9, 17))
 """Rows, inner length and columns of products."""
 _SHAPES: dict[str, Callable[[int, int, int], tuple[tuple[int, ...], ...]]] = {
     "mm": lambda m, k, n: ((m, k), (k, n)),

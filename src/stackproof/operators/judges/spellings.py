@@ -16,9 +16,13 @@ from stackproof.operators.relation import Relation, UnusableError, detached, num
 WHAT = "spellings agree"
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bfloat16)
 _PLAIN = "second = operator(*arguments, **options)"
-_STRIDED = """x = operator(*arguments, **options)
-first = torch.zeros(*x.shape[:-1], 2 * x.shape[-1], dtype=x.dtype)[..., ::2]
-operator(*arguments, **options, out=first)"""
+_WIDER = {
+    torch.float32: torch.float64,
+    torch.bfloat16: torch.float32,
+    torch.complex64: torch.complex128,
+    torch.int64: torch.float32,
+    torch.bool: torch.int32,
+}
 
 
 def suits(_name: str, _op: Any) -> bool:
@@ -77,20 +81,39 @@ def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
 def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     op = point.op
 
-    def fresh(*arguments: Any, **options: Any) -> Any:
-        expected = op(*arguments, **options)
-        target = tree_map(lambda leaf: _with_gaps(torch.full_like(leaf, 7)), expected)
-        op(*arguments, **options, out=target)
-        return target
-
-    yield _relation(point, sample, "out= of strided tensors", fresh, _STRIDED)
     try:
         sample = _squared(sample, op)
         expected = op(sample.input, *sample.args, **sample.kwargs)
     except Exception:
         return
+    for says, (lay, shown) in _LAYOUTS.items():
+
+        def laid(*arguments: Any, lay: Any = lay, **options: Any) -> Any:
+            target = tree_map(lambda leaf: lay(torch.full_like(leaf, 7)), expected)
+            op(*arguments, **options, out=target)
+            return target
+
+        code = (
+            f"{_PLAIN}\nx = torch.full_like(second, 7)\nfirst = {shown}\noperator(*arguments, **options, out=first)\n#"
+        )
+        yield _relation(point, sample, f"out= {says}", laid, code)
     if not isinstance(expected, torch.Tensor):
         return
+    if wide := _WIDER.get(expected.dtype):
+
+        def widely(*arguments: Any, **options: Any) -> Any:
+            target = torch.full_like(expected, 7, dtype=wide)
+            op(*arguments, **options, out=target)
+            return target
+
+        def converted(*arguments: Any, **options: Any) -> Any:
+            return op(*arguments, **options).to(wide)
+
+        code = f"second = operator(*arguments, **options).to({wide})\nfirst = operator(*arguments, **options, out=torch.zeros_like(second))"
+        how: dict[str, Any] = {"refusable": True, "dtypes": (expected.dtype,) if numeric(expected) else ()}
+        yield Relation(
+            "out= of a wider dtype", (sample.input, *sample.args), dict(sample.kwargs), widely, converted, code, **how
+        )
     for place, leaf in enumerate((sample.input, *sample.args)):
 
         def aliased(*arguments: Any, at: int = place, **options: Any) -> Any:
@@ -196,7 +219,7 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
 
 def _kinds(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     """Arguments of another kind that mean the same: truth values as masks of floats, whole numbers as floats."""
-    op, arguments = point.op, (sample.input, *sample.args)
+    op = point.op
     masks = [key for key, leaf in sample.kwargs.items() if "mask" in key and getattr(leaf, "dtype", None) is torch.bool]
     if masks and point.dtype.is_floating_point and member("masked by floats", point.name):
 
@@ -222,13 +245,6 @@ first = operator(*arguments, **{**options, **masks})"""
         )
         how: dict[str, Any] = {"elementwise": True, "refusable": True}
         yield Relation("whole numbers as floats", (left, whole), dict(sample.kwargs), op, as_floats, code, **how)
-    if numeric(sample.input) and len(arguments) > 1 and getattr(arguments[1], "shape", None) == ():
-
-        def as_number(x: Any, y: Any, *rest: Any, **options: Any) -> Any:
-            return op(x, y.item(), *rest, **options)
-
-        code = "first = operator(arguments[0], arguments[1].item(), *arguments[2:], **options)"
-        yield _relation(point, sample, "a number of Python's as a tensor of one", as_number, code, refusable=True)
 
 
 def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
