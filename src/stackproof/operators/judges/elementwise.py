@@ -100,7 +100,9 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
 
         code = f"# second is what NumPy gives\n{plain}second = first"
         ulps = 64.0 if point.dtype.itemsize > 2 else ulps
-        yield relation("as NumPy has it", lambda *a, **o: tree_leaves(op(*a, **o)), numpy_way, code, ulps, widened=narrow)
+        yield relation(
+            "as NumPy has it", lambda *a, **o: tree_leaves(op(*a, **o)), numpy_way, code, ulps, widened=narrow
+        )
     if floating:
         yield from (relation(*parts, 4.0) for parts in _mirrored(point, op, arguments, options))
     if point.dtype.is_floating_point and len(arguments) == 1:
@@ -146,11 +148,13 @@ def _mirrored(point: OperatorPoint, op: Any, arguments: Any, options: Any) -> It
     """Yield the symmetries that ordinary numbers have: special ones have them too."""
     draw = torch.Generator().manual_seed(1)
     ordinary = torch.randn(9, 64, generator=draw, dtype=torch.complex128)
-    ordinary = (ordinary if point.dtype.is_complex else ordinary * torch.logspace(-1, 4, 64)).to(point.device, point.dtype)
+    ordinary = (ordinary if point.dtype.is_complex else ordinary * torch.logspace(-1, 4, 64)).to(
+        point.device, point.dtype
+    )
     count = iter(range(9))
     call = tree_map(lambda leaf: ordinary[next(count)] if numeric(leaf) else leaf, (arguments, options))
     for says, change, undo in _MIRRORS:
-        if (len(arguments) != 2 if "swapped" in says else len(arguments) != 1 and says != "conjugate"):
+        if len(arguments) != 2 if "swapped" in says else len(arguments) != 1 and says != "conjugate":
             continue
         if says == "conjugate" and not point.dtype.is_complex:
             continue

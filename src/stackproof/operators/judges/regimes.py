@@ -1,4 +1,4 @@
-"""Reductions and norms of numbers that are large, tiny, far from zero, equal or many give in a narrow dtype what float64 gives, gradients too.
+"""Reductions of large, tiny, far, equal or many numbers give in a narrow dtype what float64 gives, gradients too.
 
 Where a shift of all arguments changes nothing it changes nothing far away, and a NaN comes out where the result depends on its place.
 """
@@ -39,7 +39,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         if numeric(sample.input) and sample.input.numel():
             call = detached(((sample.input, *sample.args), dict(sample.kwargs)))
             hundreds = call[0][0] / call[0][0].abs().max() * 300, *call[0][1:]
-            yield Relation("hundreds", hundreds, call[1], point.op, point.op, code, ulps=256.0, floor=2e-3, widened=True)
+            yield Relation(
+                "hundreds", hundreds, call[1], point.op, point.op, code, ulps=256.0, floor=2e-3, widened=True
+            )
             yield from _rows(point, *call) if place < 4 else ()
             yield from _shifted(point, *call, run)
     for sample in _drawn(point, backward):
@@ -71,7 +73,9 @@ def _rows(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relati
     def at(x: torch.Tensor, number: float) -> torch.Tensor:
         line = torch.where(x == 0, 0.5, x.detach()).flatten()
         line[place] = number
-        return line.reshape(x.shape).contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.contiguous_format)
+        return line.reshape(x.shape).contiguous(
+            memory_format=torch.channels_last if x.dim() == 4 else torch.contiguous_format
+        )
 
     def results(*inputs: Any, **named: Any) -> list[torch.Tensor]:
         return [leaf for leaf in tree_leaves(op(*inputs, **named)) if numeric(leaf)]
@@ -92,7 +96,9 @@ def _rows(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relati
 
 def _shifted(point: OperatorPoint, arguments: Any, options: Any, run: Callable[..., Any]) -> Iterator[Relation]:
     """Yield the sample far away, if it has the same results there: rounded, so that a shift is exact."""
-    if point.dtype.is_complex or "use_mm_for_euclid_dist" in tree_leaves(options) + [x for x in arguments if isinstance(x, str)]:
+    if point.dtype.is_complex or "use_mm_for_euclid_dist" in tree_leaves(options) + [
+        x for x in arguments if isinstance(x, str)
+    ]:
         return  # which is for speed
     far = _AWAY[point.dtype]
     eighths = tree_map(lambda x: (x * 8).round().clamp(-32, 32) / 8 if numeric(x) else x, (arguments, options))
