@@ -13,7 +13,7 @@ from stackproof.operators.points import OperatorPoint, member
 from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric
 
 WHAT = "alone as in company"
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.int64)
 SIZES = (2, 3, 5, 16, 17, 64, 65, 128, 257, 513, 4097, 65537)
 _MOST = 150_000
 """Numbers in a batch."""

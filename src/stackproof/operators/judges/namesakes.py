@@ -75,7 +75,6 @@ def numpys(op: Any) -> Callable[..., Any]:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield samples with their options."""
     op, way = point.op, numpys(point.op)
-    exact = point.dtype.is_floating_point or point.dtype.is_complex
     what = getattr(reference(op), "__name__", str(reference(op)))
     code = f"# second is what NumPy gives: {what}\nfirst = second = operator(*arguments, **options)"
 
@@ -94,4 +93,4 @@ def _equal_or_large(leaf: Any) -> Any:
     """Return numbers of which many are equal, or whole ones that no float holds."""
     if not isinstance(leaf, torch.Tensor) or leaf.dtype not in (*FLOATS, torch.int64):
         return leaf
-    return leaf.detach().round() if leaf.is_floating_point() else leaf * (2**54 + 1)
+    return (leaf.detach() / 4).round() if leaf.is_floating_point() else leaf * (2**54 + 1)

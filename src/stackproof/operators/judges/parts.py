@@ -1,4 +1,4 @@
-"""Long rows: a reduction, scan or order of any length, along any dimension, is what NumPy has in float64; so are many repeats of a place."""
+"""Long rows: reductions, scans and orders of any length and dimension are what NumPy has in float64; one place takes many numbers."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ _ALONG: dict[str, _Definition] = {
     "kthvalue": _nth,
     "topk": lambda x, axis, k: np.flip(np.take(np.sort(x, axis), range(x.shape[axis] - k, x.shape[axis]), axis), axis),
 }
+_ALONG |= {f"fft.{name}": getattr(np.fft, name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")}
 _FLAT: dict[str, tuple[_Definition, tuple[Any, ...]]] = {
     "max.reduction_no_dim": (np.max, ()),
     "min.reduction_no_dim": (np.min, ()),
@@ -81,6 +82,7 @@ _FLAT: dict[str, tuple[_Definition, tuple[Any, ...]]] = {
 }
 _BEFORE: dict[str, tuple[Any, ...]] = {"linalg.vector_norm": (2,), "norm": (2,), "quantile": (0.3,)}
 """What stands before the dimension."""
+_TURNED = {"sort": {"descending": True}, "argsort": {"descending": True}, "topk": {"largest": False}}
 
 
 def suits(name: str, _op: Any) -> bool:
@@ -98,9 +100,10 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             shapes = [(length,)] if flat else []
             if name not in _FLAT:
                 shapes.append((length, 3) if place % 2 else (3, length))
-            yield from (_long(point, shape) for shape in shapes if math.prod(shape) < 2**21)
+            for shape in shapes:
+                yield from _long(point, shape) if math.prod(shape) < 2**21 else ()
         if flat and point.dtype is torch.float32 and name in ("sum", "mean", "nansum", "count_nonzero", "histc"):
-            yield _long(point, (LONGEST,))
+            yield from _long(point, (LONGEST,))
     if name in _INTO:
         for count in REPEATS:
             yield from _repeated(point, count)
@@ -121,11 +124,11 @@ def _line(point: OperatorPoint, shape: tuple[int, ...]) -> torch.Tensor:
     elif len(shape) == 1 and point.name in ("sum", "nansum", "mean", "nanmean"):
         line = whole % 3 * 0.3 + 0.1
     else:
-        line = whole * 40_503 % 65_521 % 1021 / 1021 * (12 if "softmax" in point.name else 0.3) + 0.1
+        line = whole * 40_503 % 65_521 % 1021 / 1021 * (3 if "softmax" in point.name else 0.3) + 0.1
     return line.to(point.dtype).reshape(shape)
 
 
-def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Relation:
+def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
     op, name, length = point.op, point.name, max(shape)
     dim = shape.index(length)
     k = (
@@ -135,8 +138,11 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Relation:
     )
     definition, more = _FLAT.get(name, (_FULLY.get(name) or _ALONG.get(name), ()))
     assert definition is not None
-    if name not in _FLAT and (len(shape) > 1 or name in _ALONG):
+    if name.startswith("fft."):
+        more = (None, dim)
+    elif name not in _FLAT and (len(shape) > 1 or name in _ALONG):
         more = (*_BEFORE.get(name, ()), *k, dim)
+    turned = _TURNED.get(name, {}) if length % 2 else {}
 
     def led(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         if places.dim() == x.dim():
@@ -144,7 +150,10 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Relation:
         return x.gather(dim, places.unsqueeze(dim)).squeeze(dim)
 
     def way(x: torch.Tensor) -> Any:
-        result = op(x, *more)
+        if name == "unique":
+            values, inverse = op(x, return_inverse=True)
+            return [values, values[inverse]]
+        result = op(x, *more, **turned)
         if name.startswith("arg"):
             return led(x, result)
         if not isinstance(result, tuple):
@@ -152,16 +161,31 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Relation:
         return result[0] + (result[0] != led(x, result[1]))  # a place that leads elsewhere spoils it
 
     def numpys(x: torch.Tensor) -> Any:
-        along = () if name in _FLAT else (dim,)
-        return torch.tensor(np.array(definition(x.cpu().numpy(), *along, *k)))
+        along = {} if name in _FLAT else {"axis": dim}
+        numbers = -x.cpu().numpy() if turned else x.cpu().numpy()
+        made = torch.tensor(np.array(definition(numbers, **along, **dict(zip("k", k, strict=False)))))
+        return [made, x] if name == "unique" else -made if turned else made
 
-    code = f"first = operator(*arguments, *{more})\nsecond = None  # what NumPy has in float64"
+    code = f"first = operator(*arguments, *{more}, **{turned})\nsecond = None  # what NumPy has in float64"
     own = point.dtype if point.dtype.is_floating_point or point.dtype.is_complex else torch.float32
     eps = torch.finfo(own).eps
     sums = 8 * max(min(eps, 2**-23), 2**-46) * (4 + math.log2(length) + length**0.5 / 16)
     tolerance = sums + (0.6 if own.itemsize == 2 else 4) * eps  # halves are rounded once
     says = f"over {length} numbers of {list(shape)}{'; '.join(['', *map(str, k)])}"
-    return Relation(says, (_line(point, shape),), {}, way, numpys, code, ulps=0.0, tolerance=tolerance, widened=True)
+    line = (_line(point, shape),)
+    yield Relation(says, line, {}, way, numpys, code, ulps=0.0, tolerance=tolerance, room=0.0, widened=True)
+    if (
+        name in _ALONG and name != "log_softmax" and own is torch.float16 and length > 1000
+    ):  # what rounds once leans to no side
+
+        def mean(way: _Definition) -> _Definition:
+            return lambda x: way(x).double().mean(dim)
+
+        tolerance = sums + 2 * eps / length**0.5
+        ways = mean(way), mean(numpys)
+        yield Relation(
+            f"{says}, on average", line, {}, *ways, code, ulps=0.0, tolerance=tolerance, room=0.0, widened=True
+        )
 
 
 def _repeated(point: OperatorPoint, count: int) -> Iterator[Relation]:

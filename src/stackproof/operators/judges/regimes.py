@@ -1,4 +1,4 @@
-"""Reductions and norms of numbers that are large, tiny, far from zero, equal or many give in a narrow dtype what float64 gives, gradients too.
+"""Reductions of large, tiny, far, equal or many numbers give in a narrow dtype what float64 gives, gradients too.
 
 Where a shift of all arguments changes nothing it changes nothing far away, and a NaN comes out where the result depends on its place.
 """

@@ -1,11 +1,11 @@
-"""Residuals: a factorisation, solution, transform or order satisfies what defines it, at any size and in any batch."""
+"""Residuals: a factorisation or solution satisfies what defines it, at any size and in any batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
-import numpy as np
 import torch
 
 from stackproof.operators.points import OperatorPoint, member
@@ -26,6 +26,10 @@ def _eye(like: torch.Tensor) -> Any:
     return torch.eye(side, dtype=like.dtype, device=like.device).expand(*like.shape[:-2], side, side)
 
 
+def _wide_eye(like: torch.Tensor) -> Any:
+    return _eye(like[..., :1, :].expand(*like.shape[:-2], like.shape[-1], like.shape[-1]))
+
+
 def _spd(a: torch.Tensor) -> Any:
     return a @ a.mH / a.shape[-1] + 0.5 * _eye(a)
 
@@ -44,21 +48,54 @@ def _right(a: torch.Tensor) -> Any:
     return a[..., :, :3].clone() if a.shape[-1] > 2 else a.clone()
 
 
+def _half(a: torch.Tensor, upper: bool, unit: bool = False) -> Any:
+    """Return the matrix with one triangle that is to be read, and nonsense in the other."""
+    ones = torch.ones_like(a)
+    return torch.where((ones.triu(int(unit)) if upper else ones.tril(-int(unit))) == 1, a, 7.0 * ones)
+
+
 def _qr(op: Any, a: torch.Tensor) -> Any:
-    q, r = op(a)
-    return (q @ r, a), (q.mH @ q, _eye(q)), (r.triu(), r)
+    shapes = a, torch.cat([a, a], -2), a[..., : a.shape[-1] // 2 + 1, :]
+    made = [(x, *op(x, mode=mode)) for x in shapes for mode in ("reduced", "complete")]
+    return [pair for x, q, r in made for pair in ((q @ r, x), (q.mH @ q, _wide_eye(q)), (r.triu(), r))]
 
 
 def _svd(op: Any, a: torch.Tensor) -> Any:
-    u, s, v = op(a, full_matrices=False)
-    return (u * s.to(a.dtype)[..., None, :] @ v, a), (u.mH @ u, _eye(a)), (v @ v.mH, _eye(a))
+    made = [(x, *op(x, full_matrices=full)) for x in (a, torch.cat([a, a], -2)) for full in (False, True)]
+    rebuilt = [
+        (u[..., : s.shape[-1]] * s.to(a.dtype)[..., None, :] @ v[..., : s.shape[-1], :], x) for x, u, s, v in made
+    ]
+    return rebuilt + [(factor.mH @ factor, _wide_eye(factor)) for _, u, _, v in made for factor in (u, v.mH)]
 
 
 def _eigh(op: Any, a: torch.Tensor) -> Any:
     a = a + a.mH
-    values, vectors = op(a)
-    scaled = vectors * values.to(a.dtype)[..., None, :]
-    return (a @ vectors, scaled), (vectors.mH @ vectors, _eye(a)), (values.sort(-1)[0], values)
+    made = [op(_half(a, upper), UPLO="LU"[upper]) for upper in (False, True)]
+    scaled = [(a @ vectors, vectors * values.to(a.dtype)[..., None, :]) for values, vectors in made]
+    return scaled + [(vectors.mH @ vectors, _eye(a)) for _, vectors in made] + [(x.sort(-1)[0], x) for x, _ in made]
+
+
+def _triangular(op: Any, a: torch.Tensor) -> Any:
+    pairs = []
+    for upper, left, unit in product((False, True), repeat=3):
+        part = torch.triu if upper else torch.tril
+        near = part(_near(a), int(unit) if upper else -int(unit)) + unit * _eye(a)
+        b = _right(a) if left else _right(a).mT
+        x = op(_half(_near(a), upper, unit), b, upper=upper, left=left, unitriangular=unit)
+        pairs.append((near @ x if left else x @ near, b))
+    return pairs
+
+
+def _cholesky(op: Any, a: torch.Tensor) -> Any:
+    factors = [(op(_spd(a), upper=upper), upper) for upper in (False, True)]
+    each = [(made[0] if isinstance(made, tuple) else made, upper) for made, upper in factors]
+    return [(factor.mH @ factor if upper else factor @ factor.mH, _spd(a)) for factor, upper in each]
+
+
+def _solved(op: Any, a: torch.Tensor) -> Any:
+    made = op(_far(a), _right(a)), op(_far(a), _right(a).mT, left=False)
+    x, y = (part[0] if isinstance(part, tuple) else part for part in made)
+    return (_far(a) @ x, _right(a)), (y @ _far(a), _right(a).mT)
 
 
 def _eig(op: Any, a: torch.Tensor) -> Any:
@@ -102,46 +139,47 @@ _MATRIX: dict[str, _Check] = {
     "pinverse": _pinv,
     "linalg.svdvals": lambda op, a: ((op(a).square().sum(-1), a.abs().square().sum((-1, -2))),),
     "linalg.eigvals": lambda op, a: ((op(a).sum(-1), a.diagonal(0, -1, -2).sum(-1).to(a.dtype.to_complex())),),
-    "linalg.eigvalsh": lambda op, a: ((op(_spd(a)).sum(-1), _spd(a).diagonal(0, -1, -2).sum(-1).real),),
+    "linalg.eigvalsh": lambda op, a: [
+        (op(_half(_spd(a), up), UPLO="LU"[up]).square().sum(-1), _spd(a).abs().square().sum((-1, -2)))
+        for up in (False, True)
+    ],
     "linalg.inv": lambda op, a: ((op(_far(a)) @ _far(a), _eye(a)),),
     "linalg.inv_ex": lambda op, a: ((op(_far(a))[0] @ _far(a), _eye(a)),),
-    "linalg.solve": lambda op, a: ((_far(a) @ op(_far(a), _right(a)), _right(a)),),
-    "linalg.solve_ex": lambda op, a: ((_far(a) @ op(_far(a), _right(a))[0], _right(a)),),
-    "linalg.cholesky": lambda op, a: ((op(_spd(a)) @ op(_spd(a)).mH, _spd(a)),),
-    "linalg.cholesky_ex": lambda op, a: ((op(_spd(a))[0] @ op(_spd(a))[0].mH, _spd(a)),),
-    "cholesky_inverse": lambda op, a: ((op(torch.linalg.cholesky(_spd(a))) @ _spd(a), _eye(a)),),
-    "cholesky_solve": lambda op, a: ((_spd(a) @ op(_right(a), torch.linalg.cholesky(_spd(a))), _right(a)),),
+    "linalg.solve": _solved,
+    "linalg.solve_ex": _solved,
+    "linalg.cholesky": _cholesky,
+    "linalg.cholesky_ex": _cholesky,
+    "cholesky_inverse": lambda op, a: [
+        (op(torch.linalg.cholesky(_spd(a), upper=up), upper=up) @ _spd(a), _eye(a)) for up in (False, True)
+    ],
+    "cholesky_solve": lambda op, a: [
+        (_spd(a) @ op(_right(a), torch.linalg.cholesky(_spd(a), upper=up), upper=up), _right(a)) for up in (False, True)
+    ],
     "linalg.lu_solve": lambda op, a: ((_far(a) @ op(*torch.linalg.lu_factor(_far(a)), _right(a)), _right(a)),),
     "linalg.ldl_solve": lambda op, a: (
         (_spd(a) @ op(*torch.linalg.ldl_factor(_spd(a), hermitian=True), _right(a), hermitian=True), _right(a)),
     ),
-    "linalg.solve_triangular": lambda op, a: ((_far(a).triu() @ op(_far(a).triu(), _right(a), upper=True), _right(a)),),
+    "linalg.solve_triangular": _triangular,
     "triangular_solve": lambda op, a: ((_far(a).triu() @ op(_right(a), _far(a).triu())[0], _right(a)),),
     "linalg.det": lambda op, a: ((op(_near(a)) * op(torch.linalg.inv(_near(a))), torch.ones_like(a[..., 0, 0])),),
     "linalg.slogdet": lambda op, a: ((op(_far(a))[1], -op(torch.linalg.inv(_far(a)))[1]),),
     "matrix_exp": lambda op, a: ((op(a / a.shape[-1]) @ op(-a / a.shape[-1]), _eye(a)),),
     "linalg.householder_product": lambda op, a: ((op(*torch.geqrf(a)).mH @ op(*torch.geqrf(a)), _eye(a)),),
 }
-_BACK = {"fft": "ifft", "ifft": "fft", "fft2": "ifft2", "ifft2": "fft2", "fftn": "ifftn", "ifftn": "fftn"}
-_REAL = {"rfft": "irfft", "rfft2": "irfft2", "rfftn": "irfftn", "ihfft": "hfft", "ihfft2": "hfft2", "ihfftn": "hfftn"}
 
 
 def suits(name: str, _op: Any) -> bool:
     """Whether something defines its result."""
-    return name in _MATRIX or name.removeprefix("fft.") in {**_BACK, **_REAL} or name in _SORTS
+    return name in _MATRIX
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield drawn sides and batches."""
-    if point.name in _MATRIX:
-        slow = not point.on_host and member("no batched kernel", point.name)
-        batches = BATCHES[:3] if slow else BATCHES
-        cells = [(side, batch) for side in SIDES for batch in batches if side * side * (batch or (1,))[0] <= _MOST]
-        for side, batch in (*point.draw.sample(cells, 4), (2, batches[-1])):
-            yield _defined(point, _MATRIX[point.name], (*batch, side, side))
-        return
-    for length in (*point.draw.sample((1, 2, 7, 32, 127, 1000, 4097, 65_537), 4), 2**16):
-        yield _sorted(point, length) if point.name in _SORTS else _transformed(point, length)
+    slow = not point.on_host and member("no batched kernel", point.name)
+    batches = BATCHES[:3] if slow else BATCHES
+    cells = [(side, batch) for side in SIDES for batch in batches if side * side * (batch or (1,))[0] <= _MOST]
+    for side, batch in (*point.draw.sample(cells, 4), (2, batches[-1])):
+        yield _defined(point, _MATRIX[point.name], (*batch, side, side))
 
 
 def _defined(point: OperatorPoint, check: _Check, shape: tuple[int, ...]) -> Relation:
@@ -154,56 +192,3 @@ def _defined(point: OperatorPoint, check: _Check, shape: tuple[int, ...]) -> Rel
     tolerance = (16 * side ** (7 / 6) if factors else 1e3 * side) * torch.finfo(point.dtype).eps
     says, inputs = f"rebuilds a matrix of {list(shape)}", (point.numbers(shape),)
     return Relation(says, inputs, {}, left, right, code, tolerance=tolerance)
-
-
-def _transformed(point: OperatorPoint, length: int) -> Relation:
-    name = point.name.removeprefix("fft.")
-    real = name in _REAL
-    back = getattr(torch.fft, _REAL[name] if real else _BACK[name])
-    shape = (3, length) if "2" not in name and "n" != name[-1] else (3, min(length, 129), 5)
-    numbers = point.numbers(shape)
-
-    def around(x: torch.Tensor) -> Any:
-        result = point.op(x)
-        if not real:
-            return back(result)
-        several = {"s": x.shape[-2:] if "2" in name else x.shape}
-        return back(result, **(several if name[-1] in "2n" else {"n": x.shape[-1]}))
-
-    def itself(x: torch.Tensor) -> torch.Tensor:
-        return x if real or x.is_complex() else torch.complex(x, torch.zeros_like(x))
-
-    code = f"first = torch.fft.{back.__name__}(operator(*arguments))\nsecond = arguments[0]"
-    return Relation(f"back and forth over {list(shape)}", (numbers,), {}, around, itself, code, ulps=256.0)
-
-
-_SORTS: dict[str, _Check] = {
-    "sort": lambda op, x: op(x, -1),
-    "argsort": lambda op, x: (x.gather(-1, places := op(x, -1)), places),
-    "topk": lambda op, x: [part.flip(-1) for part in op(x, x.shape[-1])],
-    "msort": lambda op, x: (op(x.T.contiguous()).T,),
-    "unique": lambda op, x: (op(x), op(x, return_inverse=True)[1]),
-}
-"""Numbers in rising order, and their places."""
-
-
-def _sorted(point: OperatorPoint, length: int) -> Relation:
-    """A sort holds each number once, in order, and its places lead to it."""
-    numbers = point.numbers((2, length))
-    numbers = torch.where(numbers.abs() < 0.5, torch.zeros_like(numbers), numbers)
-    unique = point.name == "unique"
-
-    def checks(x: torch.Tensor) -> Any:
-        values, *places = _SORTS[point.name](point.op, x)
-        led = [values[place] if unique else x.gather(-1, place) for place in places]
-        return [values, *led, *([] if unique else [place.sort(-1)[0] for place in places])]
-
-    def expected(x: torch.Tensor) -> Any:
-        rows = x.cpu().numpy()
-        values = torch.from_numpy(np.unique(rows) if unique else np.sort(rows, -1))
-        if point.name == "msort":
-            return [values]
-        return [values, x] if unique else [values, values, torch.arange(length).expand(x.shape)]
-
-    code = "first = operator(*arguments)\nsecond = [sorted(row.tolist()) for row in arguments[0]]"
-    return Relation(f"orders {length} numbers", (numbers,), {}, checks, expected, code)
