@@ -268,7 +268,7 @@ _OTHERS: Mapping[type, Callable[[Any], Any]] = {
     bool: lambda x: not x, float: lambda x: 2 * x + 0.25, int: lambda x: x + 1 if x >= 0 else 1,
 }  # fmt: skip
 """Than a default value."""
-_ABOUT_FORM = ("dtype", "out", "device", "layout", "requires_grad", "generator")
+_ABOUT_FORM = ("inplace", "dtype", "out", "device", "layout", "requires_grad", "generator")
 
 
 def _pool(point: OperatorPoint, calls: list[Any]) -> dict[str, list[Any]]:
