@@ -55,7 +55,7 @@ class OperatorPoint:
 
     def kinds(self, count: int, smallest: int = 0) -> list[SampleInput]:
         """Draw samples of which each has other options, or other dimensions, than those before."""
-        kinds = {}
+        kinds: dict[str, SampleInput] = {}
         for sample in self.samples(120, smallest=smallest, pool=160):
             call = (sample.input, sample.args, sample.kwargs)
             kinds.setdefault(describe_tree(tree_map(lambda x: x.dim() if torch.is_tensor(x) else x, call)), sample)

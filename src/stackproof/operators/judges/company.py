@@ -98,7 +98,8 @@ second = [operator(*row, **options) for row in rows]"""
     inputs, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
     sizes = [float(leaf.abs().nan_to_num(0, 0, 0).max()) for leaf in inputs if numeric(leaf) and leaf.numel()]
     # What cancels in a gradient is of its terms' size.
-    floor = 64 * torch.finfo(point.dtype).eps * min(max(sizes, default=0.0), 1e3)
+    eps = torch.finfo(point.dtype).eps if point.dtype is not torch.int64 else 0.0
+    floor = 64 * eps * min(max(sizes, default=0.0), 1e3)
     how: dict[str, Any] = {"ulps": 2048.0, "floor": floor, "refusable": True}
     return Relation(f"in a batch of {count}", inputs, named, company, alone, code, **how)
 

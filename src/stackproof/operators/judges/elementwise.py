@@ -76,8 +76,8 @@ def _of(point: OperatorPoint, arguments: Any, options: Any, on: str) -> Iterator
         return [first(count, whole) for count in _EDGES]
 
     def relation(says: str, first: Any, second: Any, code: str, ulps: float, **more: Any) -> Relation:
-        call = more.pop("call", (arguments, options))
-        return Relation(says + on, *call, first, second, code, ulps, elementwise=True, **more)
+        inputs, named = more.pop("call", (arguments, options))
+        return Relation(says + on, inputs, named, first, second, code, ulps, elementwise=True, **more)
 
     code = f"""first = [operator(*(a[:n] if torch.is_tensor(a) else a for a in arguments), **options) for n in {_EDGES}]
 second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
@@ -123,12 +123,17 @@ def _signed(leaf: Any, point: OperatorPoint) -> Any:
 
 def _negated(tree: Any) -> Any:
     """Return other signs, also of zeros, which negation of complex numbers loses in a row."""
-    negate = lambda x: torch.view_as_complex(-torch.view_as_real(x)) if x.is_complex() else -x  # noqa: E731
-    return tree_map(lambda leaf: negate(leaf) if numeric(leaf) else leaf, tree)
+
+    def negated(leaf: Any) -> Any:
+        if not numeric(leaf):
+            return leaf
+        return torch.complex(-leaf.real, -leaf.imag) if leaf.is_complex() else -leaf
+
+    return tree_map(negated, tree)
 
 
 def _conjugate(tree: Any) -> Any:
-    return tree_map(lambda leaf: leaf.conj().resolve_conj() if numeric(leaf) else leaf, tree)
+    return tree_map(lambda leaf: torch.conj(leaf).resolve_conj() if numeric(leaf) else leaf, tree)
 
 
 def _same(tree: Any) -> Any:

