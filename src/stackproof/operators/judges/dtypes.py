@@ -207,7 +207,7 @@ def _extreme(leaf: Any, dtype: torch.dtype, which: int) -> Any:
     line = [low, high, 7, 1, -5, 2, -3, high - 1, low + 1, high // 2 + 1, -1, 3, 100]
     line = [number for number in line if number >= ends.min] + [0] * (not which)
     places = (torch.arange(leaf.numel()) * (1 + 2 * which) + which) % len(line)
-    return torch.tensor(line, dtype=dtype)[places].reshape(leaf.shape).to(leaf.device)
+    return torch.tensor(line)[places].reshape(leaf.shape).to(leaf.device, dtype)
 
 
 def _autocast(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
