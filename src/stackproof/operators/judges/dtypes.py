@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 from stackproof.operators.database import SampleInput
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, moved, numeric, word
+from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, moved, numeric, refuse_on_host, word
 
 WHAT = "dtypes agree"
 _WHOLE = (torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool)
@@ -175,6 +175,7 @@ def _whole(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
         arguments, options = tree_map(turn, ((sample.input, *sample.args), dict(sample.kwargs)))
         kinds: list[torch.dtype] = []
         with suppress(Exception):
+            refuse_on_host((op,), arguments, options)
             kinds = _kinds(op(*arguments, **options))
         floats = dtype is torch.int32 and says == "drawn" and not any(map(_floating, kinds))
         wider = torch.float64 if floats else torch.int64
