@@ -39,6 +39,11 @@ def wrong(judge: str, name: str, kernel: str, change: Callable[..., Any], when: 
     return str(failed.value), str(figures["repro"])
 
 
+def _near(x: torch.Tensor, number: float) -> bool:
+    """Whether all of a float32 tensor is near a number."""
+    return x.dtype is torch.float32 and bool(((x - number).abs() < 99).all())
+
+
 @pytest.mark.parametrize(
     ("judge", "name", "kernel", "change", "when", "says"),
     [
@@ -75,7 +80,7 @@ def wrong(judge: str, name: str, kernel: str, change: Callable[..., Any], when: 
             "var",
             "var.correction",
             lambda out: out + 1,
-            lambda x, *_: 4e3 < x.max() < 5e3,
+            lambda x, *_: _near(x, 4096.0),
             "shifted far away",
         ),
         ("regimes", "amax", "amax.", lambda out: out.nan_to_num(0.0), lambda *_: True, "a NaN where it counts"),
