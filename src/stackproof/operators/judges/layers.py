@@ -10,18 +10,13 @@ from typing import Any
 import torch
 
 from stackproof.operators.database import REFERENCE, isolated, seed
-from stackproof.operators.judges.again import with_gradients
+from stackproof.operators.judges.again import LAYOUTS, with_gradients
 from stackproof.operators.networks import LAYERS, DefinedLayer
 from stackproof.operators.points import OperatorPoint, placed
 from stackproof.operators.relation import Relation, numeric, tracked
 
 WHAT = "a layer in its modes"
 DTYPES = (torch.float32, torch.float64)
-_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-_LAYOUTS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "channels-last": lambda x: x.contiguous(memory_format=_LAST.get(x.dim(), torch.contiguous_format)),
-    "with gaps": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.dim() else x,
-}
 
 
 @cache
@@ -163,7 +158,7 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dic
     if not norms:
         ways["in training"] = partial(called, training=True)
     for training in (False, True) if norms else (False,):
-        moved = {says: partial(called, lay=lay) for says, lay in _LAYOUTS.items()}
+        moved = {says: partial(called, lay=lay) for says, lay in LAYOUTS.items()}
         for says, way in {**(ways if training else {}), **moved}.items():
             how = (partial(call, training=training) for call in (way, slow))
             yield Relation(f"{says}{', in training' * training}", tuple(inputs), named, *how, code, ulps=1024.0)
