@@ -119,7 +119,11 @@ def _recurrent(
     )
 
     def call(layer: Any, x: torch.Tensor, *initial: torch.Tensor) -> Any:
-        packed: Any = pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=lengths != _LENGTHS) if lengths else x
+        packed: Any = (
+            pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=lengths != _LENGTHS)
+            if lengths
+            else x
+        )
         output, last = layer(packed, initial if len(initial) > 1 else initial[0])
         return pad_packed_sequence(output, batch_first=True)[0] if lengths else output, last
 

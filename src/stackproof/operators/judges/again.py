@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.device.threads import default
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, detached, elements_of, numeric, tracked
+from stackproof.operators.relation import Relation, elements_of, numeric, tracked
 
 WHAT = "again is again"
 DTYPES = (torch.float32, torch.complex64, torch.int64)
@@ -97,13 +97,15 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     whole = point.dtype is torch.int64 and torch.float32 not in point.op.supported_dtypes(point.device.type)
     apart = member("each with each", point.name) or member("no batched kernel", point.name)
     if point.on_host and not apart and (whole or point.dtype is torch.float32):
-        made = filter(None, map(partial(_enlarged, point), sorted(drawn, key=lambda sample: -elements_of(sample.input))))
+        largest = sorted(drawn, key=lambda sample: -elements_of(sample.input))
+        calls = filter(None, map(partial(_enlarged, point), largest))
         count = point.draw.choice((2, 3, max(default(), 2)))
-        yield from (_threaded(inputs, options, run, count) for inputs, options in islice(made, 1 if type(point.op).__name__ in _EACH else 2))
+        several = 1 if type(point.op).__name__ in _EACH else 2
+        yield from (_threaded(inputs, options, run, count) for inputs, options in islice(calls, several))
 
 
 def _enlarged(point: OperatorPoint, sample: Any) -> tuple[Any, Any] | None:
-    """Return a call with so many numbers that threads share them, in any way that the operator takes; equal ones among them, and those that the call names."""
+    """Return a call with so many numbers that threads share them, equal ones among them and those that the call names."""
     inputs, options = (sample.input, *sample.args), dict(sample.kwargs)
     named = [leaf for leaf in tree_leaves((inputs[1:], options)) if type(leaf) in (int, float)]
 
@@ -143,11 +145,11 @@ def _along(leaf: torch.Tensor, dim: int, count: int) -> torch.Tensor:
 
 
 _GROWTHS: tuple[Callable[[torch.Tensor, int, bool], torch.Tensor], ...] = (
-    lambda leaf, count, first: _along(leaf, 0, count),
+    lambda leaf, count, _: _along(leaf, 0, count),
     lambda leaf, count, first: _along(leaf, 0, count) if first else leaf,
-    lambda leaf, count, first: torch.stack([leaf] * count),
+    lambda leaf, count, _: torch.stack([leaf] * count),
     lambda leaf, count, first: _along(leaf, -1, count) if first else leaf,
-    lambda leaf, count, first: _along(leaf, -1, count),
+    lambda leaf, count, _: _along(leaf, -1, count),
 )
 """More rows of all or of the input, more of the same, or more columns."""
 
@@ -188,7 +190,14 @@ def _written(point: OperatorPoint) -> Iterator[Relation]:
         inputs = (sample.input, *sample.args)
         for says, lay in {"without gradients": None, **LAYOUTS}.items():
             code = f"# {point.path}, {says}, and what it writes into its arguments\nfirst = second = None"
-            yield Relation(f"what is written, {says}", inputs, dict(sample.kwargs), partial(kept, lay=lay), partial(kept, grad=True), code)
+            yield Relation(
+                f"what is written, {says}",
+                inputs,
+                dict(sample.kwargs),
+                partial(kept, lay=lay),
+                partial(kept, grad=True),
+                code,
+            )
 
 
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}

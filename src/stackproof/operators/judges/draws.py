@@ -287,7 +287,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             if len(parts[-1]) != size:
                 raise UnusableError(f"it does not draw {size} numbers")
             pairs = parts[-1].unfold(0, min(size, 2), 1)
-            if room.dtype.itemsize > 2 and not draw.whole and len(pairs.unique(dim=0)) < len(pairs):
+            if room.dtype.itemsize > 2 and not draw.whole and len(torch.unique(pairs, dim=0)) < len(pairs):
                 raise RuntimeError(f"of {size} numbers two come again, one after the other")
         return torch.cat(parts)
 
@@ -304,7 +304,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             numbers = draw.make(torch.empty_like(room))
         if mode.lacking or not mode.used:
             raise UnusableError("it takes no generator")
-        return {"the numbers": numbers, "the generator": other.get_state(), "another generator": torch.equal(before, _state(point.device))}
+        return {
+            "the numbers": numbers,
+            "the generator": other.get_state(),
+            "another generator": torch.equal(before, _state(point.device)),
+        }
 
     code = f"# torch.manual_seed({_SEED}); {point.name}, {COUNT} numbers in {point.dtype}\nfirst = second = None"
     room = (torch.empty(COUNT, dtype=point.dtype, device=point.device),)

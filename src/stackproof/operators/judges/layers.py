@@ -158,10 +158,11 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dic
     if not norms:
         ways["in training"] = partial(called, training=True)
     for training in (False, True) if norms else (False,):
-        moved = {says: partial(called, lay=lay) for says, lay in LAYOUTS.items()}
-        for says, way in {**(ways if training else {}), **moved}.items():
-            how = (partial(call, training=training) for call in (way, slow))
-            yield Relation(f"{says}{', in training' * training}", tuple(inputs), named, *how, code, ulps=1024.0)
+        moved: dict[str, Callable[..., Any]] = {says: partial(called, lay=lay) for says, lay in LAYOUTS.items()}
+        for says, way in [*(ways.items() if training else ()), *moved.items()]:
+            first, second = (partial(call, training=training) for call in (way, slow))
+            words = f"{says}{', in training' * training}"
+            yield Relation(words, tuple(inputs), named, first, second, code, ulps=1024.0)
     square = inputs and numeric(inputs[0]) and inputs[0].dim() == 3
     encoder = isinstance(layer, torch.nn.TransformerEncoderLayer | torch.nn.TransformerEncoder)
     for options in (named, *(_masks(layer, inputs[0]) if square and encoder else ())):

@@ -57,10 +57,14 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
                     code = "first = operator(arguments[0].to_sparse(), *arguments[1:], **options)  # " + says
                     code += "\nsecond = operator(*arguments, **options)"
                     words = f"{says}{', all arguments' * every}{holes}"
-                    yield Relation(words, arguments, options, first, point.op, code, ulps=512.0, floor=1e-5, refusable=True)
+                    yield Relation(
+                        words, arguments, options, first, point.op, code, ulps=512.0, floor=1e-5, refusable=True
+                    )
 
 
-def _called(op: Any, change: Callable[[torch.Tensor], torch.Tensor], every: bool, *arguments: Any, **options: Any) -> Any:
+def _called(
+    op: Any, change: Callable[[torch.Tensor], torch.Tensor], every: bool, *arguments: Any, **options: Any
+) -> Any:
     """Return dense results of sparse arguments.
 
     Raises:
