@@ -1,4 +1,4 @@
-"""Results that need no rounding are exact: products of small whole numbers, moved bits, ties and zeros."""
+"""Results that need no rounding are exact: products of small whole numbers, moved bits, chosen large numbers, ties and zeros."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ _SHAPES: dict[str, Callable[[int, int, int], tuple[tuple[int, ...], ...]]] = {
     "nn.functional.conv2d": lambda m, _k, n: ((2, 5, m + 2, 6), (n, 5, 3, 3), (n,)),
 }
 _BIT = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_OFFSET = 2**60 + 1
+_BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": {"max": 5}}
 
 
 def _among(x: torch.Tensor, compare: Callable[..., Any]) -> torch.Tensor:
@@ -40,17 +42,34 @@ def _first(x: torch.Tensor, best: Callable[..., Any]) -> torch.Tensor:
     return torch.stack([(row == best(row)).nonzero()[0, 0] for row in x.reshape(-1, 25)])
 
 
+def _cumulated(op: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    values, places = op(x, 0)
+    return [values, x[places] == values, places <= torch.arange(len(x), device=x.device)]
+
+
+def _running(x: torch.Tensor, best: Callable[..., Any]) -> list[torch.Tensor]:
+    yes = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    return [torch.stack([best(x[: n + 1]) for n in range(len(x))]), yes, yes]
+
+
 _DEFINED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "bucketize": (lambda op, x: op(x, torch.arange(7, dtype=x.dtype, device=x.device)), lambda x: _among(x, torch.lt)),
+    "searchsorted": (
+        lambda op, x: op(torch.arange(7, dtype=x.dtype, device=x.device), x),
+        lambda x: _among(x, torch.lt),
+    ),
+    "histc": (lambda op, x: op(x, 7, 0, 7), lambda x: torch.stack([(x == n).sum() for n in range(7)]).to(x.dtype)),
     "argmax": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amax)),
     "argmin": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amin)),
+    "cummax": (_cumulated, lambda x: _running(x, torch.amax)),
+    "cummin": (_cumulated, lambda x: _running(x, torch.amin)),
 }
 """Of whole numbers from 0 to 6: the call, and what defines its result."""
 
 
 def suits(name: str, _op: Any) -> bool:
-    """Whether it multiplies and adds, moves, or is defined above."""
-    groups = ("multiplies and adds", "moves", "exact of each number")
+    """Whether it multiplies and adds, moves, chooses, or is defined above."""
+    groups = ("multiplies and adds", "moves", "chooses", "exact of each number")
     return name in _SHAPES or name in _DEFINED or any(member(group, name) for group in groups)
 
 
@@ -69,6 +88,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         yield from _moved(point)
     if member("exact of each number", name) and point.dtype is torch.float32:
         yield _signed(point)
+    if point.dtype is torch.int64 and (member("chooses", name) or name in ("sum", "cumsum")):
+        yield from _shifted(point)
     if member("multiplies and adds", name) and point.dtype is not torch.int64:
         for sample in point.samples(6):
             arguments = tree_map(_whole, (sample.input, *sample.args))
@@ -167,3 +188,34 @@ def _signed(point: OperatorPoint) -> Relation:
     code = "first = operator(*arguments)\nsecond = operator(*(x.double() if torch.is_tensor(x) else x for x in arguments)).float()"
     says = "signed zeros and subnormal numbers"
     return Relation(says, arguments, {}, lambda *inputs: bits(point.op(*inputs)), wide, code, exact=True)
+
+
+def _shifted(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield samples of whole numbers that no float holds: an order is the same there, and a sum is so much larger."""
+    says, line = "large whole numbers", torch.arange(1, 8, device=point.device)
+
+    def shifted(tree: Any, by: int) -> Any:
+        return tree_map(lambda leaf: leaf + by if getattr(leaf, "dtype", None) is torch.int64 else leaf, tree)
+
+    def far(*arguments: Any, **options: Any) -> Any:
+        return shifted(point.op(*shifted(arguments, _OFFSET), **shifted(options, _OFFSET)), -_OFFSET)
+
+    if point.name in ("sum", "cumsum"):
+        code = "first = operator(arguments[0], 0)\nsecond = sum(arguments[0].tolist())"
+
+        def expected(x: torch.Tensor) -> torch.Tensor:
+            sums = torch.tensor([sum(x.tolist()[: n + 1]) for n in range(len(x))], device=x.device)
+            return sums[-1] if point.name == "sum" else sums
+
+        yield Relation(says, (line * (2**56 + 1),), {}, lambda x: point.op(x, 0), expected, code, exact=True)
+        return
+    if point.name in _BOUNDS:
+        bounds = {name: _OFFSET + bound for name, bound in _BOUNDS[point.name].items()}
+        code = f"first = operator(*arguments, **{bounds})\nsecond = None  # as Python's min and max"
+        low, high = bounds.get("min", 0), bounds.get("max", 2**63 - 1)
+        cut = lambda x: torch.tensor([min(max(n, low), high) for n in x.tolist()], device=x.device)  # noqa: E731
+        yield Relation(says, (line + _OFFSET,), {}, lambda x: point.op(x, **bounds), cut, code, exact=True)
+        return
+    code = f"first = operator(*(x + {_OFFSET} for x in arguments), **options) - {_OFFSET}\nsecond = operator(*arguments, **options)"
+    for sample in point.samples(6):
+        yield Relation(says, (sample.input, *sample.args), dict(sample.kwargs), far, point.op, code, exact=True)

@@ -138,7 +138,7 @@ def suits(name: str, _op: Any) -> bool:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield drawn samples, the same with unusual numbers and shapes, and with options by pairs.
 
-    float32 is asked at what the sweep's samples have not, on a card alone: there the sweep's reference is what this proves of the CPU.
+    On a card only functions are asked: the sweep's reference there is what this proves of the CPU.
     """
     narrow = point.dtype is torch.float32
     if not narrow and not point.on_host:
@@ -148,6 +148,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     calls = [((sample.input, *sample.args), dict(sample.kwargs)) for sample in drawn]
     if function := definition(point.op, point.name) if point.dtype is torch.float64 or not point.on_host else None:
         yield from _functions(point, function, calls)
+    if not point.on_host:
+        return
     for call in calls[:3] if not narrow else ():
         yield _decomposed(point, "as defined", *call, backward)
     mixed = [(inputs, named) for _, inputs, named in _mixed(point, calls)] if point.dtype is torch.float64 else []
@@ -200,7 +202,7 @@ def _of_one_dtype(sample: SampleInput) -> bool:
 
 def _functions(point: OperatorPoint, function: Callable[..., Any], calls: list[Any]) -> Iterator[Relation]:
     code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
-    mixed = _mixed(point, calls) if calls else ()
+    mixed = _mixed(point, calls) if point.on_host else ()  # on a card an index out of bounds ends the process
     extra = _OPTIONS.get(point.name, {})
     more = [(inputs, {**named, **extra}) for inputs, named in calls if extra] + [call[1:] for call in mixed]
     for place, call in enumerate([*calls, *more]):
