@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof.base.text import error_line
 from stackproof.operators.points import FLOATS, OperatorPoint
@@ -29,6 +30,7 @@ _SURE = 6.6
 _BEHIND, _PARTS, _RUN, _SEED = 25.0, 61, 256, 20240229
 _FLOATS, _WIDE, _WHOLE = ("float32", "float64", "bfloat16", "float16"), ("float32", "float64"), ("int64",)
 _TOPS = (3, 255, 257, 65_537, 2**24 + 3, 2**31 - 1, 3 * 10**9, 2**32, 2**32 + 2**31, 3 * 2**40, 3 * 2**61)
+_LENGTHS = (1, 15, 16, 17, 31, 1031)
 _FAN, _SIDE = 64, 256
 _WEIGHTS, _UNEQUAL = [2.0, 0.0, 3.0], [1.0, 2.0, 3.0]
 _F, _I = torch.nn.functional, torch.nn.init
@@ -47,8 +49,8 @@ class Draw:
     high: float = math.inf
     whole: bool = False
     dtypes: tuple[str, ...] = _FLOATS
-    below: bool = False
-    """The upper end itself is none of the numbers."""
+    open: str = ""
+    """Which ends themselves are none of the numbers: `low`, `high` or both."""
     floored: bool = False
     """Numbers of 16 bits are cut, not rounded: they may lie half a last place low."""
 
@@ -144,6 +146,8 @@ def _attended(x: torch.Tensor) -> torch.Tensor:
 
 def _permuted(x: torch.Tensor, size: int) -> torch.Tensor:
     """Return how far permutations moved each number, round the end, neighbours of different ones; what comes twice leaves the range."""
+    if x.numel() < min(size, _FEW):
+        raise UnusableError("fewer numbers than an order has")
     size = min(size, x.numel())
     orders = torch.stack([torch.randperm(size, device=x.device) for _ in range(x.numel() // size)])
     places = torch.arange(size, device=x.device)
@@ -166,11 +170,6 @@ def _split(x: torch.Tensor) -> torch.Tensor:
 
 def _hardened(x: torch.Tensor) -> torch.Tensor:
     return _F.gumbel_softmax(torch.tensor([2.0, 3.0], **_of(x)).log().expand(x.numel(), -1), hard=True)[:, 1]
-
-
-def _few(draw: Callable[[int], torch.Tensor], sizes: tuple[int, ...], count: int = _FEW) -> torch.Tensor:
-    """Return numbers drawn a few at a time: kernels have other ways for what fills no vector."""
-    return torch.cat([draw(size) for _ in range(count // sum(sizes)) for size in sizes])
 
 
 def _layer(kind: str, *sizes: int, per: int, what: str = "weight") -> Make:
@@ -204,9 +203,8 @@ def subjects() -> Mapping[str, Draw]:
     """Return every way to draw, by name."""
     full, few, kaiming, pairs = torch.full_like, ("float32",), (6 / _FAN) ** 0.5, torch.view_as_real
     return {
-        "rand": _even(lambda x: torch.rand(x.shape, **_of(x)), 0, 1, below=True, floored=True),
-        "rand_like": _even(torch.rand_like, 0, 1, below=True, floored=True),
-        "rand, few at a time": _even(lambda x: _few(lambda n: torch.rand(n, **_of(x)), (3, 5, 21)), 0, 1, few, below=True),
+        "rand": _even(lambda x: torch.rand(x.shape, **_of(x)), 0, 1, open="high", floored=True),
+        "rand_like": _even(torch.rand_like, 0, 1, open="high", floored=True),
         "rand, its lower bits": _even(lambda x: (torch.rand(x.shape, **_of(x)) * (1 << 24)).frac(), 0, 1, ("float64",)),
         "uniform_": _even(lambda x: x.uniform_(4.0, 8.0), 4, 8, floored=True),
         "uniform_ around zero": _even(lambda x: x.uniform_(-2.0, 6.0), -2, 6, floored=True),
@@ -223,15 +221,14 @@ def subjects() -> Mapping[str, Draw]:
         "Embedding, its weight": _bells(_layer("Embedding", 64, per=64), 0, 1, _WIDE),
         "randn": _bells(lambda x: torch.randn(x.shape, **_of(x)), 0, 1),
         "randn_like": _bells(torch.randn_like, 0, 1),
-        "randn, few at a time": _bells(lambda x: _few(lambda n: torch.randn(n, **_of(x)), (7, 15, 37)), 0, 1, few),
         "randn, complex": _bells(lambda x: pairs(torch.randn(len(x) // 2, **_of(x[:0] * 1j))).flatten(), 0, 0.5**0.5, _WIDE),
         "normal": _bells(lambda x: torch.normal(full(x, -3), full(x, 2)), -3, 2),
         "normal of a mean": _bells(lambda x: torch.normal(full(x, 2), 1.5), 2, 1.5),
         "normal of a deviation": _bells(lambda x: torch.normal(1.0, full(x, 0.5)), 1, 0.5),
         "normal_": _bells(lambda x: x.normal_(4.0, 3.0), 4, 3),
-        "exponential_": Draw(lambda x: x.exponential_(0.5), lambda x: -torch.expm1(-0.5 * x), 0),
+        "exponential_": Draw(lambda x: x.exponential_(0.5), lambda x: -torch.expm1(-0.5 * x), 0, open="low"),
         "cauchy_": Draw(lambda x: x.cauchy_(1.0, 0.5), lambda x: 0.5 + torch.atan(2 * x - 2) / math.pi),
-        "log_normal_": Draw(lambda x: x.log_normal_(1.0, 0.5), lambda x: torch.special.ndtr(2 * x.log() - 2), 0),
+        "log_normal_": Draw(lambda x: x.log_normal_(1.0, 0.5), lambda x: torch.special.ndtr(2 * x.log() - 2), 0, open="low"),
         "geometric_": Draw(lambda x: x.geometric_(0.3), lambda x: -torch.expm1(math.log(0.7) * x), 1, whole=True),
         "bernoulli": _counts(lambda x: torch.bernoulli(full(x, 0.25)), [0.75, 0.25]),
         "bernoulli of a chance": _counts(lambda x: torch.bernoulli(full(x, 1), 0.5), [0.5, 0.5]),
@@ -241,8 +238,8 @@ def subjects() -> Mapping[str, Draw]:
         "poisson of many": Draw(lambda x: torch.poisson(full(x, 100)), _poisson(100), 0, whole=True),
         "binomial": Draw(lambda x: torch.binomial(full(x, 10), full(x, 0.25)), _binomial(10, 0.25), 0, 10, True, _WIDE),
         "binomial of many": Draw(lambda x: torch.binomial(full(x, 200), full(x, 0.75)), _binomial(200, 0.75), 0, 200, True, _WIDE),
-        "_standard_gamma": Draw(lambda x: torch._standard_gamma(full(x, 2)), _gamma(2), 0, dtypes=_WIDE),
-        "_standard_gamma below one": Draw(lambda x: torch._standard_gamma(full(x, 0.5)), _gamma(0.5), 0, dtypes=_WIDE),
+        "_standard_gamma": Draw(lambda x: torch._standard_gamma(full(x, 2)), _gamma(2), 0, dtypes=_WIDE, open="low"),
+        "_standard_gamma below one": Draw(lambda x: torch._standard_gamma(full(x, 0.5)), _gamma(0.5), 0, dtypes=_WIDE, open="low"),
         "_sample_dirichlet": Draw(_split, lambda x: x * x * (3 - 2 * x), 0, 1, dtypes=_WIDE),
         "dropout": _dropped(lambda x: _F.dropout(x, 0.25), 0.25),
         "dropout, gradient": _dropped(_gradient, 0.5),
@@ -279,11 +276,70 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         first, more = drawn(room), draw.make(torch.empty_like(room))
         return [torch.equal(first, other) for other in (more, drawn(room), drawn(room, _SEED + 1))]
 
+    def few(room: torch.Tensor) -> torch.Tensor:
+        """Draw a few at a time: kernels have other ways for what fills no vector, and for what is left behind the last."""
+        parts = []
+        for size in _LENGTHS * (len(room) // sum(_LENGTHS)):
+            try:
+                parts.append(draw.make(torch.empty_like(room[:size])))
+            except Exception as error:
+                raise UnusableError(f"it does not draw {size} numbers") from error
+            if len(parts[-1]) != size:
+                raise UnusableError(f"it does not draw {size} numbers")
+            pairs = parts[-1].unfold(0, min(size, 2), 1)
+            if room.dtype.itemsize > 2 and not draw.whole and len(torch.unique(pairs, dim=0)) < len(pairs):
+                raise RuntimeError(f"of {size} numbers two come again, one after the other")
+        return torch.cat(parts)
+
+    def default(room: torch.Tensor) -> dict[str, Any]:
+        numbers = drawn(room)
+        return {"the numbers": numbers, "the generator": _state(point.device), "another generator": True}
+
+    def given(room: torch.Tensor) -> dict[str, Any]:
+        """Draw from another generator than the device's, which stays as it was."""
+        other = torch.Generator(point.device).manual_seed(_SEED)
+        torch.manual_seed(_SEED + 1)
+        before = _state(point.device)
+        with _Given(other) as mode:
+            numbers = draw.make(torch.empty_like(room))
+        if mode.lacking or not mode.used:
+            raise UnusableError("it takes no generator")
+        return {
+            "the numbers": numbers,
+            "the generator": other.get_state(),
+            "another generator": torch.equal(before, _state(point.device)),
+        }
+
     code = f"# torch.manual_seed({_SEED}); {point.name}, {COUNT} numbers in {point.dtype}\nfirst = second = None"
     room = (torch.empty(COUNT, dtype=point.dtype, device=point.device),)
     yield _Drawn("as its distribution says", room, {}, drawn, drawn, code, draw=draw)
+    yield _Drawn("a few at a time", (room[0][: 8 * sum(_LENGTHS)],), {}, few, few, code, draw=draw)
+    yield Relation("from a generator that is given", (room[0][:1031],), {}, given, default, code, exact=True)
     says = "other numbers in the next call and of another seed, the same after the seed"
     yield Relation(says, (room[0][:_FEW],), {}, repeats, lambda _: [False, True, False], code)
+
+
+def _state(device: torch.device) -> torch.Tensor:
+    made: torch.Tensor = (torch if device.type == "cpu" else getattr(torch, device.type)).get_rng_state()
+    return made
+
+
+class _Given(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Gives a generator to every kernel that draws."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.generator, self.used, self.lacking = generator, 0, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        other = f"{func._overloadname}_generator".removeprefix("default_")
+        func = getattr(func.overloadpacket, other) if other in func.overloadpacket.overloads() else func
+        places = [place for place, argument in enumerate(func._schema.arguments) if argument.name == "generator"]
+        self.used += len(places)
+        self.lacking += not places and torch.Tag.nondeterministic_seeded in func.tags
+        if places and places[0] < len(args):
+            return func(*args[: places[0]], self.generator, *args[places[0] + 1 :], **(kwargs or {}))
+        return func(*args, **(kwargs or {}), **({"generator": self.generator} if places else {}))
 
 
 @dataclass(frozen=True)
@@ -296,6 +352,8 @@ class _Drawn(Relation):
             values = self.first(*self.arguments)
         except (NotImplementedError, TypeError) as error:
             raise UnusableError(error_line(error, 120)) from error
+        except UnusableError:
+            raise
         except Exception as error:
             return f"raises {error_line(error, 150)}"
         return fault(values, self.draw, self.arguments[0].dtype)
@@ -313,8 +371,9 @@ def fault(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:
     low, high = float(wide.min()), float(wide.max())
     if not low >= draw.low or not high <= draw.high:  # NaN is neither
         return f"numbers from {low:.6g} to {high:.6g} leave the range from {draw.low:g} to {draw.high:g}"
-    if draw.below and high == draw.high:
-        return f"{int((wide == high).sum())} of {wide.numel()} numbers are {high:g}, which the range leaves out"
+    for end, reached, last in (("low", low, draw.low), ("high", high, draw.high)):
+        if end in draw.open and reached == last:
+            return f"{int((wide == last).sum())} of {wide.numel()} numbers are {last:g}, which the range leaves out"
     ranks, narrow = _ranks(wide, draw, dtype), dtype.itemsize < 4 and not draw.whole
     messages = (*_spread(ranks, draw, dtype, narrow), _neighbours(ranks[:_FEW]), _twice(wide[: COUNT // 4]))
     return next(filter(None, messages), "")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -38,6 +40,7 @@ _WHOLE = ("Adafactor",)
 """Whose step of one number depends on the others of its parameter."""
 _NARROWED = ("ASGD", "NAdam")
 """That keep rates or products beside the count, which are loaded in the dtype of the parameter."""
+_KINDS = {"foreach", "fused", "capturable", "differentiable", "maximize"}
 _DOCUMENTED = re.compile(
     r"^\s+(\w+) \([^)]*\):[^\n]*?(?:\n\s{12,}[^\n]*?)*?\(default: ([^\n]*?)\)(?:$|[\s.,])", re.MULTILINE
 )
@@ -53,26 +56,25 @@ def subjects() -> Mapping[str, Any]:
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
-    """Yield ways to the same parameters and state, under some of the options that torch tries an optimiser with."""
+    """Yield ways to the same parameters and state, with no option set and with all of them."""
     make, dtype = point.op.optim_cls, point.dtype
     if dtype is torch.float32:
         yield _documented(make)
     if make is torch.optim.LBFGS:
         yield from _settled(point) if dtype is torch.float32 else ()
         return
-    tried = [case.kwargs for case in point.op.optim_inputs_func(str(REFERENCE))]
-    plain = [kwargs for kwargs in tried if not isinstance(kwargs.get("lr"), torch.Tensor)]
     exact = {"betas": _BETAS} if "betas" in _defaults(make) else {}
-    chosen = [plain[-1], *point.draw.sample(plain[:-1], 2)]
     many, few = (tuple(point.numbers(shape) for shape in (*shapes, *shapes)) for shapes in (_SHAPES, _SHAPES[:5]))
-    for options in ({**kwargs, **exact} for kwargs in chosen):
+    fused = ["fused"] * ("fused" in point.op.supported_impls)
+    for options in (exact, *({**options, **exact} for options in _away(make))):
         uphill = {**options, "maximize": not options.get("maximize"), "lr": 0.03}
         way = partial(_Way, make, options)
         if dtype is torch.bfloat16:
             if make.__name__ not in _NARROWED:
                 yield _relation("resumed", options, few, way("foreach", resumed=True), way("foreach"), exact=True)
             continue
-        fused = ["fused"] * ("fused" in point.op.supported_impls)
+        if options is not exact:
+            yield from _meant(point, options, few[:4] + few[5:9], ("loop", "foreach", *fused))
         two = partial(way, "foreach", first=uphill)
         yield _relation("resumed", options, few, two(resumed=True), two(), exact=True)
         yield _relation("two groups", options, few, two(), two(apart=True))
@@ -90,6 +92,69 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 def _defaults(make: Any) -> dict[str, Any]:
     made: torch.optim.Optimizer = make([torch.zeros(1, requires_grad=True)])
     return made.defaults
+
+
+def _away(make: Any) -> list[dict[str, Any]]:
+    """Return options that are all away from their defaults, and for one that does not go with another both in turn."""
+
+    def other(value: Any) -> Any:
+        if isinstance(value, bool | tuple):
+            return tuple(map(other, value)) if isinstance(value, tuple) else not value
+        value = value or 0.0
+        return 2.0 if value > 100 else (math.ceil(value * 8) - 1) / 8 if 0.5 < value < 1 else value + 0.125
+
+    def taken(options: dict[str, Any]) -> bool:
+        with suppress(ValueError):
+            return make([torch.zeros(1, requires_grad=True)], **options) is not None
+        return False
+
+    settable = inspect.signature(make).parameters.keys() - _KINDS
+    named = {name: other(value) for name, value in _defaults(make).items() if name in settable} | {"lr": 0.1875}
+    full: dict[str, Any] = {}
+    for name, value in named.items():
+        full |= {name: value} if taken({**full, name: value}) else {}
+    without = [{**_without(full, gone), name: named[name]} for name in named.keys() - full for gone in full]
+    return [full, *list(filter(taken, without))[:1]]
+
+
+def _meant(point: OperatorPoint, options: dict[str, Any], inputs: Tensors, kinds: Sequence[str]) -> Iterator[Relation]:
+    """Yield that each option changes something, that upwards is against the gradient, and other ways to say the same."""
+    way = partial(_Way, point.op.optim_cls)
+    up = {**options, "maximize": True}
+
+    def changes(*tensors: torch.Tensor, kind: str) -> dict[str, bool]:
+        results, moved = way(options, kind)(*tensors), dict.fromkeys(options, True)
+        for name in options:
+            with suppress(ValueError):  # what does not go without another changes something
+                moved[name] = not _alike(results, way(_without(options, name), kind)(*tensors))
+        return moved
+
+    def changed(*_: torch.Tensor) -> dict[str, bool]:
+        return dict.fromkeys(options, True)
+
+    def against(*tensors: torch.Tensor, kind: str) -> list[torch.Tensor]:
+        half = len(tensors) // 2
+        return way(options, kind)(*tensors[:half], *(-gradient for gradient in tensors[half:]))
+
+    for kind in kinds:
+        yield _relation(f"{kind}, each option changes something", options, inputs, partial(changes, kind=kind), changed)
+        yield _relation(f"{kind}, upwards", up, inputs, way(up, kind), partial(against, kind=kind))
+        if kind != "foreach":
+            rate = {**options, "lr": torch.tensor(options["lr"])}
+            yield _relation(f"{kind}, a rate that is a tensor", rate, inputs, way(rate, kind), way(options, kind))
+    if "differentiable" in point.op.supported_impls:
+        yield _relation("differentiable", options, inputs, way(options, "differentiable"), way(options, "loop"))
+    if point.op.supports_sparse:
+        plain = dict(point.op.metadata_for_sparse[0])
+        yield _relation("of sparse gradients", plain, inputs[2::4], way(plain, "loop", sparse=True), way(plain, "loop"))
+
+
+def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != name}
+
+
+def _alike(left: Tensors, right: Tensors) -> bool:
+    return len(left) == len(right) and all(map(torch.equal, left, right))
 
 
 def _relation(says: str, options: Mapping[str, Any], inputs: Tensors, first: Any, second: Any, **more: Any) -> Relation:
@@ -146,6 +211,9 @@ class _Way:
 
     def _taken(self, tensors: list[torch.Tensor], gradients: Tensors) -> list[torch.Tensor]:
         kinds = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+        kinds["differentiable"] = {"foreach": False, "differentiable": True}
+        if self.kind == "differentiable":
+            tensors = [tensor.clone() for tensor in tensors]  # of a leaf there is no history
         optimiser = self._made(tensors, **self.options, **kinds[self.kind])
         scale = self.how.get("scale")
         scaler = torch.amp.GradScaler(tensors[0].device.type, init_scale=scale) if scale else None
@@ -167,14 +235,14 @@ class _Way:
                 scaler.update()
         return _left(optimiser, tensors)
 
-    @staticmethod
-    def _fill(tensors: Tensors, gradients: Tensors, step: int, scaler: Any) -> None:
+    def _fill(self, tensors: Tensors, gradients: Tensors, step: int, scaler: Any) -> None:
         """Set gradients, of another size and sign in each step; of a scaled loss where there is a scaler."""
         if scaler:
             scaler.scale(torch.zeros((), device=tensors[0].device))  # lets it make its own tensors on the device
         for tensor, gradient in zip(tensors, gradients, strict=True):
-            times = (1 + step % 3) * (-1) ** (step // 3) * (scaler.get_scale() if scaler else 1)
-            tensor.grad = torch.empty_like(tensor).copy_(gradient * times)
+            times = (1 + step % 3) * (-1) ** (step // 2) * (scaler.get_scale() if scaler else 1)
+            made = torch.empty_like(tensor).copy_(gradient * times).detach()
+            tensor.grad = _repeated(made) if self.how.get("sparse") else made
 
     def _stumble(self, scaler: Any, optimiser: torch.optim.Optimizer, tensors: Tensors) -> None:
         """Meet an infinite gradient, which halves the scale and moves nothing."""
@@ -187,6 +255,13 @@ class _Way:
         scaler.update()
         if scaler.get_scale() != before / 2:
             raise RuntimeError(f"an infinite gradient left the scale at {scaler.get_scale()}")
+
+
+def _repeated(gradient: torch.Tensor) -> torch.Tensor:
+    """Return a gradient as an embedding makes it: rows, of which each comes twice."""
+    rows = gradient.to_sparse(1)
+    indices, values = torch.cat([rows.indices()] * 2, 1), torch.cat([rows.values() / 2] * 2)
+    return torch.sparse_coo_tensor(indices, values, gradient.shape)
 
 
 def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tensor]:
