@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -78,6 +79,8 @@ def wrong(judge: str, name: str, kernel: str, change: Callable[..., Any], when: 
         ),
         ("sizes", "sin", "sin.default", lambda out: out * 1.001, lambda x: x.numel() == 65_537, "N=65537"),
         ("spellings", "sin", "sin_.default", lambda out: out.mul_(1.01), lambda *_: True, "in place"),
+        ("sparse", "neg", "_coalesce", lambda out: out * 2, lambda *_: True, "was coalesced"),
+        ("again", "sin", "sin.d", lambda out: out * 1.01, lambda _: torch.get_num_threads() > 1, "threads as on one"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -98,12 +101,47 @@ def test_a_planted_fault_is_named(judge: str, name: str, kernel: str, change: An
         ("draws", "randint below 3000000000"),
         ("states", "StepLR"),
         ("sizes", "bmm"),
+        ("modules", "LeakyReLU"),
+        ("optimisers", "Adagrad"),
+        ("draws", "multinomial"),
+        ("sparse", "neg"),
     ],
 )
 def test_a_right_operator_passes(case: tuple[str, str]) -> None:
     figures: dict[str, Figure] = {}
     engine.check(*case, HOST, figures)
     assert "relations hold" in str(figures["summary"]) and int(figures["relations"]) > 0
+
+
+def red(judge: str, name: str) -> set[str]:
+    with preserved():
+        return {relation.says for _, relation, _ in engine.faults(judge, name, HOST.torch)}
+
+
+def test_an_option_that_a_module_loses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.nn.LeakyReLU, "forward", lambda _, x: torch.nn.functional.leaky_relu(x))
+    assert red("modules", "LeakyReLU") >= {"with negative_slope=1.01"}
+
+
+def test_an_option_that_an_optimiser_loses_is_seen_as_is_a_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[torch.optim.Adagrad.__module__]
+    step = module._multi_tensor_adagrad
+
+    def lost(*arguments: Any, **options: Any) -> None:
+        step(*arguments, **{**options, "lr_decay": 0.0, "maximize": False})
+
+    monkeypatch.setattr(module, "_multi_tensor_adagrad", lost)
+    assert red("optimisers", "Adagrad") >= {"foreach, each option changes something", "foreach, upwards"}
+
+
+class _Deaf(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "generator"})
+
+
+def test_a_generator_that_is_ignored_is_seen() -> None:
+    with _Deaf():
+        assert red("draws", "multinomial") == {"from a generator that is given"}
 
 
 class _Half(torch.autograd.Function):

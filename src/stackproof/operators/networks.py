@@ -119,7 +119,11 @@ def _recurrent(
     )
 
     def call(layer: Any, x: torch.Tensor, *initial: torch.Tensor) -> Any:
-        packed: Any = pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=False) if lengths else x
+        packed: Any = (
+            pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=lengths != _LENGTHS)
+            if lengths
+            else x
+        )
         output, last = layer(packed, initial if len(initial) > 1 else initial[0])
         return pad_packed_sequence(output, batch_first=True)[0] if lengths else output, last
 
@@ -175,6 +179,14 @@ _ENCODER, _DECODER = (
     partial(make, _WIDTH, _HEADS, _INNER, 0.0, batch_first=True)
     for make in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 )
+_RECURRENT: Mapping[str, tuple[str, Any, dict[str, Any]]] = {
+    "recurrent": ("rnn_tanh", nn.RNN, {}),
+    "recurrent, relu": ("rnn_relu", nn.RNN, {"nonlinearity": "relu"}),
+    "lstm": ("lstm", nn.LSTM, {}),
+    "lstm, projected": ("lstm", nn.LSTM, {"proj_size": 4, "bias": False}),
+    "gru": ("gru", nn.GRU, {}),
+    "gru, without bias": ("gru", nn.GRU, {"bias": False}),
+}
 LAYERS: Mapping[str, DefinedLayer] = {
     "attention": DefinedLayer(_MADE, (_SEQUENCE, _OTHERS, _OTHERS), partial(_attention, mask=_PADDED), _attends),
     "attention, masked": DefinedLayer(
@@ -206,13 +218,11 @@ LAYERS: Mapping[str, DefinedLayer] = {
         partial(_DECODER, activation="gelu", norm_first=True), (_SEQUENCE, _OTHERS), partial(_layered, first=True, mask=_LATER),
         lambda layer, *inputs: layer(*inputs, tgt_mask=_LATER.to(inputs[0]), tgt_is_causal=True),
     ),
-    "recurrent": _recurrent("rnn_tanh", nn.RNN, 2, 1),
-    "recurrent, relu": _recurrent("rnn_relu", nn.RNN, 1, 2, nonlinearity="relu"),
-    "lstm": _recurrent("lstm", nn.LSTM, 2, 2),
-    "lstm, packed": _recurrent("lstm", nn.LSTM, 1, 2, _LENGTHS),
-    "lstm, projected": _recurrent("lstm", nn.LSTM, 2, 1, proj_size=4, bias=False),
-    "gru": _recurrent("gru", nn.GRU, 2, 2),
-    "gru, packed": _recurrent("gru", nn.GRU, 2, 1, _LENGTHS, bias=False),
+    **{
+        f"{name}{kind}": _recurrent(way, make, 2, sides, lengths, **options)
+        for name, (way, make, options) in _RECURRENT.items()
+        for kind, sides, lengths in (("", 2, None), (", packed", 2, _LENGTHS), (", packed by length", 1, (5, 5, 2)))
+    },
     "recurrent cell": _cell("rnn_relu", nn.RNNCell, nonlinearity="relu"),
     "lstm cell": _cell("lstm", nn.LSTMCell, 2),
     "gru cell": _cell("gru", nn.GRUCell),

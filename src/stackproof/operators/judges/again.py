@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.device.threads import default
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, detached, numeric, tracked
+from stackproof.operators.relation import Relation, elements_of, numeric, tracked
 
 WHAT = "again is again"
 DTYPES = (torch.float32, torch.complex64, torch.int64)
-_ENOUGH, _MOST_ROWS = 40_000, 1024
+_ENOUGH, _MOST_ROWS = 33_000, 4096
 """Numbers from which on kernels share their work among threads."""
+_EACH = ("UnaryUfuncInfo", "BinaryUfuncInfo")
 
 
 def suits(_name: str, _op: Any) -> bool:
@@ -41,12 +46,15 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
     drawn = point.samples(3, gradient=backward)
     run = with_gradients(point.op, backward)
+    writes = member("writes into its arguments", point.name)
+    if writes and point.dtype is torch.float32:
+        yield from _written(point)
     plain = "second = operator(*arguments, **options)"
     for place, sample in enumerate(drawn):
         other = drawn[place - 1]
 
         def relation(says: str, first: Callable[..., Any], code: str, sample: Any = sample, **more: Any) -> Relation:
-            arguments, options = detached(((sample.input, *sample.args), dict(sample.kwargs)))
+            arguments, options = (sample.input, *sample.args), dict(sample.kwargs)
             return Relation(says, arguments, options, first, run, f"{code}\n{plain}", **more)
 
         def after_others(*arguments: Any, beside: Any = other, **options: Any) -> Any:
@@ -55,7 +63,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             with suppress(Exception):
                 torch.empty(1 << 60, dtype=torch.float64, device=point.device)
             run(*arguments, **options)
-            return run(*arguments, **options)
+            return [run(*arguments, **options), *(() if writes else tree_leaves((arguments, options)))]
+
+        def once(*arguments: Any, **options: Any) -> Any:
+            before = _anew(tree_map(lambda leaf: leaf.clone() if numeric(leaf) else leaf, (arguments, options)))
+            return [run(*arguments, **options), *(() if writes else tree_leaves(before))]
 
         def elsewhere(*arguments: Any, **options: Any) -> Any:
             results: list[Any] = []
@@ -73,61 +85,136 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
                 torch.use_deterministic_algorithms(before)
 
         first = "first = operator(*arguments, **options)"
-        yield relation(
-            "after other calls and one that failed", after_others, f"operator(*arguments, **options)\n{first}"
-        )
+        says = "after other calls and one that failed"
+        made = relation(says, after_others, f"operator(*arguments, **options)\n{first}")
+        yield replace(made, second=once)
         if place == 0:
             yield relation("in another thread", elsewhere, f"# in threading.Thread\n{first}")
             code = f"torch.use_deterministic_algorithms(True)\n{first}"
             yield relation("with deterministic algorithms", strictly, code, refusable=True)
         if backward and point.dtype is torch.float32 and point.op.supports_autograd:
             yield _nested(point, relation)
-    tensors = [sample for sample in drawn if numeric(sample.input) and sample.input.dim() and _alike(point, sample)]
-    if tensors and point.dtype is torch.float32 and point.on_host and _by_rows(point):
-        sample = max(tensors, key=lambda sample: (sample.input.dim(), sample.input.numel()))
-        yield _threaded(point, (sample.input, *sample.args), dict(sample.kwargs), run)
+    whole = point.dtype is torch.int64 and torch.float32 not in point.op.supported_dtypes(point.device.type)
+    apart = member("each with each", point.name) or member("no batched kernel", point.name)
+    if point.on_host and not apart and (whole or point.dtype is torch.float32):
+        largest = sorted(drawn, key=lambda sample: -elements_of(sample.input))
+        calls = filter(None, map(partial(_enlarged, point), largest))
+        count = point.draw.choice((2, 3, max(default(), 2)))
+        several = 1 if type(point.op).__name__ in _EACH else 2
+        yield from (_threaded(inputs, options, run, count) for inputs, options in islice(calls, several))
 
 
-def _by_rows(point: OperatorPoint) -> bool:
-    kinds = ("batch: rows of the first", "batch: rows of all", "elementwise")
-    return type(point.op).__name__ in ("UnaryUfuncInfo", "BinaryUfuncInfo") or any(member(k, point.name) for k in kinds)
+def _enlarged(point: OperatorPoint, sample: Any) -> tuple[Any, Any] | None:
+    """Return a call with so many numbers that threads share them, equal ones among them and those that the call names."""
+    inputs, options = (sample.input, *sample.args), dict(sample.kwargs)
+    named = [leaf for leaf in tree_leaves((inputs[1:], options)) if type(leaf) in (int, float)]
+
+    def many(change: Any, grow: Any, count: int) -> tuple[Any, Any]:
+        def more(leaf: Any, first: bool = False) -> Any:
+            if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or not leaf.dim():
+                return leaf
+            return grow(change(leaf.detach(), first), count, first).requires_grad_(leaf.requires_grad)
+
+        return (more(inputs[0], True), *tree_map(more, inputs[1:])), tree_map(more, options)
+
+    for change in (partial(_coarse, named=named), lambda leaf, _: leaf):
+        taken: list[tuple[bool, bool, float, int, Any]] = []
+        for grow in _GROWTHS:
+            with suppress(Exception):
+                one, four = (many(change, grow, count) for count in (1, 4))
+                before, after = (elements_of(point.op(*call[0], **call[1])) for call in (one, four))
+                if (numbers := elements_of(one)) < elements_of(four):
+                    power = max(math.log(max(after, 1) / max(before, 1), 4), 1.0)
+                    taken.append((power < 1.5, after > before, power, max(numbers, before), grow))
+        if taken:
+            *_, power, numbers, grow = max(taken, key=lambda way: way[:2])
+            return many(change, grow, min(int((_ENOUGH / numbers) ** (1 / power)) + 1, _MOST_ROWS))
+    return None
 
 
-def _alike(point: OperatorPoint, sample: Any) -> bool:
-    """Whether more rows of the arguments are only more rows of the result."""
-    shapes = {leaf.shape for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor) and leaf.dim()}
-    return member("batch: rows of the first", point.name) or len({(shape[0], len(shape)) for shape in shapes}) == 1
+def _coarse(leaf: torch.Tensor, first: bool, named: list[float]) -> torch.Tensor:
+    """Return quarters, in the first argument with the call's own numbers between them: edges, bounds and thresholds."""
+    made = (leaf * 4).round() / 4 if leaf.is_floating_point() else leaf.clone()
+    for place, number in enumerate(named if first else ()):
+        made.view(-1)[place :: 2 * len(named) + 1] = number
+    return made
 
 
-def _threaded(point: OperatorPoint, arguments: Any, options: Any, run: Callable[..., Any]) -> Relation:
-    """Compare many rows on as many threads as the user gets with the same on one thread."""
-    count = min(_ENOUGH // max(arguments[0].numel(), 1) + 1, _MOST_ROWS)
-    every = not member("batch: rows of the first", point.name)
+def _along(leaf: torch.Tensor, dim: int, count: int) -> torch.Tensor:
+    return torch.cat([leaf] * count, dim)
 
-    def many(place: int, leaf: Any) -> Any:
-        rows = isinstance(leaf, torch.Tensor) and leaf.dim() and (every or place == 0)
-        return leaf.detach().repeat(count, *[1] * (leaf.dim() - 1)) if rows else detached(leaf)
 
-    def shared(*inputs: Any, **named: Any) -> Any:
-        with threads(default()):
-            return run(*inputs, **named)
+_GROWTHS: tuple[Callable[[torch.Tensor, int, bool], torch.Tensor], ...] = (
+    lambda leaf, count, _: _along(leaf, 0, count),
+    lambda leaf, count, first: _along(leaf, 0, count) if first else leaf,
+    lambda leaf, count, _: torch.stack([leaf] * count),
+    lambda leaf, count, first: _along(leaf, -1, count) if first else leaf,
+    lambda leaf, count, _: _along(leaf, -1, count),
+)
+"""More rows of all or of the input, more of the same, or more columns."""
 
-    code = f"""arguments = tuple(x.repeat({count}, *[1] * (x.dim() - 1)) if torch.is_tensor(x) else x for x in arguments)
+
+def _threaded(inputs: Any, options: Any, run: Callable[..., Any], count: int) -> Relation:
+    """Compare several threads with one."""
+
+    def shared(*arguments: Any, **named: Any) -> Any:
+        with threads(count):
+            return run(*arguments, **named)
+
+    code = f"""torch.set_num_threads({count})
 first = operator(*arguments, **options)
 torch.set_num_threads(1)
 second = operator(*arguments, **options)"""
-    inputs = tuple(many(place, leaf) for place, leaf in enumerate(arguments))
-    says = "with as many threads as the user gets, as with one"
-    return Relation(says, inputs, detached(options), shared, run, code, ulps=4096.0)
+    how: dict[str, Any] = {"ulps": 4096.0, "others": lambda _: run}  # numbers at an edge stay there
+    return Relation(f"on {count} threads as on one", inputs, options, shared, run, code, **how)
+
+
+def _anew(tree: Any) -> Any:
+    """Return the tree with tensors that have no history."""
+
+    def anew(leaf: Any) -> Any:
+        return leaf.detach().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
+
+    return tree_map(anew, tree)
+
+
+def _written(point: OperatorPoint) -> Iterator[Relation]:
+    """Yield what is written into arguments, from other layouts and without gradients as with them."""
+
+    def kept(*arguments: Any, lay: Any = None, grad: bool = False, **options: Any) -> Any:
+        inputs = (lay(arguments[0]) if lay else arguments[0], *arguments[1:])
+        with torch.set_grad_enabled(grad):
+            return [point.op(*inputs, **options), *tree_leaves((arguments[1:], options))]
+
+    for sample in point.samples(8, gradient=True):
+        inputs = (sample.input, *sample.args)
+        for says, lay in {"without gradients": None, **LAYOUTS}.items():
+            code = f"# {point.path}, {says}, and what it writes into its arguments\nfirst = second = None"
+            yield Relation(
+                f"what is written, {says}",
+                inputs,
+                dict(sample.kwargs),
+                partial(kept, lay=lay),
+                partial(kept, grad=True),
+                code,
+            )
+
+
+_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+LAYOUTS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "channels-last": lambda x: x.contiguous(memory_format=_LAST.get(x.dim(), torch.contiguous_format)),
+    "with gaps": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.dim() else x,
+}
 
 
 def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..., Any]:
-    """Return a function with its gradients."""
+    """Return a function with its gradients: those of arguments that ask for one, or of all where none does."""
 
     def run(*arguments: Any, **options: Any) -> Any:
         if not backward:
             return op(*arguments, **options)
-        inputs = tracked((arguments, options))
+        asked = any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves((arguments, options)))
+        inputs = _anew((arguments, options)) if asked else tracked((arguments, options))
         with torch.enable_grad():
             out = [leaf for leaf in tree_leaves(op(*inputs[0], **inputs[1])) if isinstance(leaf, torch.Tensor)]
         roots = [leaf for leaf in out if leaf.requires_grad]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from stackproof.operators.database import REFERENCE, isolated, seed
-from stackproof.operators.judges.again import with_gradients
+from stackproof.operators.judges.again import LAYOUTS, with_gradients
 from stackproof.operators.networks import LAYERS, DefinedLayer
 from stackproof.operators.points import OperatorPoint, placed
 from stackproof.operators.relation import Relation, numeric, tracked
@@ -135,29 +135,34 @@ def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Re
 
 
 def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dict[str, Any]) -> Iterator[Relation]:
-    twin = copy.deepcopy(layer)
+    """Yield results, and what a layer keeps, without gradients and of other layouts."""
+    norms = any(isinstance(part, torch.nn.modules.batchnorm._NormBase) for part in layer.modules())
+
+    def called(
+        *arguments: Any, within: Any = torch.no_grad, lay: Any = None, training: bool = False, **options: Any
+    ) -> Any:
+        own = (copy.deepcopy(layer) if norms else layer).train(training)
+        with within():
+            result = own(*(lay(leaf) if lay and numeric(leaf) else leaf for leaf in arguments), **options)
+        return [result, *own.buffers()]
 
     def slow(*arguments: Any, **options: Any) -> Any:
-        with torch.enable_grad():
-            return layer(*tracked(arguments), **options)
-
-    def fast(*arguments: Any, **options: Any) -> Any:
-        with torch.no_grad():
-            return layer(*arguments, **options)
-
-    def inferred(*arguments: Any, **options: Any) -> Any:
-        with torch.inference_mode():
-            return layer(*arguments, **options)
-
-    def training(*arguments: Any, **options: Any) -> Any:
-        twin.train()
-        return twin(*arguments, **options)
+        return called(*tracked(arguments), within=torch.enable_grad, **options)
 
     shown = f"layer = {point.path}: {layer!r}".replace("\n", " ")[:200]
     code = f"# {shown}\nwith torch.no_grad():\n    first = layer(*arguments, **options)\nsecond = layer(*arguments, **options)"
-    ways = {"without gradients": fast, "in inference mode": inferred}
-    if not any(isinstance(part, torch.nn.modules.batchnorm._NormBase) for part in layer.modules()):
-        ways["in training"] = training
+    ways: dict[str, Callable[..., Any]] = {
+        "without gradients": called,
+        "in inference mode": partial(called, within=torch.inference_mode),
+    }
+    if not norms:
+        ways["in training"] = partial(called, training=True)
+    for training in (False, True) if norms else (False,):
+        moved: dict[str, Callable[..., Any]] = {says: partial(called, lay=lay) for says, lay in LAYOUTS.items()}
+        for says, way in [*(ways.items() if training else ()), *moved.items()]:
+            first, second = (partial(call, training=training) for call in (way, slow))
+            words = f"{says}{', in training' * training}"
+            yield Relation(words, tuple(inputs), named, first, second, code, ulps=1024.0)
     square = inputs and numeric(inputs[0]) and inputs[0].dim() == 3
     encoder = isinstance(layer, torch.nn.TransformerEncoderLayer | torch.nn.TransformerEncoder)
     for options in (named, *(_masks(layer, inputs[0]) if square and encoder else ())):
