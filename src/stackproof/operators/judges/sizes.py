@@ -382,6 +382,12 @@ def _resized(x: Any, scale_factor: float, mode: str) -> Any:
     return down.mT @ x @ across
 
 
+def _sorted(x: Any, dim: int, descending: bool, **_: Any) -> Any:
+    places = torch.from_numpy((-x if descending else x).detach().cpu().numpy().argsort(dim, kind="stable"))
+    places = places.to(x.device)
+    return x.gather(dim, places), places
+
+
 _DEFINED: Mapping[str, Callable[..., Any]] = {
     "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.batch_norm": _batch_norm,
@@ -389,5 +395,6 @@ _DEFINED: Mapping[str, Callable[..., Any]] = {
     "nn.functional.interpolate": _resized,
     "nn.functional.embedding": lambda index, table: table[index],
     "mean": lambda x, dim: x.sum(dim) / x.shape[dim],
+    "sort": _sorted,
 }
 """Where the operator in float64 would be the same kernel, or one that sizes decide about."""
