@@ -20,6 +20,7 @@ LENGTHS = (1, 2, 7, 31, 32, 33, 127, 129, 1023, 1025, 4097)
 LONG = (3000, 16_385, 65_539, 2**20 + 1)
 LONGEST = 2**24 + 2**12 + 1
 """More than float32 counts."""
+_COUNTS = ("histc", "bincount", "count_nonzero")
 REPEATS = (3, 300, 513, 4096, 100_000)
 
 _Definition = Callable[..., Any]
@@ -169,7 +170,7 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
     code = f"first = operator(*arguments, *{more}, **{turned})\nsecond = None  # what NumPy has in float64"
     own = point.dtype if point.dtype.is_floating_point or point.dtype.is_complex else torch.float32
     eps = torch.finfo(own).eps
-    sums = 8 * max(min(eps, 2**-23), 2**-46) * (4 + math.log2(length) + length**0.5 / 16)
+    sums = 8 * max(min(eps, 2**-23), 2**-46) * (4 + math.log2(length) + length**0.5 / 16) * (name not in _COUNTS)
     tolerance = sums + (0.6 if own.itemsize == 2 else 4) * eps  # halves are rounded once
     says = f"over {length} numbers of {list(shape)}{'; '.join(['', *map(str, k)])}"
     line = (_line(point, shape),)
