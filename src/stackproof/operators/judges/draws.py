@@ -320,7 +320,10 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 
 def _state(device: torch.device) -> torch.Tensor:
-    made: torch.Tensor = (torch if device.type == "cpu" else getattr(torch, device.type)).get_rng_state()
+    module: Any = getattr(torch, device.type)
+    made: torch.Tensor = (
+        module if hasattr(module, "get_rng_state") else torch
+    ).get_rng_state()  # torch.cpu has none of its own
     return made
 
 
