@@ -19,7 +19,6 @@ from torch.utils._pytree import tree_map
 from stackproof.operators.database import REFERENCE
 
 Array = Any
-_DTYPES = {kind: getattr(torch, str(np.dtype(kind))) for kind in "?bhiqBefdFD"}
 
 
 @cache
@@ -154,11 +153,8 @@ def _scattered(way: str | None) -> Callable[..., Any]:
         values = source[tuple(map(slice, index.shape))] if isinstance(source, np.ndarray) and source.ndim else source
         if kind is None:
             out[places] = values
-            return (
-                out
-                if len(np.unique(np.stack([np.ravel(p) for p in np.broadcast_arrays(*places)]), axis=1).T) == index.size
-                else None
-            )
+            distinct = np.unique(np.stack([np.ravel(each) for each in np.broadcast_arrays(*places)]), axis=1)
+            return out if distinct.shape[1] == index.size else None  # of several for one place any may stay
         return _into(out, places, values, kind, include_self)
 
     return scatter
@@ -181,7 +177,11 @@ def _into(out: Array, places: Any, values: Any, kind: str, include_self: bool) -
 
 
 def _indexed(x: Array, places: Any) -> Array:
-    return x[tuple(slice(None) if place is None else place for place in places)] if _plain(places) else None
+    return x[_slots(places)] if _plain(places) else None
+
+
+def _slots(places: Any) -> Any:
+    return tuple(slice(None) if place is None else place for place in places)
 
 
 def _plain(places: Any) -> bool:
@@ -193,8 +193,8 @@ def _plain(places: Any) -> bool:
 def _put(x: Array, places: Any, values: Array, accumulate: bool = False) -> Any:
     if not _plain(places) or not accumulate:
         return None
-    out, at = x.copy(), tuple(slice(None) if place is None else place for place in places)
-    np.add.at(out, cast(Any, at), values)
+    out = x.copy()
+    np.add.at(out, _slots(places), values)
     return out
 
 

@@ -221,10 +221,8 @@ def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..
         leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         if not roots or not leaves:
             return out
-        return [
-            *out,
-            *filter(torch.is_tensor, torch.autograd.grad(roots, leaves, list(map(_fed, roots)), allow_unused=True)),
-        ]
+        gradients = torch.autograd.grad(roots, leaves, list(map(_fed, roots)), allow_unused=True)
+        return [*out, *filter(torch.is_tensor, gradients)]
 
     return run
 

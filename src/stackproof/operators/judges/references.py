@@ -121,10 +121,10 @@ def _losses() -> Mapping[str, Callable[..., Any]]:
 
 def definition(op: Any, name: str) -> Callable[..., Any] | None:
     """Return an operator's reference, which runs in the dtype that it is given."""
-    import torch._refs.nn.functional  # takes a second, and only asking needs it
-
     if not name.startswith("nn.functional.") or op.variant_test_name:
         return None
+    import torch._refs.nn.functional  # takes a second, and only these need it
+
     function = name.rpartition(".")[2]
     loss = _losses().get(function.replace("_", "") + "loss" * (not function.endswith("loss")))
     return _WRITTEN.get(name) or getattr(torch._refs.nn.functional, function, loss)
@@ -152,12 +152,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         return
     for call in calls[:3] if not narrow else ():
         yield _decomposed(point, "as defined", *call, backward)
-    mixed = [(inputs, named) for _, inputs, named in _mixed(point, calls)] if point.dtype is torch.float64 else []
-    for call in (
-        [*calls[:2], *mixed[:5]] if point.dtype is torch.float64 else []
-    ):  # where exponentials leave the range, which is that of both ways
-        inputs, named = tree_map(lambda leaf: leaf * 1000 if numeric(leaf) else leaf, detached(call))
-        yield _decomposed(point, "as defined, a thousandfold", inputs, named, False, refusable=True)
+    if point.dtype is torch.float64:
+        mixed = [(inputs, named) for _, inputs, named in _mixed(point, calls)]
+        for call in (*calls[:2], *mixed[:5]):  # where exponentials leave the range, which is that of both ways
+            inputs, named = tree_map(lambda leaf: leaf * 1000 if numeric(leaf) else leaf, detached(call))
+            yield _decomposed(point, "as defined, a thousandfold", inputs, named, False, refusable=True)
     if not calls or not (narrow or point.dtype is torch.int64):
         return
     for place, (says, change) in enumerate(_CHANGES.items()):
@@ -216,9 +215,8 @@ def _decomposed(point: OperatorPoint, says: str, inputs: Any, named: Any, backwa
 
     def second(*arguments: Any, **options: Any) -> Any:
         arguments, options = placed((arguments, options), REFERENCE)
-        if more.get(
-            "refusable"
-        ):  # what the kernel refuses its decomposition may take, and a derivative reads out of bounds
+        if more.get("refusable"):
+            # what the kernel refuses its decomposition may take, and a derivative then reads out of bounds
             point.op(*arguments, **options)
         with (mode := Decomposed()):
             results = run(*arguments, **options)
