@@ -19,6 +19,7 @@ EVERYWHERE = [
     ("topk", "aten.topk.default", scaled, "as defined"),
     ("nn.functional.avg_pool2d", "aten.avg_pool2d.default", scaled, "as defined"),
     ("roll", "aten.roll.default", lambda x: x.flip(0), "as a size"),
+    ("cumsum", "aten.cumsum.default", lambda x: scaled(x) if max(x.shape, default=0) > 5 else x, " as "),
     ("nn.functional.gelu", "aten.gelu_backward.default", scaled, "as defined"),
 ]
 

@@ -44,12 +44,12 @@ class Decomposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if leaf := _LEAVES.get(str(func).rpartition(".")[0]):
+        name, leaf, made = _substitute(func)
+        if leaf:
             result = _in_numpy(leaf, args, kwargs)
             if result is not None:
-                self.replaced.add(str(func))
+                self.replaced.add(name)
                 return result
-        made = _table().get(func) if str(func) not in _KEPT else None
         if made is not None and func not in self._within:
             self._within.add(func)
             try:
@@ -58,9 +58,16 @@ class Decomposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
             finally:
                 self._within.discard(func)
             if result is not NotImplemented:
-                self.replaced.add(str(func))
+                self.replaced.add(name)
                 return result
         return func(*args, **kwargs)
+
+
+@cache
+def _substitute(func: Any) -> tuple[str, Callable[..., Any] | None, Callable[..., Any] | None]:
+    """Return a kernel's name, NumPy's function for it, and what torch makes it of."""
+    name = str(func)
+    return name, _LEAVES.get(name.rpartition(".")[0]), None if name in _KEPT else _table().get(func)
 
 
 def _in_numpy(leaf: Callable[..., Any], args: Any, kwargs: Any) -> Any:

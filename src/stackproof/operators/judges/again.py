@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -229,8 +229,13 @@ def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..
 
 def _fed(root: torch.Tensor) -> torch.Tensor:
     """Return an uneven gradient that every dtype holds exactly."""
-    line = (torch.arange(root.numel(), device=root.device) * 37 % 97 - 40) / 32
-    return (torch.complex(line, line.flip(0)) if root.is_complex() else line).reshape(root.shape).to(root.dtype)
+    return _line(root.numel(), root.dtype, root.device).reshape(root.shape).clone()
+
+
+@lru_cache(256)
+def _line(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    line = (torch.arange(count, device=device) * 37 % 97 - 40) / 32
+    return (torch.complex(line, line.flip(0)) if dtype.is_complex else line).to(dtype)
 
 
 def _nested(point: OperatorPoint, relation: Callable[..., Relation]) -> Relation:

@@ -186,15 +186,15 @@ class _Line:
             raise UnusableError("no derivative here")
         return derivative
 
-    def forward(self, step: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
         """Return the derivative along the line in forward mode."""
-        here = self.zero() if step is None else step
-        derivative: torch.Tensor = torch.func.jvp(self.at, (here,), (torch.ones_like(here),))[1]
+        way = lambda *moved: self.weighed(list(moved))  # noqa: E731
+        derivative: torch.Tensor = torch.func.jvp(way, values or tuple(self.values), tuple(self.ways))[1]
         return derivative
 
     def twice_forward(self) -> torch.Tensor:
         """Return the second derivative, forward over forward."""
-        derivative: torch.Tensor = torch.func.jvp(self.forward, (self.zero(),), (torch.ones_like(self.zero()),))[1]
+        derivative: torch.Tensor = torch.func.jvp(self.forward, tuple(self.values), tuple(self.ways))[1]
         return derivative
 
     def twice_reverse(self) -> torch.Tensor:
@@ -209,12 +209,10 @@ class _Line:
     def forward_over_reverse(self) -> torch.Tensor:
         """Return the second derivative, forward over reverse, as a Hessian is computed."""
 
-        def along(step: torch.Tensor) -> torch.Tensor:
-            moved = tuple(v + step * w for v, w in zip(self.values, self.ways, strict=True))
-            gradients = torch.func.grad(lambda values: self.weighed(list(values)))(moved)
-            return self._along(gradients)
+        def along(*moved: torch.Tensor) -> torch.Tensor:
+            return self._along(torch.func.grad(lambda values: self.weighed(list(values)))(moved))
 
-        derivative: torch.Tensor = torch.func.jvp(along, (self.zero(),), (torch.ones_like(self.zero()),))[1]
+        derivative: torch.Tensor = torch.func.jvp(along, tuple(self.values), tuple(self.ways))[1]
         return derivative
 
     def quotient(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from itertools import combinations, count
+from itertools import combinations, count, islice
 from typing import Any
 
 import torch
@@ -16,11 +16,13 @@ from stackproof.operators.database import REFERENCE, SampleInput
 from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.oracles import Decomposed
 from stackproof.operators.points import OperatorPoint, member, placed
-from stackproof.operators.relation import Relation, UnusableError, detached, numeric
+from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric
 
 WHAT = "as it is defined"
 DTYPES = (torch.float32, torch.float64, torch.complex128, torch.int64, torch.bool)
-_PAIRS = 10
+_PAIRS, _LARGER = 10, 5
+_LADDER, _MOST = (3, 5, 6, 8, 9, 17, 33, 65, 129, 257, 513, 1027), 40_000
+"""Sizes, and numbers that a tensor has at most."""
 _CODE = """from stackproof.operators.oracles import Decomposed
 first = operator(*arguments, **options)
 with Decomposed():
@@ -34,10 +36,10 @@ def attention(
     """As in https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html, without dropout.
 
     Raises:
-        UnusableError: it would drop numbers at random.
+        UnusableError: it would drop numbers at random, or is masked twice, which is documented as an error.
     """
-    if dropout_p:
-        raise UnusableError("is random")
+    if dropout_p or (is_causal and attn_mask is not None):
+        raise UnusableError("is random, or masked twice")
     if enable_gqa:
         k, v = (tensor.repeat_interleave(q.shape[-3] // tensor.shape[-3], -3) for tensor in (k, v))
     scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
@@ -104,11 +106,6 @@ _WRITTEN: Mapping[str, Callable[..., Any]] = {
     "nn.functional.embedding_bag": _bag,
 }
 """Where torch has none."""
-_OPTIONS: Mapping[str, dict[str, Any]] = {
-    "nn.functional.scaled_dot_product_attention": {"scale": 0.3},
-    "nn.functional.layer_norm": {"eps": 0.5},
-}
-"""That no sample of the database has, or has at a size that shows."""
 
 
 @cache
@@ -144,7 +141,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if not narrow and not point.on_host:
         return
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
-    drawn = [sample for sample in point.samples(24, backward) if _of_one_dtype(sample)]
+    drawn = [x for x in point.samples(24, backward) if _of_one_dtype(x) and not x.kwargs.get("dropout_p")]
     calls = [((sample.input, *sample.args), dict(sample.kwargs)) for sample in drawn]
     if function := definition(point.op, point.name) if point.dtype is torch.float64 or not point.on_host else None:
         yield from _functions(point, function, calls)
@@ -153,41 +150,110 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     for call in calls[:3] if not narrow else ():
         yield _decomposed(point, "as defined", *call, backward)
     if point.dtype is torch.float64:
-        mixed = [(inputs, named) for _, inputs, named in _mixed(point, calls)]
-        for call in (*calls[:2], *mixed[:5]):  # where exponentials leave the range, which is that of both ways
-            inputs, named = tree_map(lambda leaf: leaf * 1000 if numeric(leaf) else leaf, detached(call))
-            yield _decomposed(point, "as defined, a thousandfold", inputs, named, False, refusable=True)
+        mixed = islice(_mixed(point, calls), 5)
+        large = [
+            *(("", *call) for call in calls[:2]),
+            *mixed,
+        ]  # where exponentials leave the range, which is that of both ways
+        for says, args, options in large:
+            inputs, named = tree_map(lambda leaf: leaf * 1000 if numeric(leaf) else leaf, detached((args, options)))
+            yield _decomposed(point, f"as defined, a thousandfold, {says}", inputs, named, False, refusable=True)
     if not calls or not (narrow or point.dtype is torch.int64):
         return
     for place, (says, change) in enumerate(_CHANGES.items()):
-        for call in (calls[place % len(calls)], calls[-1 - place % len(calls)])[: 2 if narrow else 1]:
+        both = narrow and change not in _ABOUT_SHAPE
+        for call in (calls[place % len(calls)], calls[-1 - place % len(calls)])[: 1 + both]:
             which = count()
             inputs, named = tree_map(lambda leaf: _changed(leaf, point.dtype, change, next(which)), call)  # noqa: B023
             smooth = backward and change is not _specials  # nobody says what a derivative is at NaN
             yield _decomposed(point, f"as defined, {says}", inputs, named, smooth, refusable=True)
-    for says, inputs, named in (*_resized(point, calls), *(_mixed(point, calls) if narrow else ())):
+    full = [call for call in calls if all(leaf.numel() for leaf in tree_leaves(call) if torch.is_tensor(leaf))]
+    more = [*_resized(point, full), *(_mixed(point, full) if narrow else ())]
+    bases = [*(("", *call) for call in full), *((f"{says}, ", *call) for says, *call in more)]
+    for says, inputs, named in (*more, *(_grown(point, bases) if narrow and full else ())):
         yield _decomposed(point, f"as defined, with {says}", inputs, named, backward, refusable=True)
 
 
 def _resized(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Yield samples with another whole number of Python's: a shift beyond the size, a dimension, a count."""
+    """Yield samples with another of Python's numbers: a shift beyond the size, a dimension, a count, a power."""
     for call in calls[:4]:
         leaves, spec = tree_flatten(call)
-        if whole := [place for place, leaf in enumerate(leaves) if type(leaf) is int]:
-            place = point.draw.choice(whole)
-            leaves[place] = 2 * leaves[place] + 3
-            yield f"{leaves[place]} as a size", *tree_unflatten(leaves, spec)
+        if numbers := [place for place, leaf in enumerate(leaves) if type(leaf) in (int, float)]:
+            place = point.draw.choice(numbers)
+            number = leaves[place]
+            other = 2 * number + 3 if type(number) is int else point.draw.choice((0.0, torch.inf, 2 * number + 0.25))
+            leaves[place] = other
+            yield f"{other} as a {'size' if type(number) is int else 'number'}", *tree_unflatten(leaves, spec)
 
 
 def _mixed(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Yield samples with every pair of options, or many, as other samples have them or away from the signature's defaults."""
+    """Yield samples with pairs of options as other samples have them or away from the signature's defaults."""
     pool = _pool(point, calls) if calls else {}
     pairs: list[tuple[str, ...]] = [*combinations(sorted(pool), 2)] or [(name,) for name in pool]
-    for turn, names in enumerate(point.draw.sample(pairs, min(len(pairs), _PAIRS))):
-        inputs, named = point.draw.choice(calls)
-        more = {name: point.draw.choice(pool[name]) for name in names}
+    for turn in range(_PAIRS if pairs else 0):
+        names = point.draw.choice(pairs)
+        own = [call for call in calls if turn % 3 and call[1].keys() & set(names)]  # what fits only its own call stays
+        inputs, named = point.draw.choice(own or calls)
+        more = {name: point.draw.choice(pool[name]) for name in names if not (own and name in named)}
+        more |= {name: point.draw.choice(pool[name]) for name in names[:1] if not more}
         says = ", ".join(name if torch.is_tensor(value) else f"{name}={value!r}" for name, value in more.items())
         yield says, tree_map(_rounded, inputs) if turn % 2 else inputs, {**named, **more}
+
+
+def _grown(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield samples with a size larger wherever it stands, in numbers too, or once; every other one transposed in memory."""
+    for turn in range(_LARGER):
+        says, *call = point.draw.choice(calls)
+        tensors = [leaf for leaf in tree_leaves(call) if torch.is_tensor(leaf) and leaf.layout is torch.strided]
+        sizes = sorted({size for leaf in tensors for size in leaf.shape if size > 1})
+        for size in point.draw.sample(sizes, len(sizes)):
+            ways = [tensors, None, [tensors[point.draw.randrange(len(tensors))]]]
+            made = filter(None, (_taken(point, call, size, way, turn) for way in point.draw.sample(ways, len(ways))))
+            if larger := next(made, None):
+                yield f"{says}{larger[0]}", *larger[1:]
+                break
+
+
+def _taken(
+    point: OperatorPoint, call: Any, size: int, which: list[torch.Tensor] | None, turn: int
+) -> tuple[str, Any, dict[str, Any]] | None:
+    """Return the call with a size of these tensors larger, or of all and of numbers; nothing if it is not taken in twice the size."""
+    tensors = [leaf for leaf in tree_leaves(call) if torch.is_tensor(leaf)]
+
+    def grown(n: int) -> Any:
+        def larger(leaf: Any) -> Any:
+            if isinstance(leaf, torch.Tensor):
+                chosen = which is None or any(leaf is one for one in which)
+                return _larger(leaf, size, n, turn, alone=which is not None and len(which) == 1) if chosen else leaf
+            return n if which is None and type(leaf) is int and leaf == size else leaf
+
+        return tree_map(larger, call)
+
+    try:
+        few, more = (elements_of(point.op(*inputs, **named)) for inputs, named in (call, grown(2 * size)))
+    except Exception:
+        return None
+    counts = [(leaf.numel(), float(leaf.shape.count(size))) for leaf in tensors]
+    counts.append((few, math.log2(max(more, 1) / max(few, 1))))
+    larger = [n for n in _LADDER if n > size and max(m * (n / size) ** power for m, power in counts) < _MOST]
+    if not larger:
+        return None
+    n = larger[-1] if turn % 3 == 2 else point.draw.choice(larger)
+    return f"{size} as {n}", *grown(n)
+
+
+def _larger(leaf: torch.Tensor, size: int, larger: int, turn: int, alone: bool) -> torch.Tensor:
+    """Return a tensor with its rows again and again, each time smaller."""
+    if leaf.layout is not torch.strided:
+        return leaf
+    made, line = leaf.detach(), torch.arange(larger, device=leaf.device)
+    dims = [dim for dim, length in enumerate(leaf.shape) if length == size]
+    for dim in dims[-1:] if alone else dims:
+        made = made.index_select(dim, line % size)
+        if numeric(leaf):
+            shares = (1 - (line // size) % 16 / 32).to(made.dtype)
+            made = made * shares.reshape(-1, *[1] * (made.dim() - dim - 1))
+    return made.mT.contiguous().mT if turn % 2 and made.dim() > 1 else made
 
 
 def _rounded(leaf: Any) -> Any:
@@ -202,8 +268,7 @@ def _of_one_dtype(sample: SampleInput) -> bool:
 def _functions(point: OperatorPoint, function: Callable[..., Any], calls: list[Any]) -> Iterator[Relation]:
     code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
     mixed = _mixed(point, calls) if point.on_host else ()  # on a card an index out of bounds ends the process
-    extra = _OPTIONS.get(point.name, {})
-    more = [(inputs, {**named, **extra}) for inputs, named in calls if extra] + [call[1:] for call in mixed]
+    more = [call[1:] for call in mixed]
     for place, call in enumerate([*calls, *more]):
         inputs, named = detached(call)
         how: dict[str, Any] = {"ulps": 512.0, "widened": True, "refusable": place >= len(calls)}
@@ -247,6 +312,7 @@ _CHANGES: Mapping[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
     "of whole numbers": lambda leaf, _: _rounded(leaf),
     "of other signs": lambda leaf, _: -leaf,
     "of zeros": lambda leaf, _: torch.zeros_like(leaf),
+    "of one place": lambda leaf, _: torch.full_like(leaf, leaf.reshape(-1)[0].item()) if leaf.numel() else leaf,
     "of one number": _one,
     "of a number without dimensions": lambda leaf, which: (
         leaf if which or not leaf.numel() else _one(leaf, 0).reshape(())
@@ -261,14 +327,15 @@ def _changed(leaf: Any, dtype: torch.dtype, change: Callable[[torch.Tensor, int]
     if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
         return leaf
     places = leaf.dtype in (torch.int64, torch.bool) and (which or dtype is not leaf.dtype or change is _specials)
-    return leaf if places and change not in _ABOUT_SHAPE else change(leaf.detach(), which)
+    wanted = places if change is _CHANGES["of one place"] else not places or change in _ABOUT_SHAPE
+    return change(leaf.detach(), which) if wanted else leaf
 
 
 _OTHERS: Mapping[type, Callable[[Any], Any]] = {
     bool: lambda x: not x, float: lambda x: 2 * x + 0.25, int: lambda x: x + 1 if x >= 0 else 1,
 }  # fmt: skip
 """Than a default value."""
-_ABOUT_FORM = ("inplace", "dtype", "out", "device", "layout", "requires_grad", "generator")
+_ABOUT_FORM = ("inplace", "dtype", "out", "device", "layout", "requires_grad", "generator", "dropout_p")
 
 
 def _pool(point: OperatorPoint, calls: list[Any]) -> dict[str, list[Any]]:
@@ -279,9 +346,10 @@ def _pool(point: OperatorPoint, calls: list[Any]) -> dict[str, list[Any]]:
     for name, default, kind in _defaults(point.op):
         if type(default) in _OTHERS:
             pool.setdefault(name, []).append(_OTHERS[type(default)](default))
-        elif default is None and ("int" in kind or "float" in kind):
-            pool.setdefault(name, []).append(1 if "int" in kind else 0.75)
-    return {name: values for name, values in pool.items() if name not in _ABOUT_FORM}
+        elif default is None and any(word in kind.lower() for word in ("int", "float", "number", "scalar")):
+            pool.setdefault(name, []).append(0.75 if "float" in kind else 3)
+    distinct = {name: [*{repr(value): value for value in values}.values()] for name, values in pool.items()}
+    return {name: values for name, values in distinct.items() if name not in _ABOUT_FORM}
 
 
 def _defaults(op: Any) -> list[tuple[str, Any, str]]:
@@ -293,7 +361,7 @@ def _defaults(op: Any) -> list[tuple[str, Any, str]]:
         parameters = inspect.signature(function or op.op).parameters.values()
         return [(p.name, p.default, str(p.annotation)) for p in parameters if p.default is not p.empty]
     except (ValueError, TypeError):
-        packet = getattr(torch.ops.aten, op.aten_name or op.name, None)
+        packet = getattr(torch.ops.aten, op.aten_name or op.name.rpartition(".")[2], None)
         schemas = [getattr(packet, overload)._schema for overload in packet.overloads()] if packet else []
         arguments = [argument for schema in schemas for argument in schema.arguments if argument.has_default_value()]
         return [(argument.name, argument.default_value, str(argument.type)) for argument in arguments]
