@@ -32,56 +32,15 @@ _OFFSET = 2**60 + 1
 _BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": {"max": 5}}
 
 
-def _among(x: torch.Tensor, compare: Callable[..., Any]) -> torch.Tensor:
-    """Return for each number how many of 0 to 6 are before it."""
-    before: torch.Tensor = compare(torch.arange(7, device=x.device, dtype=x.dtype), x[:, None])
-    return before.sum(-1)
-
-
-def _first(x: torch.Tensor, best: Callable[..., Any]) -> torch.Tensor:
-    return torch.stack([(row == best(row)).nonzero()[0, 0] for row in x.reshape(-1, 25)])
-
-
-def _cumulated(op: Any, x: torch.Tensor) -> list[torch.Tensor]:
-    values, places = op(x, 0)
-    return [values, x[places] == values, places <= torch.arange(len(x), device=x.device)]
-
-
-def _running(x: torch.Tensor, best: Callable[..., Any]) -> list[torch.Tensor]:
-    yes = torch.ones(len(x), dtype=torch.bool, device=x.device)
-    return [torch.stack([best(x[: n + 1]) for n in range(len(x))]), yes, yes]
-
-
-_DEFINED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "bucketize": (lambda op, x: op(x, torch.arange(7, dtype=x.dtype, device=x.device)), lambda x: _among(x, torch.lt)),
-    "searchsorted": (
-        lambda op, x: op(torch.arange(7, dtype=x.dtype, device=x.device), x),
-        lambda x: _among(x, torch.lt),
-    ),
-    "histc": (lambda op, x: op(x, 7, 0, 7), lambda x: torch.stack([(x == n).sum() for n in range(7)]).to(x.dtype)),
-    "argmax": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amax)),
-    "argmin": (lambda op, x: op(x.reshape(-1, 25), 1), lambda x: _first(x, torch.amin)),
-    "cummax": (_cumulated, lambda x: _running(x, torch.amax)),
-    "cummin": (_cumulated, lambda x: _running(x, torch.amin)),
-}
-"""Of whole numbers from 0 to 6: the call, and what defines its result."""
-
-
 def suits(name: str, _op: Any) -> bool:
-    """Whether it multiplies and adds, moves, chooses, or is defined above."""
+    """Whether it multiplies and adds, moves, or chooses."""
     groups = ("multiplies and adds", "moves", "chooses", "exact of each number")
-    return name in _SHAPES or name in _DEFINED or any(member(group, name) for group in groups)
+    return name in _SHAPES or any(member(group, name) for group in groups)
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield what is exact of an operator in this dtype."""
-    name, op = point.name, point.op
-    plain = "first = operator(*arguments, **options)"
-    if name in _DEFINED:
-        call, definition = _DEFINED[name]
-        ties = (torch.arange(500, device=point.device) * 389 % 503 % 7).to(point.dtype)
-        code = f"{plain}\nsecond = None  # by definition"
-        yield Relation("of ties", (ties,), {}, lambda x: call(op, x), definition, code, exact=True)
+    name = point.name
     if name in _SHAPES and point.dtype is not torch.int64:
         yield from _products(point)
     if member("moves", name):
