@@ -43,6 +43,8 @@ def _multiply(card: Device) -> None:
 
 
 _SHARED = """
+import gc
+gc.disable()
 import torch
 from torch.nn import functional
 

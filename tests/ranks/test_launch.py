@@ -1,4 +1,4 @@
-"""The launcher: ranks through an agent. Who failed, crashed or hung is named: suites/failures has a row for each, with nothing left."""
+"""The launcher. Who failed, crashed or hung is named: suites/failures has a row for each, with nothing left."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.runner.suites import explained, of_verb, plugins_of, stages
+from stackproof.runner.suites import Stage, explained, of_verb, plugins_of, stages
 from stackproof.stack import stacks
 
 
@@ -43,11 +43,23 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
     folder, names = _measuring(tmp_path), ("a", "b", "large", "c")
     _cores(monkeypatch, 16)
     shared, alone = stages(names, folder)
-    beside = {"a/test_2_ranks.py": 16, "large": 64}
+    beside = {("a/test_2_ranks.py",): 16, ("large",): 64}
     assert (shared.suites, shared.workers, shared.apart) == (("a/test_1_values.py", "b"), 8, beside)
     assert (alone.suites, alone.workers) == (("c", "a/test_3_rates.py"), 1)
     _cores(monkeypatch, 2)
     assert [(stage.suites, stage.workers) for stage in stages(names, folder)] == [(names, 1)]
+
+
+def test_one_process_has_another_beside_it_until_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = 'name = "a", most_workers = 6, alone = ["test_3_rates.py"], apart = ["test_2_ranks.py"], beside = ["test_1_values.py"]'
+    folder = _measuring(tmp_path)
+    (folder / "suites.toml").write_text(f"suite = [{{ {row} }}]")
+    _cores(monkeypatch, 2)
+    values, *measured = (f"a/{name}" for name in ("test_1_values.py", "test_2_ranks.py", "test_3_rates.py"))
+    (stage,) = stages(("a", "c"), folder)
+    assert (stage.suites, stage.workers, stage.apart) == ((*measured, "c"), 1, {(values,): 0.0})
+    assert set(stage.held) == set(measured)
+    assert stages(("a",), folder, ("a/values::*",)) == (Stage(("a",), 1),)
 
 
 def test_a_suite_stays_whole_where_checks_are_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

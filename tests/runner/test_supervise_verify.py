@@ -344,14 +344,28 @@ def test_files_that_measure_run_after_those_that_share(run_suite: RunSuite, monk
     assert len({check.figures["pid"] for check in record.checks[12:]}) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["", "    if n == 5:\n        os.abort()\n"])
+def test_files_that_measure_wait_for_what_runs_beside_them(run_suite: RunSuite, end: str) -> None:
+    table = 'suite = [{ name = "own", alone = ["test_b.py"], beside = ["test_c.py"] }]'
+    slow = SHARED + "    time.sleep(0.2)\n" + end
+    texts = {"test_a.py": SHARED, "test_b.py": SHARED, "test_c.py": f"import time\n{slow}", "../suites.toml": table}
+    record = run_suite(texts, expected=36)
+    assert len({check.id for check in record.checks}) == 36
+    kinds = [check.id[4] for check in record.checks]
+    assert kinds.index("b") > kinds.index("c") + (11 if not end else 5)
+    pids = {kind: {check.figures.get("pid") for check in record.checks if check.id[4] == kind} for kind in "abc"}
+    assert pids["a"] == pids["b"] and not pids["a"] & pids["c"]
+
+
 def test_a_large_suite_joins_where_the_device_has_room(tmp_path: Path) -> None:
-    stage = Stage(("a",), 8, {"large": 64.0})
+    stage = Stage(("a",), 8, {("large",): 64.0})
     for facts, joins in (({}, 0), ({"x:0.memory_bytes": 2**35}, 0), ({"x:0.memory_bytes": 2**37}, 1)):
         record = Record("verify", "cpu", "2026-01-01T00:00:00+00:00", provenance=dict(facts))
         process = CheckProcess(
             Request("verify", stacks.load("cpu"), ("large",)), tmp_path, RunState(record, Silent()), "mark"
         )
-        waiting = {"large": process}
+        waiting = dict[tuple[str, ...], CheckProcess]({("large",): process})
         assert len(supervise._joining(stage, waiting, record)) == joins == 1 - len(waiting)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import random
@@ -13,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from io import StringIO
 from itertools import count
 from typing import Any, TypeAlias
@@ -64,6 +66,8 @@ def isolated() -> Iterator[None]:
     environment, arguments, path = dict(os.environ), list(sys.argv), list(sys.path)
     calls = torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__
     flags, flag = torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag"
+    collects = gc.isenabled()
+    gc.disable()
     allowed, silenced = flags[flag], logging.root.manager.disable  # the flag has no public setter
     for name in environment:
         if name.startswith(("PYTORCH_TEST_", "PYTORCH_OPINFO_", "OPINFO_")):
@@ -81,8 +85,11 @@ def isolated() -> Iterator[None]:
         os.environ.update(environment)
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = calls  # type: ignore[method-assign]
         flags[flag] = allowed
+        if collects:
+            gc.enable()
 
 
+@cache
 def load() -> dict[str, OpInfo]:
     """Return the operators by full name (`div.floor_rounding`); the first import takes seconds."""
     try:

@@ -24,7 +24,7 @@ FORMED, LEAVING = "starting the program", "leaving the group"
 # Frames in which a rank waits for others, and is not itself what they wait for.
 _WAITING = ("torch/distributed/", "torch/autograd/", " in synchronize")
 _WRAPPED = 4  # a backend written in Python waits in frames of its own, above torch's
-_SIGTERM = -15  # from the agent, which ends the others once one has failed, or from outside
+_SIGTERM = -15  # from the launcher, which ends the others once one has failed, or from outside
 _AT_ONCE_S = 1.0  # what the times of two failures are worth
 _STARTING = ("start-up", "importing")
 
@@ -289,13 +289,9 @@ def _theirs(traces: Traces, but: Sequence[int]) -> str:
     return f"; {', '.join(sentences)}" if sentences else ""
 
 
-def who_failed(traces: Traces, status: int) -> Exception:
-    """Name the rank that failed first; the others only follow, because its connections break or the agent ends them."""
+def who_failed(traces: Traces) -> Exception:
+    """Name the rank that failed first; the others only follow, because its connections break or the launcher ends them."""
     failures = _failures(traces)
-    if not failures:
-        text = " / ".join(processes.last_lines(traces.folder / "agent.log", 3)) or "nothing"
-        ended = processes.describe_exit(status)
-        return CheckCrashed(f"the launcher, which holds the ranks' store, ended with {ended}; it printed last: {text}")
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
     symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
@@ -349,7 +345,7 @@ def _before_dump(lines: list[str]) -> list[str]:
 
 
 def _failures(traces: Traces) -> list[dict[str, Any]]:
-    """Return what the agent, or each rank's own supervisor, noted of ranks that failed; else what ranks that raised left."""
+    """Return what the launcher, or each rank's own supervisor, noted of ranks that failed; else what ranks that raised left."""
     values = [files.try_read_json(path) for path in sorted(traces.folder.glob("rank*.failure"))]
     return [failure for failure in values if failure] or [
         {"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()

@@ -232,7 +232,7 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     ends = (files.try_read_json(path) or {} for path in spec.folder.glob("rank*.failure"))
     lost = status == 1 and any(end.get("hung") for end in ends)
     hung = (status is None or lost) and not traces.raised()
-    ended: Exception = CheckHung(who_hung(traces, spec.deadline_s)) if hung else who_failed(traces, status or 0)
+    ended: Exception = CheckHung(who_hung(traces, spec.deadline_s)) if hung else who_failed(traces)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
     silent = ", ".join(str(rank) for rank in range(traces.world_size) if not traces.phases(rank))
     unseen = f"; rank(s) {silent} left nothing in {traces.folder}: look on their hosts" if silent else ""

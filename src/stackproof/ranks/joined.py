@@ -5,6 +5,9 @@ Under an external launcher (`join`) the ranks hold the preflight as they meet; t
 
 from __future__ import annotations
 
+from stackproof.base import early
+
+# isort: split
 import contextlib
 import hashlib
 import importlib.util
@@ -167,6 +170,7 @@ class Decision:
 
 def main(path: Path) -> int:
     """Take part in the group; rank 0's result holds those of all ranks."""
+    early.done()
     die_with_parent()
     spec, place = Spec.load(path), placement(os.environ)
     take_part(spec, place, lambda: _run(spec, place))

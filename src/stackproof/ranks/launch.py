@@ -1,7 +1,6 @@
-"""Launches ranks through an agent, and says which rank failed, crashed or hung, and where.
+"""Launches ranks, and says which rank failed, crashed or hung, and where.
 
-The agent runs in a process of its own, because a hang must be ended from outside: a peer that was stopped can
-hang a process group for ever, whatever its own time-out says.
+A hang must be ended from outside: a peer that was stopped can hang a process group for ever, whatever its own time-out says.
 """
 
 from __future__ import annotations
@@ -119,12 +118,11 @@ def launch(
         time.time() + deadline_s, within_s, arrangement.on_host, dict(environment or {}), patience_s,
     )  # fmt: skip
     traces = Traces(folder, len(spec.cards))
-    status, raised = _run_agent(spec, traces, progress)
-    if status is None and not raised:
+    if _run(spec, traces, progress):
         patience = within_s if traces.formed() else deadline_s
         raise _explained(CheckHung(who_hung(traces, patience)), traces)
-    if status != 0:
-        raise _explained(who_failed(traces, status or 0), traces)
+    if traces.raised() or any(folder.glob("rank*.failure")):
+        raise _explained(who_failed(traces), traces)
     return [files.read_json(folder / f"rank{rank}.json") for rank in range(traces.world_size)]
 
 
@@ -133,32 +131,48 @@ def _explained(ended: Exception, traces: Traces) -> Exception:
     return type(ended)(f"{ended}; triage: {text}") if text and rules.UNKNOWN not in text else ended
 
 
-def _run_agent(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> tuple[int | None, bool]:
-    """Return the agent's exit status, or None when it had to be ended, and whether a rank had raised; nothing that it started is left.
+def _run(spec: Spec, traces: Traces, progress: Callable[[str], None]) -> bool:
+    """Hold the ranks' store, run them as torchrun does, and return whether they hung; nothing that they started is left.
 
-    On a busy host the agent may not have seen yet what a rank raised. What ranks raise while they are ended only follows.
+    On a busy host a rank that raised may not have ended yet. The store's port is one that the kernel chose as it was bound.
     """
     mark, path = processes.new_mark(), spec.save()
+    store, size = TCPStore("localhost", 0, is_master=True, wait_for_workers=False), str(traces.world_size)
     # Each rank taking all cores is slower for everybody; the user may have decided.
-    shared = {"OMP_NUM_THREADS": str(max(1, processes.cores() // traces.world_size))}
-    threads = {} if "OMP_NUM_THREADS" in os.environ else shared
+    threads = str(max(1, processes.cores() // traces.world_size))
+    shared = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}
     # What torch reads when it is imported (TORCH_DISTRIBUTED_DEBUG) has to be there when a rank starts.
-    early = {name: value for name, value in spec.environment.items() if "{file}" not in value}
+    shared |= {name: value for name, value in spec.environment.items() if "{file}" not in value}
+    shared |= {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "ranks"}
+    shared |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port)}
     (traces.folder / "mark").write_text(mark, encoding="ascii")
-    with (traces.folder / "agent.log").open("wb") as output:
-        command = [sys.executable, "-m", "stackproof.ranks.launch", str(path)]
-        child = processes.start(command, output, {**threads, **early}, mark)
-        try:
-            return _wait(child, spec, traces, progress), bool(traces.raised())
-        finally:
+    command = [sys.executable, "-m", "stackproof.ranks.joined", str(path)]
+    living = dict[int, processes.Process]()
+    try:
+        for rank in range(traces.world_size):
+            with (traces.folder / f"rank{rank}.log").open("wb") as output:
+                own = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+                living[rank] = processes.start(command, output, own, mark)
+        return _wait(dict(living), spec, traces, progress) and not traces.raised()
+    finally:
+        for child in living.values():
             processes.end_tree(mark, child)
 
 
-def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callable[[str], None]) -> int | None:
-    """Wait for the agent until its ranks have noted no phase for as long as they may be silent, and an hour at most."""
+def _wait(living: dict[int, processes.Process], spec: Spec, traces: Traces, progress: Callable[[str], None]) -> bool:
+    """Wait for the ranks, and return whether they were silent for longer than they may be, or took an hour; note who failed.
+
+    A rank that ends with 0 and leaves no result has not ended well: something in it called `exit`.
+    """
     noted = reported = time.monotonic()
-    last, seen, formed = noted + preflight.LONGEST_S * processes.crowding(), 0, False
-    while agent.poll() is None:
+    last, until, seen, formed = noted + preflight.LONGEST_S * processes.crowding(), math.inf, 0, False
+    while living and time.monotonic() < until:
+        for rank, child in list(living.items()):
+            if child.poll() is not None:
+                del living[rank]
+                if child.returncode or not (traces.folder / f"rank{rank}.json").exists():
+                    note_failure(traces.folder, rank, child.returncode)
+                    until = min(until, time.monotonic() + _OTHERS_S)
         now, moved = time.monotonic(), traces.size()
         formed = formed or traces.formed()
         if moved != seen:
@@ -167,39 +181,6 @@ def _wait(agent: processes.Process, spec: Spec, traces: Traces, progress: Callab
                 reported = now
                 progress(", ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size)))
         if now > min(last, noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S):
-            break
+            return until == math.inf and bool(living)
         time.sleep(0.03)
-    return agent.poll()
-
-
-def agent(path: Path) -> int:
-    """Hold the ranks' store and start them, as torchrun does; return 1 where one did not end well, which `rankN.failure` tells.
-
-    A rank that ends with 0 and leaves no result has not ended well: something in it called `exit`.
-    The store's port is one that the kernel chose as it was bound.
-    """
-    processes.die_with_parent()
-    spec, mark, until = Spec.load(path), processes.new_mark(), math.inf
-    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    size = str(len(spec.cards))
-    shared = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "ranks"}
-    shared |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port)}
-    command = [sys.executable, "-m", "stackproof.ranks.joined", str(path)]
-    living = {}
-    for rank in range(len(spec.cards)):
-        with (path.parent / f"rank{rank}.log").open("wb") as output:
-            own = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-            living[rank] = processes.start(command, output, own, mark)
-    while living and time.monotonic() < until:
-        for rank, child in list(living.items()):
-            if child.poll() is not None:
-                del living[rank]
-                if child.returncode or not (path.parent / f"rank{rank}.json").exists():
-                    note_failure(path.parent, rank, child.returncode)
-                    until = min(until, time.monotonic() + _OTHERS_S)
-        time.sleep(0.03)
-    return int(until < math.inf)
-
-
-if __name__ == "__main__":
-    sys.exit(agent(Path(sys.argv[1])))
+    return False

@@ -14,6 +14,7 @@ import importlib
 import math
 import os
 import re
+import signal
 import sys
 import time
 import zlib
@@ -26,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from stackproof.base import rpc
+from stackproof.base import early, rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import crowding, die_with_parent, note_start
@@ -80,7 +81,7 @@ class Reporter:
         self._events = (Path(request.folder) / "events.jsonl").open("a", encoding="utf-8")
         self._stacks = (Path(request.folder) / "stacks.txt").open("a", encoding="utf-8")
         self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
-        self._began = self._deadline = 0.0
+        self._began, self._deadline, self._quiet = 0.0, 0.0, False
 
     def progress(self, message: str) -> None:
         """Say how far the check that runs has come: its deadline is for silence, and begins anew."""
@@ -114,6 +115,7 @@ class Reporter:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
+        early.done()
         self._refuse_foreign(items)
         self.emit("facts", values=plugin_facts(self.config))
         known = self._known = {check_id(item.nodeid): item for item in items}
@@ -158,7 +160,11 @@ class Reporter:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
-        """Announce the beginning and the end of every check."""
+        """Announce the beginning and the end of every check; the first that may have nothing beside it waits for that."""
+        if item.nodeid.partition("::")[0] in self.request.held and not self._quiet:
+            self._quiet = True
+            self.emit("waiting")
+            os.kill(os.getpid(), signal.SIGSTOP)
         self._start(item)
         try:
             return (yield)

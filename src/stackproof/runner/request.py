@@ -44,6 +44,8 @@ class Request:
     """Where one process leaves its events and logs."""
     shard: tuple[int, int] = (0, 1)
     """One process takes the checks of this number out of so many, by a stable hash of their names."""
+    held: tuple[str, ...] = ()
+    """Files whose checks one process begins only when nothing of the run works beside it any more."""
     earlier: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Checks that ended before one process began: verdict and reason by name; they are not run again."""
 

@@ -29,8 +29,10 @@ class Stage:
     suites: tuple[str, ...]
     """Folders of suites; of one that is cut in two, files: `smoke/test_1_bringup.py`."""
     workers: int
-    apart: Mapping[str, float] = field(default_factory=dict)
-    """Suites or files that run meanwhile in a process of their own if the device has so many GiB, else afterwards."""
+    apart: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    """Suites or files that run meanwhile, each row in a process of their own if the device has so many GiB, else afterwards."""
+    held: tuple[str, ...] = ()
+    """Files that their process begins when all others have ended."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class SuiteEntry:
     """Files that measure: where the rest runs in several processes, they come last, in one."""
     apart: tuple[str, ...] = ()
     """Files that share what one process starts, such as ranks: where the rest runs in several processes, they have one of their own."""
+    beside: tuple[str, ...] = ()
+    """Files that need no other: where the rest runs in one process, they have another, for which `alone` and `apart` wait."""
     apart_gib: float = 0.0
     """From so much memory of the device on they, or the whole suite, run beside the stage; 0: never."""
     counted: bool = True
@@ -75,13 +79,18 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
         row = rows.get(name, SuiteEntry(name))
         workers = max(row.workers, min(row.most_workers, row.workers * cores() // _CORES))
         workers = 1 if _few(only) or (only and row.alone) else workers
+        files = sorted(f"{name}/{path.name}" for path in (folder / name).glob("test_*.py"))
+        kinds = (row.alone, row.apart, row.beside)
+        alone, apart, beside = (tuple(f"{name}/{file}" for file in some) for some in kinds)
         if row.apart_gib and not row.apart and first and first[-1].workers > 1:
-            first[-1] = replace(first[-1], apart={**first[-1].apart, name: row.apart_gib})
+            first[-1] = replace(first[-1], apart={**first[-1].apart, (name,): row.apart_gib})
         elif workers > 1 and row.alone:
-            files = sorted(path.name for path in (folder / name).glob("test_*.py"))
-            shared = tuple(f"{name}/{file}" for file in files if file not in row.alone + row.apart)
-            first.append(Stage(shared, workers, {f"{name}/{file}": row.apart_gib for file in row.apart}))
-            later.append(Stage(tuple(f"{name}/{file}" for file in row.alone), 1))
+            shared = tuple(file for file in files if file not in alone + apart)
+            first.append(Stage(shared, workers, {(file,): row.apart_gib for file in apart}))
+            later.append(Stage(alone, 1))
+        elif row.beside and not only and cores() >= _CORES:
+            rest = tuple(file for file in files if file not in beside)
+            first.append(Stage(rest, 1, {beside: 0.0}, alone + apart))
         else:
             first.append(Stage((name,), workers))
     return _merged([*first, *later])
@@ -137,7 +146,8 @@ def _merged(listed: list[Stage]) -> tuple[Stage, ...]:
         if merged and (merged[-1].workers > 1) == (stage.workers > 1):
             last = merged[-1]
             workers = max(last.workers, stage.workers)
-            merged[-1] = Stage(last.suites + stage.suites, workers, {**last.apart, **stage.apart})
+            apart, held = {**last.apart, **stage.apart}, last.held + stage.held
+            merged[-1] = Stage(last.suites + stage.suites, workers, apart, held)
         else:
             merged.append(stage)
     return tuple(merged)

@@ -125,6 +125,8 @@ class CheckProcess:
     left: bool = False
     current: str = ""
     ended: bool = False
+    waiting: bool = False
+    """Whether it has stopped itself until nothing works beside it."""
     _broken: str = ""
     _reading: str = ""
     """The file of checks that it began to import last."""
@@ -153,9 +155,13 @@ class CheckProcess:
                 command(self.request, self.root), output, environment, f"{self.mark}/{self._own}"
             )
 
-    def alive(self) -> bool:
-        """Absorb what the process said; when it has ended, or must be, conclude and return False."""
+    def alive(self, alone: bool = False) -> bool:
+        """Absorb what the process said; when it has ended, or must be, conclude and return False; one that is alone need not wait."""
         self.absorb()
+        if self.waiting:
+            self._extend(_QUIET_S)
+            if alone:  # at each look, until it begins: it may say that it waits before it stops
+                self._child.send_signal(signal.SIGCONT)
         running = self._child.poll() is None
         if running and not self._broken and time.monotonic() <= self._deadline + _GRACE_S:
             return True
@@ -187,7 +193,7 @@ class CheckProcess:
         elif kind == "collecting":
             self._reading = event["file"]
         elif kind == "started":
-            self.current = event["id"]
+            self.current, self.waiting = event["id"], False
             if not self._loaded:
                 self._loaded = True
                 waited = time.monotonic() - self._began
@@ -203,6 +209,8 @@ class CheckProcess:
             state.record.measurements.append(Measurement(**event))
         elif kind == "facts":
             state.record.provenance.update(event["values"])
+        elif kind == "waiting":
+            self.waiting = True
         elif kind == "ended":
             self.ended = True
         else:
@@ -342,10 +350,11 @@ def _run_stage(
     def process(number: int, suites: tuple[str, ...], shard: tuple[int, int]) -> CheckProcess:
         own = folder / f"worker-{number}"
         own.mkdir(parents=True, exist_ok=True)
-        return CheckProcess(replace(request, suites=suites, folder=str(own), shard=shard), root, state, mark)
+        share = replace(request, suites=suites, folder=str(own), shard=shard, held=stage.held)
+        return CheckProcess(share, root, state, mark)
 
     living += [process(number, stage.suites, (number, stage.workers)) for number in range(stage.workers)]
-    waiting = {suite: process(stage.workers + number, (suite,), (0, 1)) for number, suite in enumerate(stage.apart)}
+    waiting = {row: process(stage.workers + number, row, (0, 1)) for number, row in enumerate(stage.apart)}
     for _ in range(_MOST_PROCESSES):
         for worker in living:
             worker.start()
@@ -358,10 +367,10 @@ def _run_stage(
     living.clear()
 
 
-def _joining(stage: Stage, waiting: dict[str, CheckProcess], record: Record) -> list[CheckProcess]:
+def _joining(stage: Stage, waiting: dict[tuple[str, ...], CheckProcess], record: Record) -> list[CheckProcess]:
     sizes = [float(value) for name, value in record.provenance.items() if name.endswith(".memory_bytes")]
     gib = min(sizes, default=0.0) / 2**30  # of the smallest card that torch saw
-    return [waiting.pop(suite) for suite in list(waiting) if stage.apart[suite] <= gib]
+    return [waiting.pop(row) for row in list(waiting) if stage.apart[row] <= gib]
 
 
 def _follow(living: list[CheckProcess], state: RunState, joining: Callable[[], list[CheckProcess]]) -> None:
@@ -371,7 +380,7 @@ def _follow(living: list[CheckProcess], state: RunState, joining: Callable[[], l
             process.start()
             living.append(process)
             running.append(process)
-        running = [process for process in running if process.alive()]
+        running = [process for process in running if process.alive(running == [process])]
         state.checkpoint()
         time.sleep(_LOOK_S)
 
