@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
+from stackproof.operators.judges.references import grown
 from stackproof.operators.points import OperatorPoint, member
 from stackproof.operators.relation import Relation, numeric
 
 WHAT = "what needs no rounding is exact"
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64)
-_SIZES = ((1, 33, 20), (3, 0, 5), (5, 7, 1), (17, 32, 65), (130, 9, 17))
-"""Rows, inner length and columns of products."""
-_SHAPES: dict[str, Callable[[int, int, int], tuple[tuple[int, ...], ...]]] = {
-    "mm": lambda m, k, n: ((m, k), (k, n)),
-    "matmul": lambda m, k, n: ((3, m, k), (k, n)),
-    "bmm": lambda m, k, n: ((24, m, k), (24, k, n)),
-    "mv": lambda m, k, _n: ((m, k), (k,)),
-    "dot": lambda _m, k, n: ((k * n,), (k * n,)),
-    "addmm": lambda m, k, n: ((n,), (m, k), (k, n)),
-    "baddbmm": lambda m, k, n: ((24, m, n), (24, m, k), (24, k, n)),
-    "nn.functional.linear": lambda m, k, n: ((m, k), (n, k), (n,)),
-    "nn.functional.conv1d": lambda m, _k, n: ((2, 5, m + 2), (n, 5, 3), (n,)),
-    "nn.functional.conv2d": lambda m, _k, n: ((2, 5, m + 2, 6), (n, 5, 3, 3), (n,)),
-}
 _BIT = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _OFFSET = 2**60 + 1
 _BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": {"max": 5}}
@@ -34,15 +21,12 @@ _BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": 
 
 def suits(name: str, _op: Any) -> bool:
     """Whether it multiplies and adds, moves, or chooses."""
-    groups = ("multiplies and adds", "moves", "chooses", "exact of each number")
-    return name in _SHAPES or any(member(group, name) for group in groups)
+    return any(member(group, name) for group in ("multiplies and adds", "moves", "chooses", "exact of each number"))
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield what is exact of an operator in this dtype."""
     name = point.name
-    if name in _SHAPES and point.dtype is not torch.int64:
-        yield from _products(point)
     if member("moves", name):
         yield from _moved(point)
     if member("exact of each number", name) and point.dtype is torch.float32:
@@ -50,9 +34,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if point.dtype is torch.int64 and (member("chooses", name) or name in ("sum", "cumsum")):
         yield from _shifted(point)
     if member("multiplies and adds", name) and point.dtype is not torch.int64:
-        for sample in point.samples(6):
-            arguments = tree_map(_whole, (sample.input, *sample.args))
-            yield _same(point, "small whole numbers", arguments, tree_map(_whole, dict(sample.kwargs)))
+        calls = [("", (sample.input, *sample.args), dict(sample.kwargs)) for sample in point.samples(6)]
+        for says, arguments, options in (*calls, *grown(point, calls, 20, 129)):
+            yield _same(point, f"small whole numbers, {says}", tree_map(_whole, arguments), tree_map(_whole, options))
 
 
 def _same(point: OperatorPoint, says: str, arguments: Any, options: Any) -> Relation:
@@ -73,19 +57,7 @@ def _whole(leaf: Any) -> Any:
     if not numeric(leaf):
         return leaf
     drawn = torch.arange(leaf.numel(), device=leaf.device) * 7919 % 8191 % 5 - 2
-    return drawn.to(leaf.dtype).reshape(leaf.shape)
-
-
-def _products(point: OperatorPoint) -> Iterator[Relation]:
-    for size in _SIZES:
-        empty = [torch.empty(shape, dtype=point.dtype, device=point.device) for shape in _SHAPES[point.name](*size)]
-        inputs = [_whole(tensor) for tensor in empty]
-        yield _same(point, f"whole numbers, {size} rows, inner and columns", tuple(inputs), {})
-        laid = [tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor for tensor in inputs]
-        yield _same(point, f"whole numbers, {size}, transposed", tuple(laid), {})
-    if inputs[-1].dim() == 1 and len(inputs) == 3:
-        nothing = (torch.zeros_like(inputs[0]), *inputs[1:-1], inputs[-1] + 0.375)
-        yield _same(point, "what is added to a product of nothing", nothing, {})
+    return torch.empty_like(leaf).copy_(drawn.reshape(leaf.shape))  # as it lies in memory
 
 
 def _moved(point: OperatorPoint) -> Iterator[Relation]:

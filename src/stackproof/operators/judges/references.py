@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import combinations, count, islice
 from typing import Any
@@ -20,8 +21,8 @@ from stackproof.operators.relation import Relation, UnusableError, detached, ele
 
 WHAT = "as it is defined"
 DTYPES = (torch.float32, torch.float64, torch.complex128, torch.int64, torch.bool)
-_PAIRS, _LARGER = 10, 5
-_LADDER, _MOST = (3, 5, 6, 8, 9, 17, 33, 65, 129, 257, 513, 1027), 40_000
+_PAIRS = 10
+_LADDER, _MOST = (1, 3, 5, 6, 8, 9, 17, 33, 65, 129, 257, 513, 1027), 40_000
 """Sizes, and numbers that a tensor has at most."""
 _CODE = """from stackproof.operators.oracles import Decomposed
 first = operator(*arguments, **options)
@@ -170,7 +171,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     full = [call for call in calls if all(leaf.numel() for leaf in tree_leaves(call) if torch.is_tensor(leaf))]
     more = [*_resized(point, full), *(_mixed(point, full) if narrow else ())]
     bases = [*(("", *call) for call in full), *((f"{says}, ", *call) for says, *call in more)]
-    for says, inputs, named in (*more, *(_grown(point, bases) if narrow and full else ())):
+    for says, inputs, named in (*more, *(grown(point, bases) if narrow else ())):
         yield _decomposed(point, f"as defined, with {says}", inputs, named, backward, refusable=True)
 
 
@@ -200,27 +201,31 @@ def _mixed(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, d
         yield says, tree_map(_rounded, inputs) if turn % 2 else inputs, {**named, **more}
 
 
-def _grown(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Yield samples with a size larger wherever it stands, in numbers too, or once; every other one transposed in memory."""
-    for turn in range(_LARGER):
+def grown(
+    point: OperatorPoint, calls: list[Any], count: int = 5, longest: int = 1027
+) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield samples with a size larger, or one, wherever it stands, in numbers too, or once; every other one transposed in memory."""
+    for turn in range(count if calls else 0):
         says, *call = point.draw.choice(calls)
         tensors = [leaf for leaf in tree_leaves(call) if torch.is_tensor(leaf) and leaf.layout is torch.strided]
         sizes = sorted({size for leaf in tensors for size in leaf.shape if size > 1})
         for size in point.draw.sample(sizes, len(sizes)):
             ways = [tensors, None, [tensors[point.draw.randrange(len(tensors))]]]
-            made = filter(None, (_taken(point, call, size, way, turn) for way in point.draw.sample(ways, len(ways))))
+            made = filter(
+                None, (_taken(point, call, size, way, turn, longest) for way in point.draw.sample(ways, len(ways)))
+            )
             if larger := next(made, None):
                 yield f"{says}{larger[0]}", *larger[1:]
                 break
 
 
 def _taken(
-    point: OperatorPoint, call: Any, size: int, which: list[torch.Tensor] | None, turn: int
+    point: OperatorPoint, call: Any, size: int, which: list[torch.Tensor] | None, turn: int, longest: int
 ) -> tuple[str, Any, dict[str, Any]] | None:
     """Return the call with a size of these tensors larger, or of all and of numbers; nothing if it is not taken in twice the size."""
     tensors = [leaf for leaf in tree_leaves(call) if torch.is_tensor(leaf)]
 
-    def grown(n: int) -> Any:
+    def sized(n: int) -> Any:
         def larger(leaf: Any) -> Any:
             if isinstance(leaf, torch.Tensor):
                 chosen = which is None or any(leaf is one for one in which)
@@ -230,16 +235,21 @@ def _taken(
         return tree_map(larger, call)
 
     try:
-        few, more = (elements_of(point.op(*inputs, **named)) for inputs, named in (call, grown(2 * size)))
+        few, more = (elements_of(point.op(*inputs, **named)) for inputs, named in (call, sized(2 * size)))
     except Exception:
         return None
     counts = [(leaf.numel(), float(leaf.shape.count(size))) for leaf in tensors]
     counts.append((few, math.log2(max(more, 1) / max(few, 1))))
-    larger = [n for n in _LADDER if n > size and max(m * (n / size) ** power for m, power in counts) < _MOST]
+    larger = [
+        n
+        for n in _LADDER
+        if size < n <= longest or n == 1
+        if max(m * (n / size) ** power for m, power in counts) < _MOST
+    ]
     if not larger:
         return None
     n = larger[-1] if turn % 3 == 2 else point.draw.choice(larger)
-    return f"{size} as {n}", *grown(n)
+    return f"{size} as {n}", *sized(n)
 
 
 def _larger(leaf: torch.Tensor, size: int, larger: int, turn: int, alone: bool) -> torch.Tensor:
@@ -357,11 +367,13 @@ def _defaults(op: Any) -> list[tuple[str, Any, str]]:
     function: Any = torch
     for part in op.name.split("."):
         function = getattr(function, part, None)
-    try:
+    made: list[tuple[str, Any, str]] = []
+    with suppress(ValueError, TypeError):
         parameters = inspect.signature(function or op.op).parameters.values()
-        return [(p.name, p.default, str(p.annotation)) for p in parameters if p.default is not p.empty]
-    except (ValueError, TypeError):
-        packet = getattr(torch.ops.aten, op.aten_name or op.name.rpartition(".")[2], None)
-        schemas = [getattr(packet, overload)._schema for overload in packet.overloads()] if packet else []
-        arguments = [argument for schema in schemas for argument in schema.arguments if argument.has_default_value()]
-        return [(argument.name, argument.default_value, str(argument.type)) for argument in arguments]
+        made = [(p.name, p.default, str(p.annotation)) for p in parameters if p.default is not p.empty]
+    packet = getattr(torch.ops.aten, (op.aten_name or op.name).rpartition(".")[2], None)
+    if made or not packet:
+        return made
+    schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
+    arguments = [argument for schema in schemas for argument in schema.arguments if argument.has_default_value()]
+    return [(argument.name, argument.default_value, str(argument.type)) for argument in arguments]
