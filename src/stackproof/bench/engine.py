@@ -156,7 +156,8 @@ def timed(
         "others' share of the host's cores": share, "warm_up.runs": warmth.runs, "warm_up.seconds": warmth.seconds,
         "runs per sample": sampler.number,
         **work.conclude(), "proof before, s": proof + traces.first, "blocks": traces.blocks, "blocks compared": traces.compared,
-        "traces, share of the time budget": traces.spent / budget.seconds, **slope.require_believable(), **energy(sampler),
+        "traces, share of the time budget": traces.spent / budget.seconds, **slope.require_believable(sampler.device.modelled),
+        **energy(sampler),
     }  # fmt: skip
     return {
         "reason": reason, "seconds": slope.seconds, "worth": dict(work.worth), "dtype": work.dtype, "arithmetic": work.arithmetic,
