@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any
 
 import torch
@@ -12,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from stackproof.base.toml import OneOf
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
+from stackproof.record.records import Figure
 from stackproof.workloads import inputs
 from stackproof.workloads.work import Setting, Work
 
@@ -20,6 +24,8 @@ _RING = 3
 _MOST_BYTES = 4 << 30
 """For the targets of a block over the link, each of which receives one copy, and as many for its sources."""
 _MOST_TARGETS = 8
+_WAKING_S, _MOST_READS = 2e-4, 20
+"""A read may have to wake threads; and on a busy host one of so many is not disturbed."""
 
 _PlaceName = Annotated[str, OneOf(("host", "pinned", "device"))]
 
@@ -85,6 +91,34 @@ class Copy(Work):
             found = self.targets[target].view(torch.int64).bitwise_xor_(words[target])
             same = torch.equal(found, self._patterns[1])
             require(same, f"a copy of {self._size} bytes changed some of them, or one of {runs} was not made")
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """See that no copy was put off until somebody reads: a first read costs a second, and as much as caches spare, less than copies."""
+        copying = first = again = math.inf
+        for _ in range(_MOST_READS):
+            copying, first, again = map(min, (copying, first, again), self._reads(min(_RING, self.most_runs)))
+            if first <= again + _RING * copying + _WAKING_S:
+                break
+        require(
+            first <= again + _RING * copying + _WAKING_S,
+            f"reading {self._size} bytes that were copied in {copying * 1e3:.2f} ms took {first * 1e3:.2f} ms, and again {again * 1e3:.2f} "
+            "ms: copies are put off until somebody reads, and the timed ones were not made in their time",
+        )
+        return super().conclude()
+
+    def _reads(self, runs: int) -> list[float]:
+        """Return the seconds of a copy, of reading what it left, and of reading that again: the best of many, on a busy host."""
+        self.begin(runs)
+        self.device.synchronize()
+        times = [time.perf_counter()]
+        copied = [self.run() for _ in range(runs)][-1]
+        self.device.synchronize()
+        times.append(time.perf_counter())
+        for _ in range(2):
+            copied.view(torch.int64).sum().item()
+            times.append(time.perf_counter())
+        copying, *reads = [after - before for before, after in pairwise(times)]
+        return [copying / runs, *reads]
 
 
 _PLACES: Mapping[str, Callable[[int, Device], torch.Tensor]] = {
