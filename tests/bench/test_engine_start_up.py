@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -14,6 +11,7 @@ from stackproof.base.processes import Ended
 from stackproof.bench import engine
 from stackproof.bench.engine import measure
 from stackproof.bench.subjects import Budget
+from stackproof.probes.clock import ClockWrongError
 from stackproof.record.checks import CheckCrashed, CheckHung
 from stackproof.stack.stacks import Stack
 
@@ -59,9 +57,12 @@ def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch
         measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1), HOST, "tiny", FEW)
 
 
-@pytest.mark.slow
-def test_what_is_imported_before_the_timed_words_counts() -> None:
-    code = f"import time\ntime.sleep(0.5)\nimport torch\n{engine._CHILD}"
-    words = ["import", "cpu", "0", str(time.monotonic()), "torch"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120, check=True)
-    assert json.loads(done.stdout)["import"] > 0.6
+@pytest.mark.parametrize(
+    ("before", "says"), [("sleep(0.5)", ""), ("monotonic = lambda own=time.monotonic: own() - 0.7", "not ours")]
+)
+def test_what_comes_before_the_timed_words_counts_and_another_clock_shows(
+    before: str, says: str, spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_CHILD", f"import time\ntime.{before}\n{engine._CHILD}")
+    with pytest.raises(ClockWrongError, match=says) if says else nullcontext():
+        assert engine._starting(subject_of(cpu), HOST, "import") > 0.6

@@ -37,8 +37,8 @@ def test_a_right_collective_is_proved(call: str) -> None:
 def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     work, own = TimedCollective(setting(call=call, mib=0.01, dtype="bfloat16")), collectives._CALLS[call]
 
-    def wrong(work: TimedCollective, buffer: torch.Tensor, other: torch.Tensor) -> None:
-        own(work, buffer, other)
+    def wrong(buffer: torch.Tensor, other: torch.Tensor) -> None:
+        own(buffer, other)
         buffer[7] += 1
 
     monkeypatch.setitem(collectives._CALLS, call, wrong)
@@ -50,8 +50,8 @@ def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch
 def test_numbers_that_are_sent_in_fewer_bits_show(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     work, own = TimedCollective(setting(call=call, mib=0.01, dtype="float32")), collectives._CALLS[call]
 
-    def narrow(work: TimedCollective, buffer: torch.Tensor, sent: torch.Tensor) -> None:
-        own(work, buffer, sent)
+    def narrow(buffer: torch.Tensor, sent: torch.Tensor) -> None:
+        own(buffer, sent)
         buffer.copy_(buffer.bfloat16())
 
     monkeypatch.setitem(collectives._CALLS, call, narrow)
@@ -74,7 +74,7 @@ def test_sums_of_sums_stay_exact(dtype: str, ranks: int, monkeypatch: pytest.Mon
     work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype=dtype))
     work.begin(work.most_runs)
     assert work.most_runs > 1 and bool(work.buffers[0].any())
-    everyone = [work._of(rank) * work._scale(work.most_runs) for rank in range(ranks)]
+    everyone = [work._of(rank, 0) * work._scale(work.most_runs) for rank in range(ranks)]
     for _ in range(work.most_runs):
         total = everyone[0].clone()
         for other in everyone[1:]:

@@ -108,11 +108,12 @@ def run(
     stdin: bytes = b"",
     decoding: str = "replace",
     captured: bool = True,
+    pass_fds: Sequence[int] = (),
 ) -> Ended:
     """Run a program to its end, or end it with all that it started after `seconds`; nothing that it does raises an error here.
 
     `environment`: variables laid over our own; `unset`: variables that it does not inherit; `decoding`: what becomes of bytes
-    that are no UTF-8; `captured`: whether its output is returned, else it goes to the terminal.
+    that are no UTF-8; `captured`: whether its output is returned, else it goes to the terminal; `pass_fds`: open files that it inherits.
     """
     mark, pipe = new_mark(), subprocess.PIPE if captured else None
     try:
@@ -123,6 +124,7 @@ def run(
             stderr=pipe,
             env=_marked(environment or {}, mark, unset),
             start_new_session=captured,  # a program on the terminal needs the terminal's own session
+            pass_fds=pass_fds,
             cwd=cwd,
         )
     except OSError as error:

@@ -83,6 +83,11 @@ class Device:
     """Whether two ranks of the stack's own backend may share it, as any processes share a CPU's cores."""
 
     @property
+    def modelled(self) -> bool:
+        """Whether its time is a model's, by which a mark may take none."""
+        return False
+
+    @property
     def torch(self) -> torch.device:
         """The `torch.device`; the CPU has no index that means anything."""
         return torch.device(self.kind)
@@ -185,6 +190,10 @@ class Accelerator(Device):
     def module(self) -> Any:
         """`torch.cuda`, `torch.xpu` or the module of a registered device type."""
         return torch.get_device_module(self.kind)
+
+    @property
+    def modelled(self) -> bool:
+        return bool(getattr(self.module, "modelled", False))
 
     def name(self) -> str:
         return str(self.module.get_device_properties(self.index).name)

@@ -44,7 +44,7 @@ _LARGEST = 8192
 _MOST_UNITS = 512
 RATE = 0.002
 """The kernel slews its own clocks by 0.05 % at most (adjtimex(2)); oscillators differ by far less."""
-DEVICE_RATE = 0.005
+WALL_RATE = DEVICE_RATE = 0.005
 GRAIN_S = 2e-5
 """What two clocks may differ by beside their rates: the counters of two cores, and a card's latency."""
 TICK_S = 5e-6
@@ -55,6 +55,7 @@ _NARROW_S = 2e-4
 _TRIES = 20
 _KNOWN = 0.01
 """A rate that is known to no better than this says nothing."""
+_STRETCHES = (0.0, 1 / 3, 2 / 3, 1.0)
 _SPANS = 64
 _PARTS = 16
 _PARTS_S = (4e-4, 3e-3)
@@ -370,17 +371,37 @@ class ClockWrongError(CheckFailed):
 
 
 class Meanwhile:
-    """Holds the host's clock over the very time in which something was measured: a clock may go wrong after it was tried."""
+    """Holds the host's clocks over the very time in which something was measured: a clock may go wrong after it was tried.
+
+    Its counters may all go wrong together: `look` reads the wall clock now and then. That may be set meanwhile, which spoils one stretch
+    of the time and leaves the others right.
+    """
 
     def __init__(self) -> None:
-        self._begin = at(raw, time.perf_counter)
+        self._begin, self._looks = at(raw, time.perf_counter), list[Moment]()
+        self.look()
+
+    def look(self) -> None:
+        self._looks.append(at(raw, time.time))
 
     def require(self) -> None:
         """End the span.
 
         Raises:
             ClockWrongError: it was longer or shorter than the clock measured.
+            CheckInconclusive: most of it was longer or shorter by the wall clock than by the counters, and one of them is wrong.
         """
+        self.look()
+        first, whole = self._looks[0].late, self._looks[-1].early - self._looks[0].late
+        ends = [min(self._looks, key=lambda look: abs(look.early - first - whole * part)) for part in _STRETCHES]
+        stretches = [_between(*pair) for pair in pairwise(ends)]
+        wrong = [stretch for stretch in stretches if stretch.wrong(WALL_RATE)]
+        if 2 * len(wrong) > len(stretches):
+            rates = ", ".join(f"{stretch.seconds / stretch.longest:.3f}" for stretch in wrong)
+            raise CheckInconclusive(
+                f"while samples were taken the wall clock went {rates} times as fast as the host's raw counter, which {WALL_RATE:.1%} "
+                "may be off: one of the two is wrong, and nobody can say which"
+            )
         end = at(raw, time.perf_counter)
         span = _between(self._begin, end)
         if span.wrong(RATE):

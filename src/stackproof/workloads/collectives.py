@@ -22,7 +22,7 @@ _MIB = 1 << 20
 _DRAWN = 7168
 """So many whole numbers are made, and repeated for the rest: a remainder takes longer than a copy."""
 _MOST_BYTES = 1 << 29
-"""For the results of a block on a rank, where each run has one of its own."""
+"""For the results of a block on a rank, where each run has one of its own, and as much for what is sent."""
 _NOBODYS = 98.0
 """Even, where all that is sent is odd."""
 
@@ -53,8 +53,8 @@ class TimedCollective(Work):
     """One collective on one size: `mib` of the whole tensor. Every number of every run of a block leaves its trace, in one of two ways.
 
     An all-reduce is called on what it left: the power of the number of ranks by which everything grew counts the runs. Any other call has
-    a result of its own for each run, and every second run's is the negative. Numbers have as many digits as stay exact in sums: a call
-    that sends fewer of them shows.
+    a result of its own for each run. What a rank sends is written anew before each block, with numbers that no run had, so that what
+    somebody kept is never right; they have as many digits as stay exact in sums: a call that sends fewer of them shows.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -63,7 +63,7 @@ class TimedCollective(Work):
         self.device, self.dtype = setting.device, name_of(row.dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
         part = max(1, int(row.mib * _MIB) // row.dtype.itemsize // self._world)
-        self._whole, self._turn = part * self._world, 0
+        self._whole, self._turn, self._first, self._next = part * self._world, 0, 0, 0
         self._bytes = self._whole * row.dtype.itemsize
         self.facts = {"call": self._call}
         self.proof = f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
@@ -82,8 +82,8 @@ class TimedCollective(Work):
         self.most_runs = alone if self._chained else max(1, min(Work.most_runs, _MOST_BYTES // self._bytes))
         count, size = 1 if self._chained else self.most_runs, part if self._call == "reduce-scatter" else self._whole
         self.buffers = list(torch.empty(count, size, dtype=row.dtype, device=self.device.torch))
-        sent = self._of(self._rank).to(self.device.torch)
-        self.contents = sent, -sent
+        size = {"all-gather": part, "reduce-scatter": self._whole, "all-to-all": self._whole}.get(self._call, 0)
+        self.contents = list(torch.empty(count, size, dtype=row.dtype, device=self.device.torch))
 
     @property
     def _chained(self) -> bool:
@@ -91,50 +91,55 @@ class TimedCollective(Work):
 
     def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - sums would grow on
         """Write what this rank sends, and what nobody sends where it receives."""
-        self._turn = 0
+        self._turn, self._first, self._next = 0, self._next, self._next + runs
         if self._chained:
-            torch.mul(self.contents[0], self._scale(runs), out=self.buffers[0])
+            self.buffers[0].copy_(self._of(self._rank, 0)).mul_(self._scale(runs))
             return
         sends = self._call == "reduce" or (self._call == "broadcast" and self._rank == 0)
-        for turn, buffer in enumerate(self.buffers[:runs]):
-            buffer.copy_(self.contents[turn % 2]) if sends else buffer.fill_(_NOBODYS)
+        for turn, (buffer, sent) in enumerate(zip(self.buffers[:runs], self.contents, strict=False)):
+            own = self._of(self._rank, turn)
+            buffer.copy_(own) if sends else buffer.fill_(_NOBODYS)
+            sent.copy_(own[len(sent) * self._rank :][: len(sent)] if self._call == "all-gather" else own[: len(sent)])
 
     def run(self) -> object:
-        turn, self._turn = self._turn, self._turn + 1
-        return _CALLS[self._call](self, self.buffers[turn % len(self.buffers)], self.contents[turn % 2])
+        turn = self._turn % len(self.buffers)
+        self._turn += 1
+        return _CALLS[self._call](self.buffers[turn], self.contents[turn])
 
     def verify(self, runs: int) -> None:
         """Hold every element of what the runs left against what the call promises, computed without the backend."""
         self.device.synchronize()
-        promised = self._promised(runs)
-        right = promised is None or all(
-            torch.equal(buffer, -promised if turn % 2 else promised) for turn, buffer in enumerate(self.buffers[:runs])
-        )
+        left = (
+            self.buffers[:runs] if self._call != "reduce" or not self._rank else []
+        )  # a backend may leave what it likes
+        right = all(torch.equal(buffer, self._promised(runs, turn)) for turn, buffer in enumerate(left))
         require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
 
     def _scale(self, runs: int) -> float:
         return 2.0 ** -min(self._range, int(runs * math.log2(self._world) / 2))
 
-    def _of(self, rank: int) -> torch.Tensor:
-        """Return the whole tensor that a rank starts with, on the CPU: odd whole numbers of either sign."""
-        drawn = torch.arange(1, _DRAWN + 1, dtype=torch.int64) * (0x9E3779B1 + 2 * rank)
-        some = ((drawn >> 3) % (self._odd + 1) * 2 - self._odd).to(self._dtype)
-        return some.repeat(-(-self._whole // _DRAWN))[: self._whole]
+    def _drawn(self, rank: int, turn: int) -> torch.Tensor:
+        """Return what a rank sends in a run of this block, as far as it does not repeat: odd whole numbers of either sign."""
+        factor = 0x9E3779B1 * (2 * (rank + self._world * (self._first + turn)) + 1)  # odd, and no other's
+        drawn = torch.arange(1, min(_DRAWN, self._whole) + 1, dtype=torch.int64) * factor
+        return ((drawn >> 3) % (self._odd + 1) * 2 - self._odd).to(self._dtype)
 
-    def _promised(self, runs: int) -> torch.Tensor | None:
-        """Return what the first of so many runs must leave; nothing where a backend may leave what it likes."""
-        everyone = [self._of(rank) for rank in range(self._world)]
-        parts = torch.stack(everyone).view(self._world, self._world, -1)
-        if self._call == "reduce" and self._rank:
-            return None
+    def _of(self, rank: int, turn: int) -> torch.Tensor:
+        """Return the whole tensor that a rank starts with."""
+        return self._repeated(self._drawn(rank, turn))
+
+    def _repeated(self, some: torch.Tensor) -> torch.Tensor:
+        return some.to(self.device.torch).repeat(-(-self._whole // len(some)))[: self._whole]
+
+    def _promised(self, runs: int, turn: int) -> torch.Tensor:
+        """Return what a run of a block of so many must leave; of an all-reduce, the last."""
         if self._call in _MOVED:
-            result = _MOVED[self._call](parts, self._rank).flatten()
-        else:
-            total = torch.stack(everyone).double().sum(0)
-            grown = self._scale(runs) * float(self._world) ** (runs - 1) if self._chained else 1.0
-            whole = (total * grown).to(self._dtype)
-            result = whole.view(self._world, -1)[self._rank] if self._call == "reduce-scatter" else whole
-        return result.to(self.device.torch)
+            parts = torch.stack([self._of(rank, turn) for rank in range(self._world)])
+            return _MOVED[self._call](parts.view(self._world, self._world, -1), self._rank).flatten()
+        total = torch.stack([self._drawn(rank, turn) for rank in range(self._world)]).double().sum(0)
+        grown = self._scale(runs) * float(self._world) ** (runs - 1) if self._chained else 1.0
+        whole = self._repeated((total * grown).to(self._dtype))
+        return whole.view(self._world, -1)[self._rank] if self._call == "reduce-scatter" else whole
 
 
 _MOVED: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
@@ -143,11 +148,11 @@ _MOVED: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
     "all-to-all": lambda parts, rank: parts[:, rank],
 }
 """What a rank has in the end, of (rank, part of it, number)."""
-_CALLS: dict[str, Callable[[TimedCollective, torch.Tensor, torch.Tensor], object]] = {
-    "all-reduce": lambda _, own, __: dist.all_reduce(own),
-    "broadcast": lambda _, own, __: dist.broadcast(own, 0),
-    "reduce": lambda _, own, __: dist.reduce(own, 0),
-    "all-gather": lambda work, own, sent: dist.all_gather_into_tensor(own, sent.view(work._world, -1)[work._rank]),
-    "reduce-scatter": lambda _, own, sent: dist.reduce_scatter_tensor(own, sent),
-    "all-to-all": lambda _, own, sent: dist.all_to_all_single(own, sent),
+_CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "all-reduce": lambda own, _: dist.all_reduce(own),
+    "broadcast": lambda own, _: dist.broadcast(own, 0),
+    "reduce": lambda own, _: dist.reduce(own, 0),
+    "all-gather": lambda own, sent: dist.all_gather_into_tensor(own, sent),
+    "reduce-scatter": lambda own, sent: dist.reduce_scatter_tensor(own, sent),
+    "all-to-all": lambda own, sent: dist.all_to_all_single(own, sent),
 }

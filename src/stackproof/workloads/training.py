@@ -277,7 +277,8 @@ class ReplayedSteps(Work):
             )
             if noise > _MOST_NOISE:
                 raise CheckInconclusive(
-                    f"two replays of {runs} steps end {noise:.2g} of their way apart; beyond {_MOST_NOISE} a step left out would not show"
+                    f"two replays of {runs} steps end {noise:.2g} of their way apart; beyond {_MOST_NOISE} a step left out "
+                    "would not show; if a quiet host shows it too, the stack does not repeat itself"
                 )
 
     def _replayed(self, runs: int) -> Ends:
