@@ -89,17 +89,6 @@ def shapes(rank: Rank) -> dict[str, Any]:
     return {}
 
 
-def store_dies(rank: Rank) -> dict[str, Any]:
-    """Kill the process that holds the store, and then ask the store for a new group."""
-    _sums(rank, 1)
-    rank.phase("a group of a store that is gone")
-    if rank.rank == _FAULTY:
-        os.kill(os.getppid(), signal.SIGKILL)
-    dist.new_group([0, 1])
-    _sums(rank, 1)
-    return {}
-
-
 def slow(rank: Rank) -> dict[str, Any]:
     for _ in range(_STEPS):
         time.sleep(0.02 + 0.1 * (rank.rank == _FAULTY))

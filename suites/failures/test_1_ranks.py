@@ -79,7 +79,6 @@ FAULTS = {
         environment=(("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),),
         needs=("collectives-compared",),
     ),
-    "the store dies": Fault("programs:store_dies", (CheckCrashed,), ("which holds the ranks' store", "signal SIGKILL")),
 }
 
 Provoke = Callable[[Fault], tuple[str, float]]
