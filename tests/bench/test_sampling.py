@@ -59,6 +59,13 @@ def test_warm_up_lasts_until_time_settles() -> None:
     assert warmth.runs >= 60
 
 
+def test_warm_up_of_steady_work_ends_early() -> None:
+    sampler = Sampler(HOST, lambda: time.sleep(1e-3))
+    warmth = warm_up(sampler, seconds=20.0)
+    assert warmth.runs >= 10
+    assert warmth.seconds >= 0.3
+
+
 def test_warm_up_of_long_runs_takes_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sampler, "spent", lambda _: 17.1)
     warmth = warm_up(scripted(9.0, 2.0, 2.0, 2.1, 2.0), seconds=60.0)

@@ -30,6 +30,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("stackproof.workloads.dropped_in", None)
 
 
+def test_the_issues_workloads_are_listed() -> None:
+    assert set(catalogue.names()) >= {"yolov8n", "yolov8x", "qwen3-0.6b-lora", "llama3-8b-lora", "classifier"}
+
+
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(Refusal, match=r"no workload 'yolo8n' \(did you mean 'yolov8n'\?\); there are: classifier"):
         catalogue.get("yolo8n")

@@ -27,6 +27,14 @@ def test_an_epoch_arrives(workers: int) -> None:
         work.close()
 
 
+def test_a_wrong_picture_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Loading(setting(**ROW, workers=0))
+    batches = [batch.flip(-1) for batch in work._loader]
+    monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
+    with pytest.raises(CheckFailed, match="12 pictures of an epoch are not what the data set holds"):
+        work.prove()
+
+
 def test_a_short_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Loading(setting(**ROW, workers=0))
     batches = list(work._loader)[:-1]

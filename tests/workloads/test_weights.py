@@ -43,6 +43,16 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole.abs().max() <= 0.5
 
 
+def test_name_and_seed_matter() -> None:
+    made = []
+    for name, seed in (("a", 0), ("b", 0), ("a", 1)):
+        tensor = torch.empty(64)
+        weights.fill(tensor, name, seed, 1.0)
+        made.append(tensor)
+
+    assert len({tuple(tensor.tolist()) for tensor in made}) == 3
+
+
 def test_a_skeleton_gets_storage_and_tied_weights_stay_tied() -> None:
     with torch.device("meta"):
         model = nn.Sequential(nn.Embedding(16, 4), nn.LayerNorm(4), nn.Linear(4, 16), nn.Linear(16, 2))
@@ -70,6 +80,13 @@ def test_every_way_to_ask_for_float32_gives_float64() -> None:
         ]
 
     assert {tensor.dtype for tensor in made} == {torch.float64}
+
+
+def test_other_dtypes_stay() -> None:
+    with widened():
+        made = [torch.zeros(1, dtype=dtype).dtype for dtype in (torch.float16, torch.int32, torch.bool)]
+
+    assert made == [torch.float16, torch.int32, torch.bool]
 
 
 def test_the_default_dtype_is_restored_after_an_error() -> None:
