@@ -321,9 +321,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 def _state(device: torch.device) -> torch.Tensor:
     module: Any = getattr(torch, device.type)
-    made: torch.Tensor = (
-        module if hasattr(module, "get_rng_state") else torch
-    ).get_rng_state()  # torch.cpu has none of its own
+    made: torch.Tensor = getattr(module, "get_rng_state", torch.get_rng_state)()  # torch.cpu has none of its own
     return made
 
 

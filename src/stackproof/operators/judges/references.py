@@ -151,12 +151,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     for call in calls[:3] if not narrow else ():
         yield _decomposed(point, "as defined", *call, backward)
     if point.dtype is torch.float64:
-        mixed = islice(_mixed(point, calls), 5)
-        large = [
-            *(("", *call) for call in calls[:2]),
-            *mixed,
-        ]  # where exponentials leave the range, which is that of both ways
-        for says, args, options in large:
+        # where exponentials leave the range, which is that of both ways
+        for says, args, options in (*(("", *call) for call in calls[:2]), *islice(_mixed(point, calls), 5)):
             inputs, named = tree_map(lambda leaf: leaf * 1000 if numeric(leaf) else leaf, detached((args, options)))
             yield _decomposed(point, f"as defined, a thousandfold, {says}", inputs, named, False, refusable=True)
     if not calls or not (narrow or point.dtype is torch.int64):
@@ -209,18 +205,33 @@ def grown(
         says, *call = point.draw.choice(calls)
         tensors = [leaf for leaf in tree_leaves(call) if torch.is_tensor(leaf) and leaf.layout is torch.strided]
         sizes = sorted({size for leaf in tensors for size in leaf.shape if size > 1})
+        few = _results(point, call)
         for size in point.draw.sample(sizes, len(sizes)):
             ways = [tensors, None, [tensors[point.draw.randrange(len(tensors))]]]
-            made = filter(
-                None, (_taken(point, call, size, way, turn, longest) for way in point.draw.sample(ways, len(ways)))
-            )
-            if larger := next(made, None):
+            order = point.draw.sample(ways, len(ways))
+            made = (_taken(point, call, few, size, way, turn, longest) for way in order)
+            if larger := next(filter(None, made), None):
                 yield f"{says}{larger[0]}", *larger[1:]
                 break
 
 
+def _results(point: OperatorPoint, call: Any) -> int | None:
+    """Return how many numbers a call gives; nothing if it is not taken."""
+    inputs, named = call
+    try:
+        return elements_of(point.op(*inputs, **named))
+    except Exception:
+        return None
+
+
 def _taken(
-    point: OperatorPoint, call: Any, size: int, which: list[torch.Tensor] | None, turn: int, longest: int
+    point: OperatorPoint,
+    call: Any,
+    few: int | None,
+    size: int,
+    which: list[torch.Tensor] | None,
+    turn: int,
+    longest: int,
 ) -> tuple[str, Any, dict[str, Any]] | None:
     """Return the call with a size of these tensors larger, or of all and of numbers; nothing if it is not taken in twice the size."""
     tensors = [leaf for leaf in tree_leaves(call) if torch.is_tensor(leaf)]
@@ -234,18 +245,12 @@ def _taken(
 
         return tree_map(larger, call)
 
-    try:
-        few, more = (elements_of(point.op(*inputs, **named)) for inputs, named in (call, sized(2 * size)))
-    except Exception:
+    if few is None or (more := _results(point, sized(2 * size))) is None:
         return None
     counts = [(leaf.numel(), float(leaf.shape.count(size))) for leaf in tensors]
     counts.append((few, math.log2(max(more, 1) / max(few, 1))))
-    larger = [
-        n
-        for n in _LADDER
-        if size < n <= longest or n == 1
-        if max(m * (n / size) ** power for m, power in counts) < _MOST
-    ]
+    steps = [n for n in _LADDER if size < n <= longest or n == 1]
+    larger = [n for n in steps if max(m * (n / size) ** power for m, power in counts) < _MOST]
     if not larger:
         return None
     n = larger[-1] if turn % 3 == 2 else point.draw.choice(larger)
@@ -278,8 +283,7 @@ def _of_one_dtype(sample: SampleInput) -> bool:
 def _functions(point: OperatorPoint, function: Callable[..., Any], calls: list[Any]) -> Iterator[Relation]:
     code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
     mixed = _mixed(point, calls) if point.on_host else ()  # on a card an index out of bounds ends the process
-    more = [call[1:] for call in mixed]
-    for place, call in enumerate([*calls, *more]):
+    for place, call in enumerate([*calls, *(call[1:] for call in mixed)]):
         inputs, named = detached(call)
         how: dict[str, Any] = {"ulps": 512.0, "widened": True, "refusable": place >= len(calls)}
         yield Relation("as defined, in float64", inputs, named, point.op, function, code, **how)
