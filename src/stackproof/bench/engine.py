@@ -296,12 +296,11 @@ class _Phase:
 
 
 def _start_up(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
-    """Start processes one after the other until the noise target or the cap is reached; the first, with cold files, is not counted."""
+    """Start processes one after the other until the noise target or the cap is reached; that the first has cold files moves no median."""
     row = subject.table(preset).row(_Phase)
     once, reason = partial(_starting, subject, device, row.phase), "each process computed a known sum right"
     if row.phase == "communicator":
         once, reason = partial(_forming, subject, device, row.ranks), "each group summed its ranks' numbers right"
-    once()
     seconds, began = list[float](), time.monotonic()
     while not enough(seconds, budget, time.monotonic() - began):
         seconds.append(once())
