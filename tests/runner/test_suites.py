@@ -50,6 +50,23 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
     assert [(stage.suites, stage.workers) for stage in stages(names, folder)] == [(names, 1)]
 
 
+def test_files_that_run_apart_run_by_themselves_where_nothing_is_left_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _cores(monkeypatch, 8)
+    (tmp_path / "suites.toml").write_text(
+        'suite = [{ name = "sums", most_workers = 4, alone = ["test_2_cost.py"], apart = ["test_1_exact.py"], apart_gib = 1 }]'
+    )
+    (tmp_path / "sums").mkdir()
+    for file in ("test_1_exact.py", "test_2_cost.py"):
+        (tmp_path / "sums" / file).touch()
+    found = stages(("sums",), tmp_path)
+    assert [(stage.suites, stage.workers, stage.apart) for stage in found] == [
+        (("sums/test_1_exact.py",), 1, {}),
+        (("sums/test_2_cost.py",), 1, {}),
+    ]
+
+
 def test_one_process_has_another_beside_it_until_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = 'name = "a", most_workers = 6, alone = ["test_3_rates.py"], apart = ["test_2_ranks.py"], beside = ["test_1_values.py"]'
     folder = _measuring(tmp_path)

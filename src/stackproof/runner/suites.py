@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from stackproof.base.places import SUITES
@@ -140,7 +141,10 @@ def _rows(folder: Path) -> dict[str, SuiteEntry]:
 
 
 def _merged(listed: list[Stage]) -> tuple[Stage, ...]:
-    """Join neighbours that both share their checks, and those that do not: starting a process costs seconds of imports."""
+    """Join neighbours that both share their checks, and those that do not: starting a process costs seconds of imports.
+
+    Where nothing shares processes, what would run beside it needs none.
+    """
     merged: list[Stage] = []
     for stage in listed:
         if merged and (merged[-1].workers > 1) == (stage.workers > 1):
@@ -150,4 +154,4 @@ def _merged(listed: list[Stage]) -> tuple[Stage, ...]:
             merged[-1] = Stage(last.suites + stage.suites, workers, apart, held)
         else:
             merged.append(stage)
-    return tuple(merged)
+    return tuple(stage if stage.suites else Stage(tuple(chain(*stage.apart)), 1) for stage in merged)
