@@ -182,7 +182,15 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the table in `path`, or refuse with the file and line that is broken."""
     try:
         return tomllib.loads(files.read_bytes(path, "check that it exists and is readable").decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise Refusal(
+            f"{path}: is not UTF-8 (byte {error.start} is 0x{error.object[error.start]:02x}); save it as UTF-8"
+        ) from error
+    except RecursionError as error:
+        raise Refusal(
+            f"{path}: is not valid TOML: it holds tables or lists nested hundreds deep; write it flat"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
         raise Refusal(f"{path}: is not valid TOML ({error}); mend that line") from error
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stackproof.base import files, places
+from stackproof.base.errors import Refusal
 from stackproof.project import projects
 from stackproof.stack import stacks
 
@@ -102,11 +103,15 @@ def add_list(verb: argparse._ActionsContainer, flag: str, metavar: str, help_: s
 
 
 def outputs(options: argparse.Namespace) -> Outputs:
-    """Return where a record and what is made of it go, of the flags that the verb has."""
+    """Return where a record and what is made of it go, of the flags that the verb has (Refusal: two of them name one file)."""
     from stackproof.record.writer import LOCAL, Outputs
 
-    values = (getattr(options, name, None) for name in ("json", "junit", "markdown"))
-    return Outputs(options.results or LOCAL, *values)
+    values = {name: getattr(options, name, None) for name in ("json", "junit", "markdown")}
+    written = dict[Path, str]()
+    for name, path in values.items():
+        if path and (other := written.setdefault(path.resolve(), name)) != name:
+            raise Refusal(f"--{other} and --{name} both name {path}; give each a file of its own")
+    return Outputs(options.results or LOCAL, *values.values())
 
 
 class Once(argparse.Action):

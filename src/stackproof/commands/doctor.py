@@ -46,6 +46,9 @@ def add(verbs: arguments.Verbs) -> None:
     verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- WORDS", help="what pytest gets besides")
 
 
+_UNKNOWN = "unknown"
+
+
 def _add_triage(verbs: arguments.Verbs) -> None:
     help_ = "what is wrong with a run, from its logs: root cause first; proves or refutes claims about it"
     verb = arguments.add(verbs, "triage", help_, _triage, "--json")
@@ -53,7 +56,7 @@ def _add_triage(verbs: arguments.Verbs) -> None:
     help_ = "prove a claim about the run, such as efa or rdma; may be repeated (an unknown name lists all)"
     arguments.add_list(verb, "--expect", "NAME", help_)
     verb.add_argument("--together", action="store_true", help="all logs are of one run, whatever their names")
-    arguments.add_shared(verb, "--stack", default="unknown", help="the stack that the record is filed under")
+    arguments.add_shared(verb, "--stack", default=_UNKNOWN, help="the stack that the record is filed under")
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -84,8 +87,11 @@ def _write(path: Path, text: str) -> None:
 
 
 def _triage(options: argparse.Namespace) -> int:
+    from stackproof.stack import stacks
     from stackproof.triage import verb as running
 
+    if options.stack != _UNKNOWN:
+        stacks.load(options.stack)
     logs, expected = tuple(options.logs), tuple(options.expect)
     return running.triage(running.Question(logs, expected, options.together, options.json, options.stack))
 

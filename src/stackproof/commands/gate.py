@@ -58,6 +58,22 @@ def _add_gate(verbs: arguments.Verbs) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
+    sides = (
+        "base",
+        "head",
+        "base_dir",
+        "head_dir",
+        "base_lock",
+        "head_lock",
+        "base_source",
+        "head_source",
+        "base_env",
+        "head_env",
+    )
+    if options.same and (other := next((name for name in sides if getattr(options, name)), "")):
+        raise Refusal(
+            f"--same compares what is here with itself, and --{other.replace('_', '-')} names another; leave one out"
+        )
     if options.command is None:
         text = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
         if text or not options.counters:

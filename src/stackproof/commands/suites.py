@@ -149,11 +149,13 @@ def _require_check(only: str, known: Sequence[str], chosen: Sequence[str]) -> No
 
     name = only.partition("[")[0]
     if not any(_may_match(check, only) for check in known):
-        hint = (
-            ""
-            if set(name) & set("*?")
-            else f"{suggestion(name, suites.defined())}; patterns may hold *, as in '{name}*'"
-        )
+        hint = f"{suggestion(name, suites.defined())}; patterns may hold *, as in '{name}*'"
+        if name in suites.defined():
+            hint = f"; it is one of the suite {name.partition('/')[0]}"
+        elif any(check.startswith(f"{name}::") for check in known):
+            hint = f"; for all of the file write '{name}::*'"
+        elif set(name) & set("*?"):
+            hint = ""
         of = ", ".join(chosen[:_MOST_NAMED]) + (", ..." if len(chosen) > _MOST_NAMED else "")
         raise Refusal(f"--only '{only}' names no check of {of}{hint or '; `verify --explain SUITE` lists them'}")
 
@@ -263,12 +265,23 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
 def _more(options: argparse.Namespace) -> dict[str, str]:
     """Return what one verb alone asks; the seed of an exploration is drawn where none is given, and the record has it."""
     if options.verb == "explore":
+        if options.case:
+            _require_case(options.case)
         seed = time.time_ns() // 1_000_000_000 % 1_000_000_000 if options.seed is None else options.seed
         return {"minutes": str(options.minutes), "seed": str(seed), "case": options.case}
     if options.verb == "upstream":
         return {"source": str(options.source.resolve()), "files": options.files}
     foreign = {"allow_foreign": "yes"} if options.profile and options.allow_foreign else {}
     return {"profile": options.profile, **foreign} if options.profile else {}
+
+
+def _require_case(case: str) -> None:
+    from stackproof.operators import explore  # imports torch
+
+    if not explore.cases(case):
+        raise Refusal(
+            f"--case {case}: no judge that draws points has it in JUDGE-OPERATOR; write for instance elementwise-exp"
+        )
 
 
 def _conduct(request: Request, outputs: Outputs, resume: bool, verbose: bool) -> int:

@@ -51,6 +51,8 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[SweptSetting]:
     for text in words:
         name, _, values = (part.strip() for part in text.partition("="))
         axis = [(name, value.strip()) for value in values.split(",") if value.strip()]
+        if len(set(axis)) < len(axis):
+            raise Refusal(f"--env '{text}' names a value twice; each is measured once")
         if not name or not axis:
             example = "write for instance --env NCCL_PROTO=Simple,LL128"
             raise Refusal(f"--env '{text}' is not of the form NAME=V1,V2; {example}")

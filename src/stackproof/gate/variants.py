@@ -131,7 +131,11 @@ def assignments(
     for word in words:
         if "=" not in word or not _NAMED.fullmatch(word.partition("=")[0].strip()):
             raise Refusal(f"{flag} '{word}' is not of the form {form}; write for instance {flag} {example}")
-    return {name.strip(): value for name, _, value in (word.partition("=") for word in words)}
+    values = dict[str, str]()
+    for name, _, value in (word.partition("=") for word in words):
+        if values.setdefault(name.strip(), value) != value:
+            raise Refusal(f"{flag} gives {name.strip()} two values, and only one can be meant; give it once")
+    return values
 
 
 def require_known(names: Iterable[str], flag: str) -> None:
@@ -367,8 +371,14 @@ def resolved(commit: str, folder: Path = ROOT) -> str:
     require_history(folder)
     words = "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"
     if (text := git.try_output(folder, *words, seconds=60)) is None:
-        raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name")
+        fetch = "git fetch --unshallow" if is_shallow(folder) else "git fetch"
+        raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; `{fetch}` it, or check its name")
     return text.strip()
+
+
+def is_shallow(folder: Path) -> bool:
+    """Whether a clone was made without all of its history."""
+    return (git.try_output(folder, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
 
 
 def require_history(folder: Path = ROOT) -> None:

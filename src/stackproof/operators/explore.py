@@ -69,6 +69,11 @@ def _key(judge: str, name: str, relation: Relation, text: str) -> tuple[str, ...
     return (judge, says, text, "" if text.startswith("raises") else name.partition(".")[0])
 
 
+def cases(only: str) -> list[tuple[str, str]]:
+    """Return the judges that draw points by a seed, each with an operator, that have these words in JUDGE-OPERATOR."""
+    return [case for case in engine.cases() if case[0] not in engine.OWN and only in "-".join(case)]
+
+
 def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure], only: str = "") -> None:
     """Ask relations of points drawn by a seed until the minutes are over.
 
@@ -76,15 +81,12 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
         CheckFailed: relations do not hold that no row knows; the figures have code and a row for each cause.
     """
     end, seen, causes = time.monotonic() + 60 * minutes, dict[str, int](), dict[tuple[str, ...], FailureCause]()
-    cases = [case for case in engine.cases() if case[0] not in engine.OWN and only in "-".join(case)]
-    require(
-        bool(cases),
-        f"no judge that draws points by a seed has '{only}' in JUDGE-OPERATOR; write --case elementwise-exp",
-    )
-    random.Random(seed).shuffle(cases)
+    chosen = cases(only)
+    require(bool(chosen), f"no judge that draws points by a seed has '{only}' in JUDGE-OPERATOR")
+    random.Random(seed).shuffle(chosen)
     done = 0
     with preserved(device.torch), device.current():
-        for judge, name in cases:
+        for judge, name in chosen:
             if time.monotonic() > end:
                 break
             done += 1

@@ -150,12 +150,24 @@ def _nearest(start: Path) -> Path | None:
 
 def _file_in(folder: Path) -> Path | None:
     own, also = folder / NAME, folder / _ALSO
-    asked = also.is_file() and f"[{_TABLE}" in also.read_text(encoding="utf-8", errors="replace")
-    if own.is_dir():
-        raise Refusal(f"{own}: is a folder, and a project is described by a file of that name; rename it")
+    asked = also.is_file() and _names_us(also)
+    if os.path.lexists(own) and not own.is_file():
+        what = "a folder" if own.is_dir() else "a link to nothing" if own.is_symlink() else "no regular file"
+        raise Refusal(f"{own}: is {what}, and a project is described by a file of that name; rename it")
     if own.is_file() and asked:
         raise Refusal(f"{own} and [{_TABLE}] in {also} both describe a project; keep one of them")
     return own if own.is_file() else also if asked else None
+
+
+def _names_us(pyproject: Path) -> bool:
+    """Whether a file that may be somebody else's has our table, or what should be one."""
+    if "stackproof" not in pyproject.read_text(encoding="utf-8", errors="replace"):
+        return False
+    try:
+        tool = read_toml(pyproject).get("tool")
+    except Refusal:
+        return f"[{_TABLE}" in pyproject.read_text(encoding="utf-8", errors="replace")
+    return isinstance(tool, dict) and "stackproof" in tool
 
 
 def load(file: Path) -> Project:

@@ -150,6 +150,10 @@ def around(place: Placement, environ: Mapping[str, str]) -> str:
     return "" if everywhere or (here and place.world_size > place.local_world_size) else outer.name
 
 
+def _is_port(text: str) -> bool:
+    return len(text) <= 5 and 0 < int(text) < 1 << 16  # noqa: PLR2004 - digits of 65535
+
+
 def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", run: str = "") -> str:
     """Return the address of the store over which the ranks meet, as torch's rendezvous takes it.
 
@@ -167,10 +171,12 @@ def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", ru
             )
         return f"{asked.rstrip('/')}/stackproof-{re.sub('[^A-Za-z0-9_.-]', '-', name)}.store"
     if asked:
-        if not re.fullmatch(r"tcp://[^:/\s]+:\d{1,5}", asked):
-            raise Refusal(f"--rendezvous {asked}: write file:///FOLDER or tcp://HOST:PORT")
+        if not (match := re.fullmatch(r"tcp://[^:/\s]+:(\d{1,5})", asked)) or not _is_port(match[1]):
+            raise Refusal(f"--rendezvous {asked}: write file:///FOLDER or tcp://HOST:PORT, a port from 1 to 65535")
         return asked
-    if environ.get("MASTER_ADDR") and environ.get("MASTER_PORT", "").isdecimal():
+    if environ.get("MASTER_ADDR") and (port := environ.get("MASTER_PORT", "")).isdecimal():
+        if not _is_port(port):
+            raise Refusal(f"MASTER_PORT={port[:20]}: is no port; export one from 1 to 65535")
         return "env://"
     ports, hosts = environ.get("SLURM_STEP_RESV_PORTS", ""), environ.get("SLURM_STEP_NODELIST", "")
     if ports and hosts:

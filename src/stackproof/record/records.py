@@ -15,6 +15,7 @@ from typing import Any
 from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
+from stackproof.base.text import plain
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_NAME = "stackproof-record-2"
@@ -278,7 +279,13 @@ def validate(value: Any, path: Path) -> None:
         _validator(name)(value)
     except fastjsonschema.JsonSchemaValueException as error:
         remedy = "name a record that a run has written, or run again"
-        raise Refusal(f"{path}: is not a record of schema {name}: {error.message}; {remedy}") from error
+        theirs = value.get("schema") if isinstance(value, dict) else None
+        if isinstance(theirs, str) and theirs not in _SCHEMAS:
+            raise Refusal(
+                f"{path}: is of schema '{plain(theirs, 60)}', and this stackproof reads {' and '.join(_SCHEMAS)}; read it with the "
+                "stackproof that wrote it, or a newer one"
+            ) from error
+        raise Refusal(f"{path}: is not a record of schema {name}: {plain(error.message, 300)}; {remedy}") from error
 
 
 @cache

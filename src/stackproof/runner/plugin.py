@@ -155,7 +155,8 @@ class Reporter:
         if not report.passed and check_id(report.nodeid) not in self.request.earlier:
             lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
             places = re.findall(r", line \d+", str(report.longrepr))
-            why = f"could not be collected: {lines[-1]}{places[-1] if places else ''}"
+            what = lines[-1].removeprefix("E").strip()
+            why = f"{report.nodeid} could not be collected: {what}{places[-1] if places else ''}"
             self.conclude(check_id(report.nodeid) or "collection", Verdict.FAILED, why, 0.0)
 
     @pytest.hookimpl(wrapper=True)

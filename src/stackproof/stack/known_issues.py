@@ -52,7 +52,7 @@ MATCH_S = 5.0
 _SEARCH = "import json, re, signal, sys; signal.alarm(60); sys.exit(not re.search(*json.load(sys.stdin)))"
 _LONGEST = datetime.timedelta(days=366)
 """For so long a row may excuse before somebody looks at its thread again; a last day beyond it is none."""
-_ANY = f"{string.printable} AssertionError RuntimeError ValueError TypeError"
+_ANY = f"{chr(10).join(string.printable)} AssertionError RuntimeError ValueError TypeError"
 """What a pattern may not match: any one character, and the kind of an error alone."""
 Versions = Annotated[SpecifierSet, Parsed(version_range)]
 

@@ -7,6 +7,7 @@ hash never reaches the lock. This runs inside vendors' environments: standard li
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import re
@@ -160,7 +161,10 @@ def adopt(path: Path, stack: Stack) -> Path:
         there = (row for row in _installed(path, own) if canonicalize_name(row.name) not in _NOT_PINNED)
         rows = [f"{row.name}=={row.version}" for row in there]
     else:
-        text = files.read_bytes(path, _REMEDY).decode("utf-8", errors="replace")
+        data = files.read_bytes(path, _REMEDY)
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Refusal(f"{path}: is UTF-16, as PowerShell writes by `>`; save it as UTF-8")
+        text = data.decode("utf-8", errors="replace")
         if any(line.startswith("# content: ") for line in text.splitlines()):
             return path
         rows = [line.strip() for line in text.replace("\\\n", " ").splitlines() if not _NO_ROW.fullmatch(line.strip())]

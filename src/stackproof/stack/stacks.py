@@ -192,6 +192,9 @@ class Stack:
     rehearsed: bool = False
 
     def __post_init__(self) -> None:
+        for name in {**self.environment, **self.rehearsal.environment}:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise Wrong("environment", f"has {name!r}, and no variable has such a name")
         if not self.pythons:
             raise Wrong("python", "is empty; name at least one version such as '3.10'")
         _require_some(self.expected)

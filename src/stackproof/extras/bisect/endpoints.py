@@ -267,9 +267,10 @@ class Repository:
     def _require_before(self, good: str, bad: str) -> None:
         base = (git.try_output(self.folder, "merge-base", good, bad) or "").strip()
         if not base:
-            raise Refusal(
-                f"the history between {good[:10]} and {bad[:10]} is not here; in a shallow clone, `git fetch --unshallow` gets it"
-            )
+            remedy = "`git fetch --unshallow` gets it"
+            if not variants.is_shallow(self.folder):
+                remedy = "they have no commit in common; name two of one history"
+            raise Refusal(f"the history between {good[:10]} and {bad[:10]} is not here; {remedy}")
         if base == bad != good:
             raise Refusal(
                 f"the bad commit {bad[:10]} comes before the good one {good[:10]}; were --good and --bad swapped?"

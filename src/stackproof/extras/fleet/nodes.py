@@ -138,7 +138,9 @@ def _doctor_answer(fields: dict[str, Any], path: Path) -> DoctorAnswer:
         raise Refusal(f"{path}: is no whole answer of `doctor --json`; write it anew") from error
     count = {level: sum(word == level for word, _ in findings) for level in LEVELS}
     worst = next((sentence for level in LEVELS[:2] for word, sentence in findings if word == level), "")
-    return DoctorAnswer(str(fields.get("node") or path.stem), _time(str(fields.get("looked", ""))), count, worst)
+    if (looked := _time(str(fields.get("looked", "")))) is _NEVER and "looked" in fields:
+        raise Refusal(f"{path}: 'looked' is no time; write the answer anew with `doctor --json`")
+    return DoctorAnswer(str(fields.get("node") or path.stem), looked, count, worst)
 
 
 def _time(words: str) -> datetime:

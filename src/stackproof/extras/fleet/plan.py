@@ -275,7 +275,7 @@ class FleetPlan:
 
 def load(folder: Path) -> FleetPlan:
     """Read the plan of a sweep (Refusal: there is none, or it is damaged)."""
-    path, remedy = folder / NAME, "make one with `stackproof fleet plan`"
+    path, remedy = folder / NAME, "make one with `stackproof fleet plan` in a new folder"
     chosen = toml.Table(path, read_object(path, _MOST_BYTES, remedy)).row(FleetPlan)
     if lacks := next((name for name in ("hosts", "id", "made") if not getattr(chosen, name)), ""):
         raise Refusal(f"{path}: '{lacks}' is empty, so it says neither who is swept nor what is an answer; {remedy}")
