@@ -59,7 +59,7 @@ def inspect(stack: Stack, root: str = "") -> Availability:
 
 def require(stack: Stack, *, rehearsed: bool = False) -> Stack:
     """Return the stack, or its rehearsal; refuse a host that lacks what it needs, before anything is downloaded."""
-    availability = inspect(stack.rehearse() if rehearsed else stack)
+    availability = inspect(stack.rehearse(rehearsed))
     if not availability.present:
         raise availability.refusal()
     return availability.stack

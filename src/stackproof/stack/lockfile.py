@@ -16,7 +16,6 @@ import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from packaging.markers import InvalidMarker, Marker
@@ -41,7 +40,7 @@ _FROZEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])? *===? *([^\s;
 _NO_ROW = re.compile(r"#.*|-(?!e |r).*|--(?!editable|requirement).*|")
 """Lines of requirements that name no package: comments, and options but for what is installed from a checkout."""
 _REMEDY = "name a lock, what `pip freeze` or `uv pip compile` prints, or the folder of an environment"
-_NOT_PINNED = ("pip", "stackproof")
+_METADATA = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 
 
 @dataclass(frozen=True)
@@ -157,8 +156,8 @@ def adopt(path: Path, stack: Stack) -> Path:
     """
     own = read(stack.lock)
     if path.is_dir():
-        there = (row for row in _installed(path, own) if canonicalize_name(row.name) not in _NOT_PINNED)
-        rows = [f"{row.name}=={row.version}" for row in there]
+        there = {name: versions for name, versions in installed([_site(path, own)]).items() if name != "pip"}
+        rows = [f"{name}=={version}" for name, versions in there.items() for version in versions]
     else:
         text = files.read_bytes(path, _REMEDY).decode("utf-8", errors="replace")
         if any(line.startswith("# content: ") for line in text.splitlines()):
@@ -184,16 +183,22 @@ def adopt(path: Path, stack: Stack) -> Path:
         pins[text] = known.get((pin.name, pin.version), pin).text
     if not pins:
         raise Refusal(f"{path}: pins no package; {_REMEDY}")
-    body = "".join(pins[key] for key in sorted(pins))
-    unhashed = sum("--hash" not in pin for pin in pins.values())
-    header = {**own.header, "packages": str(len(pins)), "unhashed": str(unhashed), "content": content_digest(body)}
-    made = places.HOME / "locks" / header["content"][:16] / stack.lock.name
+    text = text_of(own, [pins[key] for key in sorted(pins)])
+    made = places.HOME / "locks" / content_digest(text)[:16] / stack.lock.name
     made.parent.mkdir(parents=True, exist_ok=True)
-    files.write_atomically(made, "".join(f"# {key}: {header[key]}\n" for key in HEADER_KEYS) + body)
+    files.write_atomically(made, text)
     return made
 
 
-def _installed(folder: Path, own: Lock) -> Iterator[metadata.Distribution]:
+def text_of(like: Lock, pins: Collection[str], *titles: str) -> str:
+    """Return the text of a lock with the header of another and these pins, each as its lines."""
+    body = "".join(pins)
+    header = {**like.header, "packages": len(pins), "unhashed": sum("--hash" not in pin for pin in pins)}
+    header["content"] = content_digest(body)
+    return "".join(f"# {line}\n" for line in (*titles, *(f"{key}: {header[key]}" for key in HEADER_KEYS))) + body
+
+
+def _site(folder: Path, own: Lock) -> Path:
     sites = sorted(folder.glob("lib/python*/site-packages"))
     if not sites:
         raise Refusal(
@@ -202,9 +207,24 @@ def _installed(folder: Path, own: Lock) -> Iterator[metadata.Distribution]:
     python = sites[0].parent.name.removeprefix("python")
     if python not in own.header["python"].split(", "):
         raise Refusal(f"{folder}: is of Python {python}, and '{own.header['stack']}' runs on {own.header['python']}")
-    yield from (
-        distribution for distribution in metadata.distributions(path=[str(sites[0])]) if distribution.metadata["Name"]
-    )
+    return sites[0]
+
+
+def installed(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+    """Return what is installed in folders but for us, by canonical name, in all versions that are there, as metadata is called."""
+    groups: dict[str, set[str]] = {}
+    for path in (path for folder in folders for path in folder.glob("*-info")):
+        if (match := _METADATA.fullmatch(path.name)) and (name := canonicalize_name(match[1])) != "stackproof":
+            groups.setdefault(name, set()).add(normal_version(match[2]))
+    return {name: tuple(sorted(versions)) for name, versions in sorted(groups.items())}
+
+
+def normal_version(version: str) -> str:
+    """Return a version as locks write it; what is no version stays as it is."""
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        return version
 
 
 def content_digest(body: str) -> str:
@@ -359,27 +379,17 @@ def without_hashes(body: str, rows: Sequence[Vendor]) -> str:
     stood_in = {canonicalize_name(row.name): row for row in rows}
     text = ""
     for head, rest in entries(body):
-        row = stood_in.get(canonicalize_name(head.partition("==")[0]))
-        if row is None:
+        if row := stood_in.get(canonicalize_name(head.partition("==")[0])):
+            notes = "".join(f"{line}\n" for line in rest.splitlines() if "--hash=" not in line)
+            text += f"{head.rstrip(BACKSLASH)}\n    # no hash yet, from {row.index or row.file}\n{notes}"
+        else:
             text += head + rest
-            continue
-        notes = "".join(f"{line}\n" for line in rest.splitlines() if "--hash=" not in line)
-        text += f"{head.rstrip(BACKSLASH)}\n    # no hash yet, from {row.index or row.file}\n{notes}"
     return text
 
 
-def entries(body: str) -> Iterator[tuple[str, str]]:
-    """Yield each pin as its first line and the lines that belong to it."""
-    head, rest = "", ""
-    for line in body.splitlines(keepends=True):
-        if line[:1].isspace() or line.startswith("#"):
-            rest += line
-            continue
-        if head:
-            yield head, rest
-        head, rest = line, ""
-    if head:
-        yield head, rest
+def entries(body: str) -> list[tuple[str, str]]:
+    """Return each pin as its first line and the lines that belong to it."""
+    return re.findall(r"^([^\s#].*\n?)((?:(?:[ \t#].*)?\n)*)", body, re.MULTILINE)
 
 
 GLIBC = "x86_64-manylinux_2_28"
@@ -557,7 +567,7 @@ class _Resolver:
         head = [*_TITLES[kind], f"Made by `{again}`, never by hand."]
         head += [f"stack: {row.name}", f"kind: {kind}", f"python: {', '.join(row.pythons)}"]
         head += [f"platform: {_UNIVERSAL if self.universal else _LINUX}"]
-        head += [f"packages: {sum(1 for _ in entries(body))}", f"unhashed: {len(out_of_reach)}"]
+        head += [f"packages: {len(entries(body))}", f"unhashed: {len(out_of_reach)}"]
         if out_of_reach:
             head += ["These wheels were out of reach here; name, version and source are exact:"]
             head += [f"  {vendor.pin}  {vendor.index or vendor.file}" for vendor in out_of_reach]
