@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from stackproof.base import advice
 from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
@@ -248,12 +248,9 @@ def other(stack: Stack, there: Mapping[str, str], python: str) -> Iterator[Compa
 
 
 def _fits(requirement: Requirement, here: str, vendors: bool) -> bool:
-    try:
-        version = Version(here)
-    except InvalidVersion:
-        return False
-    if not vendors:
-        return requirement.specifier.contains(version, prereleases=True)
+    version = lockfile.version_of(here)
+    if version is None or not vendors:
+        return version is not None and requirement.specifier.contains(version, prereleases=True)
     return any(Version(part.version).public == version.public for part in requirement.specifier)
 
 
@@ -289,18 +286,14 @@ def weaknesses(lock: lockfile.Lock, there: Mapping[str, str]) -> Iterator[str]:
 
 def _is_local(version: str) -> bool:
     """Whether a version has the `+...` of a build that is not upstream's; one that is no version at all is such a build too."""
-    try:
-        return Version(version).local is not None
-    except InvalidVersion:
-        return True
+    known = lockfile.version_of(version)
+    return known is None or known.local is not None
 
 
 def _pin(name: str, version: str, why: str) -> str:
-    comment = "  # installed here" + (f"; {why}" if why else "")
-    try:
-        return f"{name}=={Version(version)}{comment}"
-    except InvalidVersion:
-        return f"{name}==={version}{comment}"  # compared as text
+    known = lockfile.version_of(version)
+    exactly = f"=={known}" if known else f"==={version}"  # compared as text
+    return f"{name}{exactly}  # installed here{f'; {why}' if why else ''}"
 
 
 def main(arguments: list[str]) -> int:

@@ -221,10 +221,15 @@ def installed(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
 
 def normal_version(version: str) -> str:
     """Return a version as locks write it; what is no version stays as it is."""
+    return str(version_of(version) or version)
+
+
+def version_of(text: str) -> Version | None:
+    """Return the version that a text is, if it is one."""
     try:
-        return str(Version(version))
+        return Version(text)
     except InvalidVersion:
-        return version
+        return None
 
 
 def content_digest(body: str) -> str:
