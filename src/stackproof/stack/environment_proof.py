@@ -83,10 +83,10 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
         _refuse(stack, _other_stack(stack, left), _OTHER)
         _refuse(stack, _differences(left, lock, there), advice.REBUILD)
     version, toolkits = torch_flavour()
-    wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
+    wrong = flavour_differences(stack.flavour, version, toolkits) + ([] if left else _damage())
     files = None
     if left:
-        files, differ = installed_files.compare(_own_site()[0], left, deep)
+        files, differ = installed_files.compare(environments.site_packages(Path(sys.prefix)), left, deep)
         wrong += differ
     wrong += startup.complaints(stack, os.environ, tuple(_site_packages()))
     _refuse(stack, wrong, advice.REBUILD if left else _REPLACE)
@@ -173,19 +173,6 @@ def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]
     if flavour.version_contains not in version:
         wrong.append(f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'")
     return wrong
-
-
-def _own_site() -> list[Path]:
-    return [folder for folder in _site_packages() if folder.is_relative_to(sys.prefix)]
-
-
-def _shadowed() -> list[str]:
-    """Say whether another torch than the environment's would be imported, from PYTHONPATH for one."""
-    spec = importlib.util.find_spec("torch")
-    origin = Path(spec.origin if spec and spec.origin else "")
-    if any(origin.is_relative_to(folder) for folder in _own_site()):
-        return []
-    return [f"! torch would be imported from {origin.parent}, which is not in the environment (PYTHONPATH?)"]
 
 
 def _damage() -> list[str]:

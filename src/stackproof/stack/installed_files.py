@@ -13,13 +13,14 @@ import hashlib
 import importlib.machinery
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from packaging.utils import canonicalize_name
 
 from stackproof.base import processes
 from stackproof.base.files import try_read_json, write_atomically
@@ -153,13 +154,11 @@ def seal_of(site: Path) -> str:
 
 def digest_of(site: Path, package: str) -> str:
     """Return the digest over the files of one distribution, such as one that a checkout was installed over the lock."""
-    prefix = f"{re.sub('[-.]', '_', package.lower())}_"
-    paths = [path for path in records(site) if path.parent.name.lower().replace("-", "_").startswith(prefix)]
-    rows = [row for path in paths for row in listed(path) if ".dist-info/" not in row.path]
-    text = "".join(
-        f"{row.path} {hash_of(site / row.path, 'sha256')}\n" for row in sorted(rows, key=lambda row: row.path)
-    )
-    return hashlib.sha256(text.encode()).hexdigest() if rows else "unknown"
+    rows = (row for record in records(site) for row in listed(record))
+    mine = (row.path for row in rows if package_of(row.owner) == canonicalize_name(package))
+    paths = sorted(path for path in mine if ".dist-info/" not in path)
+    text = "".join(f"{path} {hash_of(site / path, 'sha256')}\n" for path in paths)
+    return hashlib.sha256(text.encode()).hexdigest() if paths else "unknown"
 
 
 def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
@@ -191,7 +190,7 @@ def _libraries(site: Path, known: set[str]) -> Iterator[str]:
 
 def package_of(owner: str) -> str:
     """Return the canonical name of a distribution, such as `torch-2.8.0`."""
-    return re.sub("[-_.]+", "-", owner.rpartition("-")[0]).lower()
+    return canonicalize_name(owner.rpartition("-")[0])
 
 
 def digest_at(path: Path) -> str:
