@@ -13,7 +13,7 @@ from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Finding, ok
-from stackproof.stack import environment_proof, environments, hosts, lockfile
+from stackproof.stack import environment_proof, environments, hosts, installed_files, lockfile
 from stackproof.stack.environment_proof import flavour_differences, lock_differences, read_flavour
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
@@ -188,7 +188,7 @@ def _read(label: str, folders: list[Path], version: str) -> Installed:
         except Refusal:
             torch = "that cannot be read"
     named = re.search(r"python(3\.\d+)", str(folders[0])) if folders else None
-    return Installed(label, version or (named[1] if named else ""), lockfile.installed(folders), torch, toolkits)
+    return Installed(label, version or (named[1] if named else ""), installed_files.installed(folders), torch, toolkits)
 
 
 def _against_lock(stack: Stack, env: Installed) -> list[str]:

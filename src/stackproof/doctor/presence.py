@@ -49,7 +49,7 @@ class Presence:
     unready: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Why the environment of a stack cannot be built: no interpreter, an unusable lock."""
     broken: Refusal | None = None
-    """Why a definition could not be read."""
+    """Why a definition could not be read; everything else has been looked at all the same."""
 
 
 def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os.environ) -> Presence:

@@ -97,7 +97,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
 
 def installed() -> dict[str, str]:
     """Return this environment's distributions: canonical name to version, to all if one is there twice."""
-    return {name: " and ".join(versions) for name, versions in lockfile.installed(_site_packages()).items()}
+    return {name: " and ".join(versions) for name, versions in installed_files.installed(_site_packages()).items()}
 
 
 def torch_flavour() -> tuple[str, dict[str, str]]:
@@ -155,7 +155,7 @@ def lock_differences(expected: Mapping[str, str], present: Mapping[str, str]) ->
     """Say in what installed versions are not those of a lock, a line each; both are versions by canonical name."""
     missing, extra = sorted(expected.keys() - present.keys()), sorted(present.keys() - expected.keys())
     both = sorted(expected.keys() & present.keys())
-    other = [name for name in both if present[name] != lockfile.normal_version(expected[name])]
+    other = [name for name in both if present[name] != installed_files.normal_version(expected[name])]
     return [
         *(f"- {name}=={expected[name]} (in the lock, not installed)" for name in missing),
         *(f"+ {name}=={present[name]} (installed, not in the lock)" for name in extra),
@@ -235,7 +235,7 @@ def other(stack: Stack, there: Mapping[str, str], python: str) -> Iterator[Compa
 
 
 def _fits(requirement: Requirement, here: str, vendors: bool) -> bool:
-    version = lockfile.version_of(here)
+    version = installed_files.version_of(here)
     if version is None or not vendors:
         return version is not None and requirement.specifier.contains(version, prereleases=True)
     return any(Version(part.version).public == version.public for part in requirement.specifier)
@@ -273,12 +273,12 @@ def weaknesses(lock: lockfile.Lock, there: Mapping[str, str]) -> Iterator[str]:
 
 def _is_local(version: str) -> bool:
     """Whether a version has the `+...` of a build that is not upstream's; one that is no version at all is such a build too."""
-    known = lockfile.version_of(version)
+    known = installed_files.version_of(version)
     return known is None or known.local is not None
 
 
 def _pin(name: str, version: str, why: str) -> str:
-    known = lockfile.version_of(version)
+    known = installed_files.version_of(version)
     exactly = f"=={known}" if known else f"==={version}"  # compared as text
     return f"{name}{exactly}  # installed here{f'; {why}' if why else ''}"
 

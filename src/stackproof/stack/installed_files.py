@@ -1,4 +1,4 @@
-"""Every file of an environment against the RECORD of its wheel, and nothing importable beside those files.
+"""What is installed: which packages, and every file against the RECORD of its wheel, with nothing importable beside those files.
 
 A file is hashed once, and again when its size, its inode or the time of its last change is another (ctime, which nobody can put back).
 Source: https://packaging.python.org/en/latest/specifications/recording-installed-packages/#the-record-file
@@ -13,6 +13,7 @@ import hashlib
 import importlib.machinery
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from stackproof.base import processes
 from stackproof.base.files import try_read_json, write_atomically
@@ -35,6 +37,7 @@ FLAWED = "not as in RECORD"
 _CHECKOUT = "stackproof.pth"
 _CHUNK = 1 << 20
 _METADATA = (".dist-info", ".egg-info")
+_NAMED = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 _IMPORTABLE = (*importlib.machinery.all_suffixes(), ".pth", ".egg", ".egg-link", ".zip")
 _NUMBERED = ".so."
 """In the names of libraries such as libm.so.6: beside a wheel's own, the loader takes them before the system's (RPATH)."""
@@ -186,6 +189,28 @@ def _libraries(site: Path, known: set[str]) -> Iterator[str]:
             path = os.path.normpath(f"../../../{above.name}/{within}/{name}")
             if (name.endswith(".so") or _NUMBERED in name) and path not in known:
                 yield path
+
+
+def installed(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+    """Return what is installed in folders but for us, by canonical name, in all versions that are there, as metadata is called."""
+    groups: dict[str, set[str]] = {}
+    for path in (path for folder in folders for path in folder.glob("*-info")):
+        if (match := _NAMED.fullmatch(path.name)) and (name := canonicalize_name(match[1])) != "stackproof":
+            groups.setdefault(name, set()).add(normal_version(match[2]))
+    return {name: tuple(sorted(versions)) for name, versions in sorted(groups.items())}
+
+
+def normal_version(version: str) -> str:
+    """Return a version as locks write it; what is no version stays as it is."""
+    return str(version_of(version) or version)
+
+
+def version_of(text: str) -> Version | None:
+    """Return the version that a text is, if it is one."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
 
 
 def package_of(owner: str) -> str:

@@ -26,6 +26,7 @@ from packaging.version import InvalidVersion, Version
 from stackproof.base import advice, files, places, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
+from stackproof.stack import installed_files
 from stackproof.stack.stacks import Stack, Vendor
 
 HEADER_KEYS = ("stack", "kind", "python", "platform", "packages", "unhashed", "content")
@@ -40,7 +41,6 @@ _FROZEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])? *===? *([^\s;
 _NO_ROW = re.compile(r"#.*|-(?!e |r).*|--(?!editable|requirement).*|")
 """Lines of requirements that name no package: comments, and options but for what is installed from a checkout."""
 _REMEDY = "name a lock, what `pip freeze` or `uv pip compile` prints, or the folder of an environment"
-_METADATA = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,9 @@ def adopt(path: Path, stack: Stack) -> Path:
     """
     own = read(stack.lock)
     if path.is_dir():
-        there = {name: versions for name, versions in installed([_site(path, own)]).items() if name != "pip"}
+        there = {
+            name: versions for name, versions in installed_files.installed([_site(path, own)]).items() if name != "pip"
+        }
         rows = [f"{name}=={version}" for name, versions in there.items() for version in versions]
     else:
         text = files.read_bytes(path, _REMEDY).decode("utf-8", errors="replace")
@@ -208,28 +210,6 @@ def _site(folder: Path, own: Lock) -> Path:
     if python not in own.header["python"].split(", "):
         raise Refusal(f"{folder}: is of Python {python}, and '{own.header['stack']}' runs on {own.header['python']}")
     return sites[0]
-
-
-def installed(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """Return what is installed in folders but for us, by canonical name, in all versions that are there, as metadata is called."""
-    groups: dict[str, set[str]] = {}
-    for path in (path for folder in folders for path in folder.glob("*-info")):
-        if (match := _METADATA.fullmatch(path.name)) and (name := canonicalize_name(match[1])) != "stackproof":
-            groups.setdefault(name, set()).add(normal_version(match[2]))
-    return {name: tuple(sorted(versions)) for name, versions in sorted(groups.items())}
-
-
-def normal_version(version: str) -> str:
-    """Return a version as locks write it; what is no version stays as it is."""
-    return str(version_of(version) or version)
-
-
-def version_of(text: str) -> Version | None:
-    """Return the version that a text is, if it is one."""
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
 
 
 def content_digest(body: str) -> str:
