@@ -108,10 +108,6 @@ class Device:
     def synchronize(self) -> None:
         """Wait until all work queued on the device is done."""
 
-    def computes(self) -> bool:
-        """Whether this device still computes, in this process."""
-        return computes(self.torch)
-
     def stopwatch(self) -> HostStopwatch:
         """Return a stopwatch in the device's own time."""
         return HostStopwatch()

@@ -45,18 +45,14 @@ _REMEDY = "name a lock, what `pip freeze` or `uv pip compile` prints, or the fol
 
 @dataclass(frozen=True)
 class Pin:
-    """One package at one version.
-
-    `path` is set when its wheel lies in the stack's wheelhouse; it has no hashes when nobody could fetch it.
-    """
+    """One package at one version; it has no hashes when nobody could fetch it."""
 
     name: str
     version: str
     marker: str
     hashes: tuple[str, ...]
-    path: str
     text: str
-    """The lines of the lock that say so."""
+    """The lines of the lock that say so; a wheel in the stack's wheelhouse is a path in them."""
 
     @property
     def unhashed(self) -> bool:
@@ -257,7 +253,7 @@ def _pin(path: Path, line: int, head: re.Match[str], hashes: tuple[str, ...], te
         Marker(head[3] or "python_version > '0'")
     except (InvalidWheelFilename, InvalidVersion, InvalidMarker) as error:
         raise _broken(path, line, f"is not a pin ({' '.join(str(error).split())})") from error
-    return Pin(name, str(version), head[3] or "", hashes, head[1] if head.re is _PATH else "", text)
+    return Pin(name, str(version), head[3] or "", hashes, text)
 
 
 def _broken(path: Path, line: int, what: str) -> Refusal:
