@@ -114,7 +114,7 @@ def test_a_tool_that_fails_gives_no_figure(tool: Path, cpu: Stack, script: str) 
 
 def test_a_tool_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telemetry, "DEADLINE_S", 0.3)
-    assert telemetry.answer(Query(("sleep", "60"), "csv"), "", lambda: None) is None
+    assert telemetry.answers([Query(("sleep", "60"), "csv")], "", lambda: None) == [None]
 
 
 @pytest.mark.parametrize(("shown", "index", "expected"), [("2,5", 1, 5), ("", 1, 1), ("0.1", 0, 0), ("3", 1, 1)])
@@ -127,7 +127,7 @@ def test_visibility_is_undone(
 
 def test_a_long_answer_is_not_waited_for() -> None:
     query = Query(("head", "-c", "300000", "/dev/zero"), "regex", pattern="(?P<mhz>[1-9])")
-    said = telemetry.answer(query, "", lambda: None)
+    (said,) = telemetry.answers([query], "", lambda: None)
     assert said is not None
     assert len(said) == 300_000
 
@@ -145,7 +145,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 def listing(monkeypatch: pytest.MonkeyPatch, *pids: int) -> None:
     monkeypatch.setattr(telemetry, "tool_for", lambda _: telemetry.tools()[0])
-    monkeypatch.setattr(telemetry, "answer", lambda *_: "".join(f"{pid}, somebody\n" for pid in pids))
+    monkeypatch.setattr(telemetry, "answers", lambda *_: ["".join(f"{pid}, somebody\n" for pid in pids)])
 
 
 def test_our_own_processes_are_no_neighbours(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

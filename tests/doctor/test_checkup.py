@@ -106,7 +106,7 @@ def test_a_broken_definition_is_kept_for_the_end(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(stacks, "names", lambda folder=folder: names(folder))
     monkeypatch.setattr(hosts, "load_all", lambda: every(folder))
     checkup = doctor.examine(None, bare(tmp_path / "box").machine())
-    assert "bad/stack.toml" in str(checkup.broken)
+    assert "bad/stack.toml" in str(checkup.presence.broken)
     assert [stack.name for stack in checkup.presence.stacks_here] == ["tiny"]
 
 

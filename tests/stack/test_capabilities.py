@@ -42,7 +42,7 @@ def test_a_stack_can_lack_one_of_its_own() -> None:
 
 
 def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = capabilities.Capability("for the sake of it", needs=("packaging>=9999",))
+    rule = capabilities.Capability("new", "for the sake of it", needs=("packaging>=9999",))
     monkeypatch.setattr(capabilities, "rules", lambda: {"new": rule})
     with pytest.raises(CapabilityMissing, match=r"new: needs packaging>=9999, .* is installed: for the sake of it"):
         capabilities.require(CPU, "new")

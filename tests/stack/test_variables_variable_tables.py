@@ -49,8 +49,8 @@ def test_a_family_has_a_source_and_its_own_names(name: str) -> None:
 
 @pytest.mark.parametrize(("family", "name", "grammar"), GRAMMARS)
 def test_an_example_obeys_its_grammar(family: str, name: str, grammar: Grammar) -> None:
-    assert grammar.pattern.fullmatch(grammar.example)
-    assert not grammar.pattern.fullmatch("no such value, ever")
+    assert grammar.compiled.fullmatch(grammar.example)
+    assert not grammar.compiled.fullmatch("no such value, ever")
     assert not grammar.says.endswith(".")
 
 

@@ -74,8 +74,8 @@ def _doctor(options: argparse.Namespace) -> int:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         for line in report.terminal(seen, shutil.get_terminal_size((150, 24)).columns, colour, options.all):
             print(line)  # noqa: T201
-    if seen.broken:
-        raise seen.broken
+    if seen.presence.broken:
+        raise seen.presence.broken
     return seen.exit_code
 
 

@@ -216,8 +216,7 @@ def common(options: argparse.Namespace) -> dict[str, Any]:
     from stackproof.stack import stacks
 
     if options.stack:
-        stack = stacks.load(options.stack)
-        stack = stack.rehearse() if options.rehearsed else stack
+        stack = stacks.load(options.stack).rehearse(options.rehearsed)
         require_of(options.device, stack.device) if options.device else None
     profile(options.profile) if options.profile else None
     if options.unpinned:
@@ -238,8 +237,7 @@ def variant(options: argparse.Namespace, side: str) -> Variant:
     packages = sources(getattr(options, f"{side}_source"), f"--{side}-source")
     lock = getattr(options, f"{side}_lock")
     if lock and not options.unpinned and options.stack:
-        stack = stacks.load(options.stack)
-        lock = lockfile.adopt(lock, stack.rehearse() if options.rehearsed else stack)
+        lock = lockfile.adopt(lock, stacks.load(options.stack).rehearse(options.rehearsed))
     return Variant(side, getattr(options, side) or "", lock, packages, environment)
 
 
@@ -263,8 +261,7 @@ def _sweep(options: argparse.Namespace) -> int:
     require_known(named, "--env")
     backends = [name for word in options.backend for name in word.split(",") if name]
     if options.stack:
-        stack = stacks.load(options.stack)
-        known = (stack.rehearse() if options.rehearsed else stack).backends
+        known = stacks.load(options.stack).rehearse(options.rehearsed).backends
         if other := set(backends).difference(known):
             raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
     need_statistics("sweep")

@@ -120,15 +120,6 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def _main(words: list[str]) -> int:
-    """`python -m stackproof.device.devices STACK DEVICE`: whether this environment has it."""
-    try:
-        parse(words[1], stacks.load(words[0]).device)
-    except Refusal as refusal:
-        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
+    # STACK DEVICE: whether this environment has it
+    sys.exit(stacks.answer(sys.argv[1:], lambda stack: parse(sys.argv[2], stack.device)))

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stackproof.base.files import kernel_value
 from stackproof.stack.stacks import TOOLKITS
 
 
@@ -101,15 +102,11 @@ class Device:
 
     def name(self) -> str:
         """Return the vendor's name of the device; of a processor, the model's where the host tells it."""
-        match = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
+        match = re.search(r"^model name\s*:\s*(.+)$", kernel_value(Path("/proc/cpuinfo")), re.MULTILINE)
         return match.group(1) if match else os.uname().machine
 
     def synchronize(self) -> None:
         """Wait until all work queued on the device is done."""
-
-    def computes(self) -> bool:
-        """Whether this device still computes, in this process."""
-        return computes(self.torch)
 
     def stopwatch(self) -> HostStopwatch:
         """Return a stopwatch in the device's own time."""
@@ -310,13 +307,6 @@ def quietly(read: Callable[[], Any]) -> Any:
         return None
 
 
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def computes(device: torch.device) -> bool:
     """Whether a sum is still right: after a kernel's failed assertion nothing is, in this process (CUDA's sticky errors)."""
     try:
@@ -327,4 +317,7 @@ def computes(device: torch.device) -> bool:
 
 def kilobytes(path: str) -> dict[str, int]:
     """Return the sizes, in bytes, that a file of proc(5) tells in kB."""
-    return {key: int(value) * 1024 for key, value in re.findall(r"^(\w+):\s+(\d+) kB$", _text(path), re.MULTILINE)}
+    return {
+        key: int(value) * 1024
+        for key, value in re.findall(r"^(\w+):\s+(\d+) kB$", kernel_value(Path(path)), re.MULTILINE)
+    }

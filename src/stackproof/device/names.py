@@ -53,7 +53,7 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
     command = [str(python), "-m", "stackproof.device.devices", stack.name, device]
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     ended = processes.run(command, seconds=_ASKED_S, environment={"PYTHONPATH": stack.path(path)})
-    text = tail(ended.errors).removeprefix("stackproof: ")
+    text = tail(ended.errors)
     if ended.code == Refusal.exit_code:
         raise Refusal(text)
     if ended.timed_out:

@@ -144,7 +144,7 @@ def others_on_card(device: Device, stack: Stack) -> tuple[str, ...] | None:
     """Return the processes on the card that are not of this run, as "name (id)"; None where nobody tells."""
     telemetry = Telemetry(device, stack)
     query = telemetry.tool.processes if telemetry.tool else None
-    text = answer(query, telemetry.card) if query else None
+    (text,) = answers([query], telemetry.card) if query else (None,)
     if query is None or text is None:
         return None
     rows, own = query.rows(text), family()
@@ -290,11 +290,6 @@ class Telemetry:
         masks = [int(_number(reading.get("throttle_mask", 0))) for reading in self.readings]
         seen = [word for bit, word in self.tool.throttle.items() if any(mask & int(bit, 16) for mask in masks)]
         return tuple(dict.fromkeys([*seen, *self.slowed()]))
-
-
-def answer(query: Query, card: str, work: Callable[[], object] | None = None) -> str | None:
-    """Return a tool's output, with work on the card while it runs; None if it fails or takes too long."""
-    return answers([query], card, work)[0]
 
 
 def answers(queries: Sequence[Query], card: str, work: Callable[[], object] | None = None) -> list[str | None]:

@@ -85,19 +85,14 @@ def _card(machine: Machine, maker: Maker, rules: Rules, address: str) -> Card:
     folder = f"{_DEVICES}/{address}"
     vendor, device = machine.read(f"{folder}/vendor"), machine.read(f"{folder}/device")
     render = machine.glob(f"{folder}/drm/renderD*") if maker.render_nodes else []
-    model, text = (
-        rules.models.get(f"{vendor}:{device}"),
-        machine.read(f"/proc/driver/nvidia/gpus/{address}/information"),
-    )
-    named = re.search(r"^Model:\s*(.*)", text, re.MULTILINE)  # as NVIDIA's driver says it
+    model = rules.models.get(f"{vendor}:{device}")
+    text = machine.read(f"/proc/driver/nvidia/gpus/{address}/information")
+    named = re.search(r"^Model:\s*(?:NVIDIA )?(.*)", text, re.MULTILINE)  # as NVIDIA's driver says it
+    known = model.name if model else f"device {device or 'unknown'}"
     return Card(
         maker=maker,
         address=address,
-        name=named[1].strip().removeprefix("NVIDIA ")
-        if named
-        else model.name
-        if model
-        else f"device {device or 'unknown'}",
+        name=named[1].strip() if named else known,
         driver=machine.target(f"{folder}/driver").rsplit("/", 1)[1] if machine.exists(f"{folder}/driver") else "",
         nodes=tuple(f"/dev/dri/{node.rsplit('/', 1)[1]}" for node in render),
         link=_read_link(machine, _linked(machine, folder, maker)),

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from stackproof.base import advice
-from stackproof.base.errors import Refusal
 from stackproof.doctor import cards, host, installed, rules
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import Presence, look
@@ -44,11 +43,6 @@ class Checkup:
     def warnings(self) -> list[Finding]:
         """The findings that are warnings."""
         return [finding for finding in self.findings if finding.level is Level.WARNING]
-
-    @property
-    def broken(self) -> Refusal | None:
-        """Why a stack's definition could not be read; everything else has been looked at all the same."""
-        return self.presence.broken
 
 
 def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:

@@ -9,20 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.markers import default_environment
-from packaging.utils import canonicalize_name
-
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Finding, ok
-from stackproof.stack import environment_proof, environments, hosts, lockfile
-from stackproof.stack.environment_proof import flavour_differences, lock_differences, normal_version, read_flavour
+from stackproof.stack import environment_proof, environments, hosts, installed_files, lockfile
+from stackproof.stack.environment_proof import flavour_differences, lock_differences, read_flavour
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
-_METADATA = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
-_IGNORED = ("stackproof",)
 _MOST_NAMED = 4
 _FOR_CUDA = re.compile(r"(.+?)(-cu\d\d)?")
 _SHARED = ("nvidia-nccl", "nvidia-cudnn")  # one folder for both: rows of the table say so
@@ -186,12 +181,6 @@ def _site_packages(prefix: Path) -> list[Path]:
 
 
 def _read(label: str, folders: list[Path], version: str) -> Installed:
-    versions: dict[str, set[str]] = {}
-    for folder in folders:
-        for path in folder.glob("*-info"):
-            if match := _METADATA.fullmatch(path.name):
-                versions.setdefault(canonicalize_name(match[1]), set()).add(normal_version(match[2]))
-    packages = {name: tuple(sorted(kinds)) for name, kinds in sorted(versions.items()) if name not in _IGNORED}
     torch, toolkits = "", dict[str, str]()
     if written := [folder / "torch/version.py" for folder in folders if (folder / "torch/version.py").is_file()]:
         try:
@@ -199,12 +188,10 @@ def _read(label: str, folders: list[Path], version: str) -> Installed:
         except Refusal:
             torch = "that cannot be read"
     named = re.search(r"python(3\.\d+)", str(folders[0])) if folders else None
-    return Installed(label, version or (named[1] if named else ""), packages, torch, toolkits)
+    return Installed(label, version or (named[1] if named else ""), installed_files.installed(folders), torch, toolkits)
 
 
 def _against_lock(stack: Stack, env: Installed) -> list[str]:
-    environment: dict[str, str] = {**default_environment()}  # type: ignore[dict-item]
-    environment |= {"python_version": env.facts["python"], "python_full_version": f"{env.facts['python']}.0"}
-    expected = lockfile.read(stack.lock).expected(environment)
+    expected = lockfile.read(stack.lock).expected(lockfile.environment_of(env.facts["python"]))
     present = {name: " and ".join(versions) for name, versions in env.packages.items()}
     return [line.removeprefix("! ") for line in lock_differences(expected, present)]

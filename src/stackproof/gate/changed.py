@@ -16,7 +16,6 @@ from stackproof.base.rpc import Message
 from stackproof.jobs import metrics
 from stackproof.record.records import CellWord
 
-WORD = "CHANGED"
 ROUNDING = 1e-9
 """Of a tensor's norm, in float64: about ten million times what one operation rounds, and a hundredth of what any fault is worth."""
 _FLOOR = 1e-13
@@ -41,11 +40,9 @@ _ENOUGH = 5
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not the same: in which group, what, and by how much of its size (infinite where it cannot be told)."""
+    """One thing that is not the same: in which group, and what in words."""
 
     group: str
-    name: str
-    share: float
     words: str
 
 
@@ -76,7 +73,7 @@ class Sameness:
         also = [group for group in dict.fromkeys(each.group for each in self.differences) if group != first]
         cause, tail = _CAUSES.get(first, f"from the same seeds the {first} differs"), "; so do: " if also else ""
         many = f"{len(self.differences)} of {self.compared} differ"
-        return f"{WORD} {cause}: {'; '.join(shown)} ({many}){tail}{', '.join(also)}"
+        return f"CHANGED {cause}: {'; '.join(shown)} ({many}){tail}{', '.join(also)}"
 
 
 def compare(base: Message, head: Message) -> Sameness:
@@ -100,7 +97,7 @@ def compare(base: Message, head: Message) -> Sameness:
             if share <= _allowed(group, name, base["dtype"]):
                 worst = max(worst, share)
             else:
-                diffs.append(Difference(group, name, share, _words(group, name, old, new, share)))
+                diffs.append(Difference(group, _words(group, name, old, new, share)))
     return Sameness(compared, unequal, worst, tuple(diffs))
 
 
@@ -114,7 +111,7 @@ def _exact(group: str, base: Mapping[str, Any], head: Mapping[str, Any]) -> Iter
     """Settings that only one version of a library knows are no difference: what they do shows in the updates."""
     for name in base.keys() & head.keys():
         if base[name] != head[name]:
-            yield Difference(group, name, math.inf, f"{name} is {head[name]} and was {base[name]}")
+            yield Difference(group, f"{name} is {head[name]} and was {base[name]}")
 
 
 def _allowed(group: str, name: str, dtype: str) -> float:
@@ -159,11 +156,10 @@ def units(base: Mapping[str, int], head: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """What is said of one figure; `worst`: its largest relative difference between the sides."""
+    """What is said of one figure."""
 
     word: CellWord
     reason: str
-    worst: float = 0.0
 
 
 def of_callback(steps: Path) -> dict[str, list[float]]:
@@ -186,11 +182,10 @@ def compare_figures(base: Series, head: Series, within: float = 0.0) -> Compared
         return ComparedFigure(CellWord.NOT_JUDGED, "one side gives now more and now fewer values of it by itself")
     many, other = len(base[0]), len(head[0])
     if many != other:
-        words = f"CHANGED the base gives {many} values of it, the head {other}"
-        return ComparedFigure(CellWord.CHANGED, words, math.inf)
+        return ComparedFigure(CellWord.CHANGED, f"CHANGED the base gives {many} values of it, the head {other}")
     bad = next((value for values in (*base, *head) for value in values if not math.isfinite(value)), None)
     if bad is not None:
-        return ComparedFigure(CellWord.CHANGED, f"CHANGED a value is {bad}", math.inf)
+        return ComparedFigure(CellWord.CHANGED, f"CHANGED a value is {bad}")
     own = max(_spread(base), _spread(head))
     if own > within:
         return _varying(base, head, own)
@@ -199,22 +194,21 @@ def compare_figures(base: Series, head: Series, within: float = 0.0) -> Compared
     worst = max(shares)
     allowed = f"within {100 * within:.3g} %" if within else "to the digit"
     if worst <= within:
-        return ComparedFigure(CellWord.SAME, f"SAME {allowed}: {many} values, the last is {afters[-1]:g}", worst)
+        return ComparedFigure(CellWord.SAME, f"SAME {allowed}: {many} values, the last is {afters[-1]:g}")
     at = next(number for number, share in enumerate(shares) if share > within)
     first = f"value {at + 1} of {many} is {afters[at]:.8g} and was {befores[at]:.8g}"
-    return ComparedFigure(CellWord.CHANGED, f"CHANGED {first}; the largest difference is {100 * worst:.3g} %", worst)
+    return ComparedFigure(CellWord.CHANGED, f"CHANGED {first}; the largest difference is {100 * worst:.3g} %")
 
 
 def _varying(base: Series, head: Series, own: float) -> ComparedFigure:
     sides = [[sum(values) / len(values) for values in series] for series in (base, head)]
-    middles = [sum(side) / len(side) for side in sides]
-    worst, seen = _distance(*middles), f"means over a run are {middles[0]:.6g} and {middles[1]:.6g}"
+    before, after = (sum(side) / len(side) for side in sides)
+    seen = f"means over a run are {before:.6g} and {after:.6g}"
     apart = max(sides[0]) < min(sides[1]) or max(sides[1]) < min(sides[0])
     if apart and min(map(len, sides)) >= _ENOUGH:
-        words = f"CHANGED beyond what varies by itself ({100 * own:.3g} %): {seen}"
-        return ComparedFigure(CellWord.CHANGED, words, worst)
+        return ComparedFigure(CellWord.CHANGED, f"CHANGED beyond what varies by itself ({100 * own:.3g} %): {seen}")
     words = f"it varies by {100 * own:.3g} % by itself from launch to launch; {seen}"
-    return ComparedFigure(CellWord.NOT_JUDGED, words, worst)
+    return ComparedFigure(CellWord.NOT_JUDGED, words)
 
 
 def _spread(series: Series) -> float:

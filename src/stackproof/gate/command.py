@@ -23,7 +23,7 @@ from stackproof.gate.cells import BASE, HEAD, Cell, Results
 from stackproof.gate.changed import ComparedFigure
 from stackproof.gate.gate import compared
 from stackproof.gate.interleave import Lost, OutOfTimeError, SideEndedError, all_or_gravest, turns
-from stackproof.gate.report import FLAG, UNVERIFIED
+from stackproof.gate.report import UNVERIFIED
 from stackproof.gate.variants import CommandGateRequest, Variant, resolved
 from stackproof.jobs import launch
 from stackproof.jobs.launch import PythonCall
@@ -36,11 +36,6 @@ MEMORY = "peak-memory"
 VERIFIED = "verified"
 _SLACK, _LEAST_S = 10.0, 60.0
 """A launch that takes ten times as long as the first one of both sides, and a minute, hangs."""
-_VERDICTS = {
-    CellWord.SAME: Verdict.PASSED,
-    CellWord.CHANGED: Verdict.FAILED,
-    CellWord.NOT_JUDGED: Verdict.NOT_APPLICABLE,
-}
 Counters = dict[str, int]
 
 
@@ -316,10 +311,7 @@ def _exact(run: CommandRun) -> Iterator[Check]:
     if run.uncounted:
         yield compared(SUBJECT, "counters", Verdict.NOT_APPLICABLE, run.uncounted)
     for name, figure in (*_figures(run), *_amounts(run)):
-        verdict, reason = _VERDICTS[figure.word], figure.reason
-        if run.request.accept_changed and figure.word is CellWord.CHANGED:
-            verdict, reason = Verdict.PASSED, f"{reason}; accepted by {FLAG}"
-        yield compared(SUBJECT, name, verdict, reason, figure.word)
+        yield gate.exactly(SUBJECT, name, figure.word, figure.reason, run.request.accept_changed)
 
 
 def _metrics(run: CommandRun) -> Iterator[Check]:

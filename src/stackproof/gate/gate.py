@@ -26,7 +26,6 @@ from stackproof.bench.subjects import profile as profile_named
 from stackproof.bench.subjects import require_named
 from stackproof.gate import interleave, plan, report
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Pairs, Results, counters_of
-from stackproof.gate.changed import WORD
 from stackproof.gate.interleave import PROCESS, Answer, LaunchTerms, Lost, SideEndedError, SideSpec, handshake, launch
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.report import FLAG
@@ -49,7 +48,9 @@ _VERDICTS = {
     CellWord.FASTER: Verdict.PASSED,
     CellWord.SAME: Verdict.PASSED,
     CellWord.SLOWER: Verdict.FAILED,
+    CellWord.CHANGED: Verdict.FAILED,
     CellWord.INCONCLUSIVE: Verdict.INCONCLUSIVE,
+    CellWord.NOT_JUDGED: Verdict.NOT_APPLICABLE,
 }
 
 
@@ -329,15 +330,19 @@ def exact_checks(results: Results, accepted: bool) -> list[Check]:
         known = [] if name in results.lost else counters_of(pairs, results.plan.counters)
         checks += [_counted(name, counter, pairs, results) for counter in known]
     rows = [(name, "computes", each.sentence(), each.changed) for name, each in results.computed.items()]
-    same, did = "SAME units of work, counted in all blocks", f"{WORD} the timed blocks did not do the same work: "
+    same, did = "SAME units of work, counted in all blocks", "CHANGED the timed blocks did not do the same work: "
     rows += [(name, "units", f"{did}{words}" if words else same, bool(words)) for name, words in results.units.items()]
     for name, aspect, reason, differs in rows:
         if name not in results.lost:
-            verdict = Verdict.FAILED if differs and not accepted else Verdict.PASSED
-            accepts = f"; accepted by {FLAG}" if differs and accepted else ""
-            word = CellWord.CHANGED if differs else CellWord.SAME
-            checks.append(compared(name, aspect, verdict, reason + accepts, word))
+            checks.append(exactly(name, aspect, CellWord.CHANGED if differs else CellWord.SAME, reason, accepted))
     return checks
+
+
+def exactly(subject: str, aspect: str, word: CellWord, reason: str, accepted: bool) -> Check:
+    """Return the check of what has no noise; `accepted`: both sides may compute different things."""
+    if accepted and word is CellWord.CHANGED:
+        return compared(subject, aspect, Verdict.PASSED, f"{reason}; accepted by {FLAG}", word)
+    return compared(subject, aspect, _VERDICTS[word], reason, word)
 
 
 def compared(
@@ -376,16 +381,16 @@ def _counted(subject: str, counter: str, pairs: Pairs, results: Results) -> Chec
     more = "another launch would show whether it varies by itself: --go-on, or more --minutes"
     varies = f"it varies by itself: base {base}, head {head}"
     cases = (
-        (len(base) + len(head) > 2, Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED, varies),
-        (before == after, Verdict.PASSED, CellWord.SAME, f"SAME {before} on both sides"),
-        (before > after, Verdict.PASSED, CellWord.FASTER, f"FASTER {moved}"),
-        (not results.same_torch, Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED, f"{moved}, but with different torch"),
-        (once, Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE, f"INCONCLUSIVE {moved}; {more}"),
-        (True, Verdict.FAILED, CellWord.SLOWER, f"SLOWER {moved}"),
+        (len(base) + len(head) > 2, CellWord.NOT_JUDGED, varies),
+        (before == after, CellWord.SAME, f"SAME {before} on both sides"),
+        (before > after, CellWord.FASTER, f"FASTER {moved}"),
+        (not results.same_torch, CellWord.NOT_JUDGED, f"{moved}, but with different torch"),
+        (once, CellWord.INCONCLUSIVE, f"INCONCLUSIVE {moved}; {more}"),
+        (True, CellWord.SLOWER, f"SLOWER {moved}"),
     )
-    verdict, word, reason = next(case[1:] for case in cases if case[0])
+    word, reason = next(case[1:] for case in cases if case[0])
     figures: dict[str, Figure] = {"base": pairs[0][0][counter], "head": pairs[0][1][counter]}
-    return compared(subject, counter, verdict, reason, word, figures)
+    return compared(subject, counter, _VERDICTS[word], reason, word, figures)
 
 
 def times_decided(times: Sequence[Cell | None], alike: Collection[str] = (), what: str = "time") -> str:
@@ -473,12 +478,7 @@ def chosen_stack(request: CompareRequest) -> stacks.Stack:
     """Return the stack that is asked for, and refuse a host without it."""
     if not request.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
-    stack = stacks.load(request.stack)
-    stack = stack.rehearse() if request.rehearsed else stack
-    availability = hosts.inspect(stack)
-    if not availability.present:
-        raise availability.refusal()
-    return stack
+    return hosts.require(stacks.load(request.stack).rehearse(request.rehearsed))
 
 
 def opened(verb: str, stack: stacks.Stack, outputs: Outputs, what: str) -> tuple[Record, Path, GateProgress]:

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
-
 from stackproof.base import rpc
 from stackproof.bench.engine import alone
 from stackproof.bench.ranks import Parallel, Together, rest, setting_of
@@ -45,7 +43,8 @@ class RankServer:
         self._rank = rank
         collective, setting = rank.arguments["kind"] == "collective", setting_of(rank)
         self._work: Work = TimedCollective(setting) if collective else Parallel(setting, rank)
-        self._begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
+        begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
+        self._sampler = Together(rank.device, self._work.run, begin=begin)
 
     def prove(self) -> Answer:
         """Verify the work together with the other ranks."""
@@ -53,24 +52,14 @@ class RankServer:
 
     def warm(self, seconds: float) -> Answer:
         """Warm up together; all ranks look at the slowest, so they stop together."""
-        device = self._rank.device
         freeze_collector()
-        device.reset_peak()
-        sampler = Together(device, self._work.run, begin=self._begin)
-        warm_up(sampler, seconds)
-        return {"seconds": min(sampler.block(3))}
+        self._rank.device.reset_peak()
+        warm_up(self._sampler, seconds)
+        return {"seconds": min(self._sampler.block(3))}
 
     def block(self, runs: int) -> Answer:
-        """Begin together and return this rank's mean seconds of a run."""
-        watch = self._rank.device.stopwatch()
-        self._begin(runs)
-        dist.barrier()
-        self._rank.device.synchronize()
-        watch.start()
-        for _ in range(runs):
-            self._work.run()
-        watch.stop()
-        return {"seconds": watch.seconds() / runs}
+        """Begin together and return the slowest rank's mean seconds of a run."""
+        return {"seconds": self._sampler.spans([runs])[0] / runs}
 
     def done(self) -> Answer:
         """Return the most memory that was in use since the warm-up began, in bytes."""
@@ -78,7 +67,7 @@ class RankServer:
 
     def count(self) -> Answer:
         """Count what one run dispatches on this rank."""
-        self._begin(1)
+        self._sampler.begin(1)
         counts = {"operators": computed.operators(self._work.run)}
         self._rank.device.synchronize()
         return {"counters": counts}

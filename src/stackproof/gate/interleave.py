@@ -275,7 +275,6 @@ class Launch:
     """What one launch saw: by subject, by side; and the conditions that it ran under."""
 
     seen: dict[str, dict[str, Observed]] = field(default_factory=dict)
-    hello: dict[str, Answer] = field(default_factory=dict)
     counted: bool = True
     """Whether the exact counters were asked for; where they were not, none is missing."""
     phases: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -354,13 +353,13 @@ def launch(
     """
     result, lost, left = Launch(counted=number < terms.plan.count.launches), list[Lost](), list(subjects)
     try:
-        while left or not result.hello:
+        while left or PROCESS not in result.seen:
             with ExitStack() as stack:
                 sides = _start(specs, terms, folder, stack)
                 with _timed(result, PROCESS, "start-up"):
                     hello = {side.spec.name: side.receive() for side in sides}
-                if not result.hello:  # what the first start of a launch took is its start-up
-                    terms.took[PROCESS], result.hello = result.phases[PROCESS]["start-up"], hello
+                if PROCESS not in result.seen:  # what the first start of a launch took is its start-up
+                    terms.took[PROCESS] = result.phases[PROCESS]["start-up"]
                     for name, row in hello.items():
                         started = {"start-up": float(row["start_up"]), "start-up-memory": float(row["memory"])}
                         result.seen.setdefault(PROCESS, {})[name] = Observed(quantities=started)

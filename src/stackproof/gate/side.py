@@ -70,8 +70,8 @@ class InProcess:
             self._work = self._built(subject, preset)
             self.proved = self._work.prove()
         self.worth = {"iteration": 1.0, **self._work.worth}
-        self._run = self._work.run
-        self._begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
+        begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
+        self._sampler = Sampler(device, self._work.run, begin=begin)
         self._units: computed.UnitsDone | None = None
 
     def _built(self, subject: Subject, preset: str) -> Work:
@@ -86,7 +86,7 @@ class InProcess:
 
     def run(self) -> object:
         """Run once."""
-        return self._run()
+        return self._sampler.run()
 
     def warm(self, seconds: float) -> Answer:
         """Warm up; return the seconds of one run and the most memory that was in use before, in bytes.
@@ -97,28 +97,17 @@ class InProcess:
         self._device.synchronize()
         opening = self._device.memory().peak
         self._device.reset_peak()
-        sampler = Sampler(self._device, self._work.run, begin=self._begin)
-        took = warm_up(sampler, seconds).took
-        plain, self._run = self._work.run, planted.burdened(self._work.run, self._drill, self._device, took)
-        took = took if self._run == plain else min(Sampler(self._device, self._run).block(3))
+        self._sampler.run = plain = self._work.run
+        took = warm_up(self._sampler, seconds).took
+        self._sampler.run = planted.burdened(plain, self._drill, self._device, took)
+        took = took if self._sampler.run == plain else min(self._sampler.block(3))
         return {"seconds": took, "opening-memory": opening}
 
     def block(self, runs: int) -> Answer:
         """Run so many times back to back and return the mean seconds of one, and where they are few the seconds of each."""
-        self._begin(runs)
         self._units = self._units or computed.UnitsDone(getattr(self._work, "job", None))
-        whole = self._device.stopwatch()
-        each = [self._device.stopwatch() for _ in range(runs)] if runs <= _MOST_TIMED else []
-        self._device.synchronize()
-        whole.start()
-        for number in range(runs):
-            if each:
-                each[number].start()
-            self._run()
-            if each:
-                each[number].stop()
-        whole.stop()
-        return {"seconds": whole.seconds() / runs, "each": [watch.seconds() for watch in each]}
+        each = self._sampler.spans([1] * runs if runs <= _MOST_TIMED else [runs])
+        return {"seconds": sum(each) / runs, "each": each if runs <= _MOST_TIMED else []}
 
     def done(self) -> Answer:
         """After the blocks: the most memory that was in use while they ran, in bytes, and the units of work that they did."""
@@ -126,7 +115,7 @@ class InProcess:
 
     def count(self) -> Answer:
         """Count one run."""
-        return {"counters": computed.counts(self._run, self._device)}
+        return {"counters": computed.counts(self._sampler.run, self._device)}
 
     def conclude(self) -> Answer:
         """Prove the work once more, now that the timed runs are over, if this process proved it before."""
@@ -137,7 +126,7 @@ class InProcess:
         if self._units:
             self._units.end()
         self._work.close()
-        self._run = lambda: None
+        self._sampler.run = lambda: None
         gc.unfreeze()
         self._device.empty_cache()
 
@@ -148,8 +137,7 @@ class Side:
     def __init__(
         self, name: str, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str
     ) -> None:
-        loaded = stacks.load(stack)
-        self.name, self.stack = name, loaded.rehearse() if rehearsed else loaded
+        self.name, self.stack = name, stacks.load(stack).rehearse(rehearsed)
         for module in self.stack.imports:  # torch's extensions, before the device is asked for
             try:
                 importlib.import_module(module)

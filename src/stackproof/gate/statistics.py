@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import stdev
 
 from scipy import stats
 
@@ -133,6 +134,4 @@ def _ruling(estimate: Estimate, effect: float, worse: bool, better: bool) -> Rul
 
 def _spread(ordered: Sequence[float], cut: int) -> float:
     low, high = ordered[cut], ordered[len(ordered) - cut - 1]
-    clipped = [min(max(value, low), high) for value in ordered]
-    mean = sum(clipped) / len(clipped)
-    return math.sqrt(sum((value - mean) ** 2 for value in clipped) / (len(clipped) - 1))
+    return stdev(min(max(value, low), high) for value in ordered)

@@ -132,8 +132,7 @@ def stack() -> stacks.Stack:
         raise Refusal(
             f"{STACK} is not set: type `nox -s NAME-asv -- run`, or plain `asv run -E stack:NAME`; --python=same does not work"
         )
-    loaded = stacks.load(name)
-    return loaded.rehearse() if os.environ.get(REHEARSED) else loaded
+    return stacks.load(name).rehearse(bool(os.environ.get(REHEARSED)))
 
 
 def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
@@ -279,10 +278,7 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     from stackproof.device import threads  # imports torch, which only the stack's interpreter has
     from stackproof.device.devices import torch_facts
 
-    stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
-    availability = hosts.inspect(stack)
-    if not availability.present:
-        raise availability.refusal()
+    stack = hosts.require(stacks.load(name).rehearse(rehearsed))
     figures = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
     os.environ.update(stack.process_environment())  # after they were told from what the user has set
     threads.choose(profile(os.environ.get(PROFILE, DEFAULT_PROFILE)).preset)  # as what is measured gets them

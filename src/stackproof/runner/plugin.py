@@ -34,7 +34,7 @@ from stackproof.base.processes import crowding, die_with_parent, note_start
 from stackproof.base.text import error_line, first_line, is_visible, matches
 from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
-from stackproof.device.kinds import Device
+from stackproof.device.kinds import Device, computes
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckFailed, CheckInconclusive
 from stackproof.record.records import Check, Figure, Measurement, Verdict
 from stackproof.runner.request import Request
@@ -190,7 +190,7 @@ class Reporter:
             run_body(pyfuncitem)
         except Exception as error:
             device = pyfuncitem.funcargs.get("device")
-            if isinstance(device, Device) and not device.computes():  # the next checks need a new process
+            if isinstance(device, Device) and not computes(device.torch):  # the next checks need a new process
                 self.config.pluginmanager.getplugin("capturemanager").suspend_global_capture()
                 sys.stderr.write(f"{first_line(error, 400)}; nothing computes on {device} since then\n")
                 sys.stderr.flush()

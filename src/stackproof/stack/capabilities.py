@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 from packaging.requirements import Requirement
 
 from stackproof import DATA
 from stackproof.base import places
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.toml import INLINE, Table
+from stackproof.base.toml import Table
 from stackproof.record.checks import CapabilityMissing
 from stackproof.stack.stacks import PRECISIONS, Stack
 
@@ -23,6 +23,7 @@ RULES = DATA / "capabilities.toml"
 class Capability:
     """A capability: torch device types and backends of collectives that lack it, packages that it needs, and why."""
 
+    name: str
     reason: str
     absent_on: tuple[str, ...] = ()
     absent_over: tuple[str, ...] = ()
@@ -31,16 +32,10 @@ class Capability:
     """Whether two hosts of one stack differ in it, by their memory or the number of their cards."""
 
 
-@dataclass(frozen=True)
-class _Capability:
-    name: str
-    rule: Annotated[Capability, INLINE]
-
-
 @cache
 def rules() -> dict[str, Capability]:
     with Table.load(RULES) as table:
-        return {row.name: row.rule for row in table.rows("capability", _Capability)}
+        return {row.name: row for row in table.rows("capability", Capability)}
 
 
 def require_known(stack: Stack) -> None:

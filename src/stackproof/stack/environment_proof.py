@@ -19,11 +19,11 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from stackproof.base import advice
-from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import environments, installed_files, lockfile, startup
+from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
+from stackproof.stack import environments, installed_files, lockfile, stacks, startup
 from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
 
@@ -31,8 +31,6 @@ _MOST_SHOWN = 12
 _OTHER = "leave that folder as it is and add --locked, which builds the stack's own and goes on in it"
 # What was not built by us is not ours to delete.
 _REPLACE = "install the stack's own torch there, or run the verb where it is installed"
-# Ours, when somebody installs the checkout; the lock is about everything else.
-_IGNORED = {"stackproof"}
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -85,12 +83,12 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
         _refuse(stack, _other_stack(stack, left), _OTHER)
         _refuse(stack, _differences(left, lock, there), advice.REBUILD)
     version, toolkits = torch_flavour()
-    wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
+    wrong = flavour_differences(stack.flavour, version, toolkits) + ([] if left else _damage())
     files = None
     if left:
-        files, differ = installed_files.compare(_own_site()[0], left, deep)
+        files, differ = installed_files.compare(environments.site_packages(Path(sys.prefix)), left, deep)
         wrong += differ
-    wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
+    wrong += startup.complaints(stack, os.environ, tuple(_site_packages()))
     _refuse(stack, wrong, advice.REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
     off = "" if left else out_of_range(stack, [*other(stack, there, PYTHON)])
@@ -99,13 +97,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
 
 def installed() -> dict[str, str]:
     """Return this environment's distributions: canonical name to version, to all if one is there twice."""
-    groups: dict[str, set[str]] = {}
-    for row in metadata.distributions(path=_site_packages()):
-        package_metadata = row.metadata  # each look reads the file again
-        name = canonicalize_name(package_metadata["Name"] or "")
-        if name and name not in _IGNORED:
-            groups.setdefault(name, set()).add(normal_version(package_metadata["Version"]))
-    return {name: " and ".join(sorted(versions)) for name, versions in groups.items()}
+    return {name: " and ".join(versions) for name, versions in installed_files.installed(_site_packages()).items()}
 
 
 def torch_flavour() -> tuple[str, dict[str, str]]:
@@ -136,9 +128,9 @@ def read_flavour(path: Path) -> tuple[str, dict[str, str]]:
     return values.get("__version__", "unknown"), {key: values[key] for key in TOOLKITS if values.get(key)}
 
 
-def _site_packages() -> list[str]:
+def _site_packages() -> list[Path]:
     """The environment's own folders: PYTHONPATH and the checkout are not part of it."""
-    return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    return [Path(path) for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
 def _other_stack(stack: Stack, left: Mapping[str, object]) -> list[str]:
@@ -163,7 +155,7 @@ def lock_differences(expected: Mapping[str, str], present: Mapping[str, str]) ->
     """Say in what installed versions are not those of a lock, a line each; both are versions by canonical name."""
     missing, extra = sorted(expected.keys() - present.keys()), sorted(present.keys() - expected.keys())
     both = sorted(expected.keys() & present.keys())
-    other = [name for name in both if present[name] != normal_version(expected[name])]
+    other = [name for name in both if present[name] != installed_files.normal_version(expected[name])]
     return [
         *(f"- {name}=={expected[name]} (in the lock, not installed)" for name in missing),
         *(f"+ {name}=={present[name]} (installed, not in the lock)" for name in extra),
@@ -183,19 +175,6 @@ def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]
     return wrong
 
 
-def _own_site() -> list[Path]:
-    return [folder for folder in map(Path, _site_packages()) if folder.is_relative_to(sys.prefix)]
-
-
-def _shadowed() -> list[str]:
-    """Say whether another torch than the environment's would be imported, from PYTHONPATH for one."""
-    spec = importlib.util.find_spec("torch")
-    origin = Path(spec.origin if spec and spec.origin else "")
-    if any(origin.is_relative_to(folder) for folder in _own_site()):
-        return []
-    return [f"! torch would be imported from {origin.parent}, which is not in the environment (PYTHONPATH?)"]
-
-
 def _damage() -> list[str]:
     """Say whether torch's files have the sizes of its RECORD; from Python 3.12 on `Distribution.files` leaves out what is missing."""
     try:
@@ -210,14 +189,6 @@ def _damage() -> list[str]:
                 wrong.append(row[0])
     count = f"{len(wrong)} of its files are missing or of another size"
     return [f"! torch {torch.version}: {count}, the first is {wrong[0]}"] if wrong else []
-
-
-def normal_version(version: str) -> str:
-    """Return a version as locks write it; what is no version stays as it is."""
-    try:
-        return str(Version(version))
-    except (InvalidVersion, TypeError):
-        return str(version)
 
 
 def _refuse(stack: Stack, differences: list[str], remedy: str) -> None:
@@ -264,12 +235,9 @@ def other(stack: Stack, there: Mapping[str, str], python: str) -> Iterator[Compa
 
 
 def _fits(requirement: Requirement, here: str, vendors: bool) -> bool:
-    try:
-        version = Version(here)
-    except InvalidVersion:
-        return False
-    if not vendors:
-        return requirement.specifier.contains(version, prereleases=True)
+    version = installed_files.version_of(here)
+    if version is None or not vendors:
+        return version is not None and requirement.specifier.contains(version, prereleases=True)
     return any(Version(part.version).public == version.public for part in requirement.specifier)
 
 
@@ -305,32 +273,19 @@ def weaknesses(lock: lockfile.Lock, there: Mapping[str, str]) -> Iterator[str]:
 
 def _is_local(version: str) -> bool:
     """Whether a version has the `+...` of a build that is not upstream's; one that is no version at all is such a build too."""
-    try:
-        return Version(version).local is not None
-    except InvalidVersion:
-        return True
+    known = installed_files.version_of(version)
+    return known is None or known.local is not None
 
 
 def _pin(name: str, version: str, why: str) -> str:
-    comment = "  # installed here" + (f"; {why}" if why else "")
-    try:
-        return f"{name}=={Version(version)}{comment}"
-    except InvalidVersion:
-        return f"{name}==={version}{comment}"  # compared as text
+    known = installed_files.version_of(version)
+    exactly = f"=={known}" if known else f"==={version}"  # compared as text
+    return f"{name}{exactly}  # installed here{f'; {why}' if why else ''}"
 
 
 def main(arguments: list[str]) -> int:
     """`python -m stackproof.stack.environment_proof STACK [--rehearsed] [--deep]`: prove this interpreter's environment."""
-    from stackproof.stack import stacks
-
-    stack = stacks.load(arguments[0])
-    stack = stack.rehearse() if "--rehearsed" in arguments else stack
-    try:
-        print(prove(stack, "--deep" in arguments).sentence(stack))  # noqa: T201
-    except Refusal as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
+    return stacks.answer(arguments, lambda stack: prove(stack, "--deep" in arguments).sentence(stack))
 
 
 if __name__ == "__main__":

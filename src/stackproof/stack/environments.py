@@ -21,7 +21,7 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
 from stackproof.base.toml import read_toml
-from stackproof.stack import installed_files, lockfile
+from stackproof.stack import installed_files, lockfile, stacks
 from stackproof.stack.stacks import Stack, Vendor, display_path
 
 HOME = places.HOME / "stacks"
@@ -347,15 +347,7 @@ def only_builder(environment: Path) -> AbstractContextManager[None]:
 
 def main(arguments: list[str]) -> int:
     """`python -m stackproof.stack.environments STACK [--rehearsed]`: build it and print its interpreter; for trees of other commits."""
-    from stackproof.stack import stacks
-
-    stack = stacks.load(arguments[0])
-    try:
-        print(prepare(stack.rehearse() if "--rehearsed" in arguments else stack, say=lambda _: None))  # noqa: T201
-    except Refusal as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
+    return stacks.answer(arguments, lambda stack: prepare(stack, say=lambda _: None))
 
 
 if __name__ == "__main__":

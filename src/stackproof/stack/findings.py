@@ -390,12 +390,12 @@ def _example(grammar: Grammar, value: str, host: Inventory) -> str:
     """Return an example that this host has, where the grammar's own would name an interface or an adapter of another."""
     if value.startswith("^") and (names := tuple(passed_by("prefixes", value, host.interfaces or ()))):
         host = replace(host, interfaces=names)
-    missing = KINDS[grammar.form.host](grammar.example, host) if grammar.form.host else None
+    missing = KINDS[grammar.host](grammar.example, host) if grammar.host else None
     return (missing.instead if missing else "") or grammar.example
 
 
 def _not_here(row: Variable, value: str, host: Inventory) -> _Look | None:
-    absence = KINDS[row.grammar.form.host](value, host) if row.grammar and row.grammar.form.host else None
+    absence = KINDS[row.grammar.host](value, host) if row.grammar and row.grammar.host else None
     if not absence:
         return None
     comment = f"   # {absence.comment}" if absence.comment else ""

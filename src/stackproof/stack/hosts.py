@@ -57,9 +57,9 @@ def inspect(stack: Stack, root: str = "") -> Availability:
     return Availability(stack, tuple(_look(row, root) for row in stack.host))
 
 
-def require(stack: Stack, *, rehearsed: bool = False) -> Stack:
-    """Return the stack, or its rehearsal; refuse a host that lacks what it needs, before anything is downloaded."""
-    availability = inspect(stack.rehearse() if rehearsed else stack)
+def require(stack: Stack) -> Stack:
+    """Return the stack; refuse a host that lacks what it needs, before anything is downloaded."""
+    availability = inspect(stack)
     if not availability.present:
         raise availability.refusal()
     return availability.stack

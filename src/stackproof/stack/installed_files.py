@@ -1,4 +1,4 @@
-"""Every file of an environment against the RECORD of its wheel, and nothing importable beside those files.
+"""What is installed: which packages, and every file against the RECORD of its wheel, with nothing importable beside those files.
 
 A file is hashed once, and again when its size, its inode or the time of its last change is another (ctime, which nobody can put back).
 Source: https://packaging.python.org/en/latest/specifications/recording-installed-packages/#the-record-file
@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
 from stackproof.base import processes
 from stackproof.base.files import try_read_json, write_atomically
 
@@ -34,6 +37,7 @@ FLAWED = "not as in RECORD"
 _CHECKOUT = "stackproof.pth"
 _CHUNK = 1 << 20
 _METADATA = (".dist-info", ".egg-info")
+_NAMED = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 _IMPORTABLE = (*importlib.machinery.all_suffixes(), ".pth", ".egg", ".egg-link", ".zip")
 _NUMBERED = ".so."
 """In the names of libraries such as libm.so.6: beside a wheel's own, the loader takes them before the system's (RPATH)."""
@@ -153,13 +157,11 @@ def seal_of(site: Path) -> str:
 
 def digest_of(site: Path, package: str) -> str:
     """Return the digest over the files of one distribution, such as one that a checkout was installed over the lock."""
-    prefix = f"{re.sub('[-.]', '_', package.lower())}_"
-    paths = [path for path in records(site) if path.parent.name.lower().replace("-", "_").startswith(prefix)]
-    rows = [row for path in paths for row in listed(path) if ".dist-info/" not in row.path]
-    text = "".join(
-        f"{row.path} {hash_of(site / row.path, 'sha256')}\n" for row in sorted(rows, key=lambda row: row.path)
-    )
-    return hashlib.sha256(text.encode()).hexdigest() if rows else "unknown"
+    rows = (row for record in records(site) for row in listed(record))
+    mine = (row.path for row in rows if package_of(row.owner) == canonicalize_name(package))
+    paths = sorted(path for path in mine if ".dist-info/" not in path)
+    text = "".join(f"{path} {hash_of(site / path, 'sha256')}\n" for path in paths)
+    return hashlib.sha256(text.encode()).hexdigest() if paths else "unknown"
 
 
 def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
@@ -189,9 +191,31 @@ def _libraries(site: Path, known: set[str]) -> Iterator[str]:
                 yield path
 
 
+def installed(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+    """Return what is installed in folders but for us, by canonical name, in all versions that are there, as metadata is called."""
+    groups: dict[str, set[str]] = {}
+    for path in (path for folder in folders for path in folder.glob("*-info")):
+        if (match := _NAMED.fullmatch(path.name)) and (name := canonicalize_name(match[1])) != "stackproof":
+            groups.setdefault(name, set()).add(normal_version(match[2]))
+    return {name: tuple(sorted(versions)) for name, versions in sorted(groups.items())}
+
+
+def normal_version(version: str) -> str:
+    """Return a version as locks write it; what is no version stays as it is."""
+    return str(version_of(version) or version)
+
+
+def version_of(text: str) -> Version | None:
+    """Return the version that a text is, if it is one."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
 def package_of(owner: str) -> str:
     """Return the canonical name of a distribution, such as `torch-2.8.0`."""
-    return re.sub("[-_.]+", "-", owner.rpartition("-")[0]).lower()
+    return canonicalize_name(owner.rpartition("-")[0])
 
 
 def digest_at(path: Path) -> str:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
 
 from stackproof import DATA, ROOT
 from stackproof.base import git, processes
@@ -27,7 +26,7 @@ from stackproof.base.text import is_visible, matches
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
 from stackproof.project import projects
 from stackproof.record.records import Check, Figure, Record, Verdict
-from stackproof.stack import manifest
+from stackproof.stack import installed_files, manifest
 from stackproof.stack.stacks import STACKS, SUITES, Stack, display_path, suites
 
 EXCUSABLE = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
@@ -224,18 +223,10 @@ def _complaint(row: KnownIssue, matched: list[Check], partial: bool) -> str:
 
 
 def _within(specifier: SpecifierSet, texts: list[str]) -> bool:
-    versions = [version.base_version for text in texts if (version := _version(text))]
+    """Whether the first word that is a version, for driver tools print sentences, is in the range in one of the texts."""
+    words = (map(installed_files.version_of, text.replace(",", " ").split()) for text in texts)
+    versions = [version.base_version for each in words if (version := next(filter(None, each), None))]
     return not versions or any(specifier.contains(version, prereleases=True) for version in versions)
-
-
-def _version(text: str) -> Version | None:
-    """Return the first word that is a version: driver tools print sentences."""
-    for word in text.replace(",", " ").split():
-        try:
-            return Version(word)
-        except InvalidVersion:
-            continue
-    return None
 
 
 def _drivers(provenance: dict[str, Figure]) -> list[str]:

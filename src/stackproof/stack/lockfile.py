@@ -17,7 +17,6 @@ import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from packaging.markers import InvalidMarker, Marker
@@ -28,6 +27,7 @@ from packaging.version import InvalidVersion, Version
 from stackproof.base import advice, files, places, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
+from stackproof.stack import installed_files
 from stackproof.stack.stacks import Stack, Vendor
 
 HEADER_KEYS = ("stack", "kind", "python", "platform", "packages", "unhashed", "content")
@@ -42,23 +42,18 @@ _FROZEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])? *===? *([^\s;
 _NO_ROW = re.compile(r"#.*|-(?!e |r).*|--(?!editable|requirement).*|")
 """Lines of requirements that name no package: comments, and options but for what is installed from a checkout."""
 _REMEDY = "name a lock, what `pip freeze` or `uv pip compile` prints, or the folder of an environment"
-_NOT_PINNED = ("pip", "stackproof")
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One package at one version.
-
-    `path` is set when its wheel lies in the stack's wheelhouse; it has no hashes when nobody could fetch it.
-    """
+    """One package at one version; it has no hashes when nobody could fetch it."""
 
     name: str
     version: str
     marker: str
     hashes: tuple[str, ...]
-    path: str
     text: str
-    """The lines of the lock that say so."""
+    """The lines of the lock that say so; a wheel in the stack's wheelhouse is a path in them."""
 
     @property
     def unhashed(self) -> bool:
@@ -158,8 +153,10 @@ def adopt(path: Path, stack: Stack) -> Path:
     """
     own = read(stack.lock)
     if path.is_dir():
-        there = (row for row in _installed(path, own) if canonicalize_name(row.name) not in _NOT_PINNED)
-        rows = [f"{row.name}=={row.version}" for row in there]
+        there = {
+            name: versions for name, versions in installed_files.installed([_site(path, own)]).items() if name != "pip"
+        }
+        rows = [f"{name}=={version}" for name, versions in there.items() for version in versions]
     else:
         data = files.read_bytes(path, _REMEDY)
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -188,16 +185,22 @@ def adopt(path: Path, stack: Stack) -> Path:
         pins[text] = known.get((pin.name, pin.version), pin).text
     if not pins:
         raise Refusal(f"{path}: pins no package; {_REMEDY}")
-    body = "".join(pins[key] for key in sorted(pins))
-    unhashed = sum("--hash" not in pin for pin in pins.values())
-    header = {**own.header, "packages": str(len(pins)), "unhashed": str(unhashed), "content": content_digest(body)}
-    made = places.HOME / "locks" / header["content"][:16] / stack.lock.name
+    text = text_of(own, [pins[key] for key in sorted(pins)])
+    made = places.HOME / "locks" / content_digest(text)[:16] / stack.lock.name
     made.parent.mkdir(parents=True, exist_ok=True)
-    files.write_atomically(made, "".join(f"# {key}: {header[key]}\n" for key in HEADER_KEYS) + body)
+    files.write_atomically(made, text)
     return made
 
 
-def _installed(folder: Path, own: Lock) -> Iterator[metadata.Distribution]:
+def text_of(like: Lock, pins: Collection[str], *titles: str) -> str:
+    """Return the text of a lock with the header of another and these pins, each as its lines."""
+    body = "".join(pins)
+    header = {**like.header, "packages": len(pins), "unhashed": sum("--hash" not in pin for pin in pins)}
+    header["content"] = content_digest(body)
+    return "".join(f"# {line}\n" for line in (*titles, *(f"{key}: {header[key]}" for key in HEADER_KEYS))) + body
+
+
+def _site(folder: Path, own: Lock) -> Path:
     sites = sorted(folder.glob("lib/python*/site-packages"))
     if not sites:
         raise Refusal(
@@ -206,9 +209,7 @@ def _installed(folder: Path, own: Lock) -> Iterator[metadata.Distribution]:
     python = sites[0].parent.name.removeprefix("python")
     if python not in own.header["python"].split(", "):
         raise Refusal(f"{folder}: is of Python {python}, and '{own.header['stack']}' runs on {own.header['python']}")
-    yield from (
-        distribution for distribution in metadata.distributions(path=[str(sites[0])]) if distribution.metadata["Name"]
-    )
+    return sites[0]
 
 
 def content_digest(body: str) -> str:
@@ -256,7 +257,7 @@ def _pin(path: Path, line: int, head: re.Match[str], hashes: tuple[str, ...], te
         Marker(head[3] or "python_version > '0'")
     except (InvalidWheelFilename, InvalidVersion, InvalidMarker) as error:
         raise _broken(path, line, f"is not a pin ({' '.join(str(error).split())})") from error
-    return Pin(name, str(version), head[3] or "", hashes, head[1] if head.re is _PATH else "", text)
+    return Pin(name, str(version), head[3] or "", hashes, text)
 
 
 def _broken(path: Path, line: int, what: str) -> Refusal:
@@ -363,27 +364,17 @@ def without_hashes(body: str, rows: Sequence[Vendor]) -> str:
     stood_in = {canonicalize_name(row.name): row for row in rows}
     text = ""
     for head, rest in entries(body):
-        row = stood_in.get(canonicalize_name(head.partition("==")[0]))
-        if row is None:
+        if row := stood_in.get(canonicalize_name(head.partition("==")[0])):
+            notes = "".join(f"{line}\n" for line in rest.splitlines() if "--hash=" not in line)
+            text += f"{head.rstrip(BACKSLASH)}\n    # no hash yet, from {row.index or row.file}\n{notes}"
+        else:
             text += head + rest
-            continue
-        notes = "".join(f"{line}\n" for line in rest.splitlines() if "--hash=" not in line)
-        text += f"{head.rstrip(BACKSLASH)}\n    # no hash yet, from {row.index or row.file}\n{notes}"
     return text
 
 
-def entries(body: str) -> Iterator[tuple[str, str]]:
-    """Yield each pin as its first line and the lines that belong to it."""
-    head, rest = "", ""
-    for line in body.splitlines(keepends=True):
-        if line[:1].isspace() or line.startswith("#"):
-            rest += line
-            continue
-        if head:
-            yield head, rest
-        head, rest = line, ""
-    if head:
-        yield head, rest
+def entries(body: str) -> list[tuple[str, str]]:
+    """Return each pin as its first line and the lines that belong to it."""
+    return re.findall(r"^([^\s#].*\n?)((?:(?:[ \t#].*)?\n)*)", body, re.MULTILINE)
 
 
 GLIBC = "x86_64-manylinux_2_28"
@@ -561,7 +552,7 @@ class _Resolver:
         head = [*_TITLES[kind], f"Made by `{again}`, never by hand."]
         head += [f"stack: {row.name}", f"kind: {kind}", f"python: {', '.join(row.pythons)}"]
         head += [f"platform: {_UNIVERSAL if self.universal else _LINUX}"]
-        head += [f"packages: {sum(1 for _ in entries(body))}", f"unhashed: {len(out_of_reach)}"]
+        head += [f"packages: {len(entries(body))}", f"unhashed: {len(out_of_reach)}"]
         if out_of_reach:
             head += ["These wheels were out of reach here; name, version and source are exact:"]
             head += [f"  {vendor.pin}  {vendor.index or vendor.file}" for vendor in out_of_reach]

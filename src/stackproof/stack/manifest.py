@@ -76,8 +76,6 @@ class Manifest:
 
     path: Path
     files: Mapping[str, FileRow]
-    written: datetime.date = datetime.date.min
-    """The day on which it was written: no run is earlier, whatever a clock says."""
 
     @property
     def name(self) -> str:
@@ -88,6 +86,7 @@ class Manifest:
 @dataclass(frozen=True)
 class _File:
     written: datetime.date
+    """The day on which it was written: no run is earlier, whatever a clock says."""
     files: Mapping[str, FileRow]
     because: str = ""
     """Of every row that has no reason of its own."""
@@ -132,8 +131,7 @@ def load(stack: Stack) -> Manifest | None:
 def read(path: Path, stack: Stack) -> Manifest:
     """Read a manifest: a stack's, or a project's."""
     table = Table.load(path)
-    rows = table.row(_File)
-    manifest = Manifest(path, rows.rows(path), rows.written)
+    manifest = Manifest(path, table.row(_File).rows(path))
     for name in manifest.files:
         if (suite := name.partition("/")[0]) not in suites():
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"

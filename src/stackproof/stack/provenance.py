@@ -67,9 +67,9 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
     return facts | startup.facts(stack, os.environ) | _processor_facts() | _driver_facts(stack)
 
 
-def _processor_facts(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, Figure]:
+def _processor_facts() -> dict[str, Figure]:
     """Return the processor's name and the instruction sets that kernels are chosen by; nothing where the kernel says nothing."""
-    text = kernel_value(cpuinfo).partition("\n\n")[0]
+    text = kernel_value(Path("/proc/cpuinfo")).partition("\n\n")[0]
     if not text:
         return {}
     rows = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -230,8 +231,10 @@ class Stack:
         defaults = {name: value for name, value in self.environment.items() if name not in os.environ}
         return {**defaults, "PYTHONPATH": self.path(os.environ.get("PYTHONPATH", ""))} if self.packages else defaults
 
-    def rehearse(self) -> Stack:
-        """Return the stack as it is rehearsed: other device, backend, flavour, imports; else the same."""
+    def rehearse(self, asked: bool = True) -> Stack:
+        """Return the stack as it is rehearsed, other device, backend, flavour, imports, else the same; itself unless that is asked."""
+        if not asked:
+            return self
         stand_in = self.rehearsal
         return replace(
             self, rehearsed=True, device=stand_in.device, backend=stand_in.backend, backends=(stand_in.backend,),
@@ -264,6 +267,16 @@ def load(name: str, folder: Path = STACKS) -> Stack:
     if name not in known:
         raise Refusal(f"there is no stack {name!r}{suggestion(name, known)}; known stacks: {', '.join(sorted(known))}")
     return _definition(known[name])
+
+
+def answer(arguments: list[str], say: Callable[[Stack], object]) -> int:
+    """Print what a module says of `STACK [--rehearsed]`, or why it cannot, and return the exit code."""
+    try:
+        print(say(load(arguments[0]).rehearse("--rehearsed" in arguments)))  # noqa: T201
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
 
 
 def display_path(path: Path) -> str:

@@ -118,8 +118,8 @@ def _digits(word: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
-    """What a value may look like, as the tables have it: a pattern, words or a range of numbers."""
+class Grammar:
+    """What a value may look like, as the tables have it: a pattern, words or a range of numbers; and what was likely meant by another."""
 
     pattern: str = ""
     choices: tuple[str, ...] = ()
@@ -142,12 +142,24 @@ class Form:
     says: str = ""
     """Ends "NAME='value' is not ..."."""
     example: str = ""
+    options: Mapping[str, Grammar] = field(default_factory=dict, init=False)
+    """For a list of `name:value`: what each name takes."""
+    elsewhere: tuple[str, ...] = field(default=(), init=False)
+    """Options that only other variables of the kind know."""
 
     def __post_init__(self) -> None:
         if self.pattern and not (self.says and self.example):
             raise Wrong("says" if not self.says else "example", "is missing; it must be a string")
         if self.pattern and not self.choices and "<word>" in self.pattern:
             raise Wrong("choices", "is missing; the pattern has <word>")
+        words = self.choices or ("",)
+        object.__setattr__(self, "says", self.says or self._range() or f"one of {', '.join(words)}")
+        object.__setattr__(self, "example", self.example or (str(self.low or 0) if self.numeric else words[0]))
+
+    def _range(self) -> str:
+        if self.high is None:
+            return "" if self.low is None else f"a whole number from {self.low} up"
+        return f"a whole number {'up' if self.low is None else f'from {self.low}'} to {self.high}"
 
     @property
     def empty(self) -> bool:
@@ -159,55 +171,29 @@ class Form:
         """Whether the value is a number in a range."""
         return self.low is not None or self.high is not None
 
-
-@dataclass(frozen=True)
-class Grammar:
-    """Tells what is wrong with a value of some form, and what was likely meant."""
-
-    form: Form
-    options: Mapping[str, Grammar] = field(default_factory=dict)
-    """For a list of `name:value`: what each name takes."""
-    elsewhere: tuple[str, ...] = ()
-    """Options that only other variables of the kind know."""
-
     @cached_property
-    def pattern(self) -> re.Pattern[str]:
+    def compiled(self) -> re.Pattern[str]:
         """For the whole of the value; raises `ValueError` where it is none."""
-        template = self.form.pattern or (_NUMBER if self.form.numeric else "<word>")
-        for place, words in (("<word>", self.form.choices), ("<key>", self.form.keys)):
+        template = self.pattern or (_NUMBER if self.numeric else "<word>")
+        for place, words in (("<word>", self.choices), ("<key>", self.keys)):
             template = template.replace(place, f"(?:{'|'.join(map(re.escape, words))})")
-        compiled: re.Pattern[str] = expression(re.DOTALL | (0 if self.form.sensitive else re.IGNORECASE)).parse(
-            template
-        )
-        return compiled
+        flags = re.DOTALL | (0 if self.sensitive else re.IGNORECASE)
+        return expression(flags).parse(template)  # type: ignore[no-any-return]
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        return (*self.form.choices, *self.form.keys)
-
-    @property
-    def says(self) -> str:
-        low, high = self.form.low, self.form.high
-        if self.form.says or not self.form.numeric:
-            return self.form.says or f"one of {', '.join(self.form.choices)}"
-        if high is None:
-            return f"a whole number from {low} up"
-        return f"a whole number up to {high}" if low is None else f"a whole number from {low} to {high}"
-
-    @property
-    def example(self) -> str:
-        return self.form.example or (str(self.form.low or 0) if self.form.numeric else self.form.choices[0])
+        return (*self.choices, *self.keys)
 
     def wrong(self, value: str) -> str:
         """Return why the value cannot be, to stand after "NAME='value' "; empty if it can."""
-        if not self.pattern.fullmatch(value) or (self.form.numeric and not self.options and not self._in_range(value)):
+        if not self.compiled.fullmatch(value) or (self.numeric and not self.options and not self._in_range(value)):
             return f"is not {self.says}"
         if self.options:
             return next(filter(None, map(self._wrong_option, _options(value))), "")
         parts = [part.strip() for part in value.split(",")]
-        if twice := [part for part in parts if self.form.distinct and parts.count(part) > 1]:
+        if twice := [part for part in parts if self.distinct and parts.count(part) > 1]:
             return f"names {twice[0]} twice"
-        strange = next(filter(self._strange, re.findall(r"[\w.]+", value)), "") if self.form.open else ""
+        strange = next(filter(self._strange, re.findall(r"[\w.]+", value)), "") if self.open else ""
         return f"has {strange}, and a value is {self.says}" if strange else ""
 
     def meant(self, value: str, name: str = "") -> str | None:
@@ -226,22 +212,20 @@ class Grammar:
         plain = tidy(value)
         if bool(_EXCLUDED.search(plain)) != bool(_EXCLUDED.search(text)):
             return False
-        listed = self.form.low is None and self.form.high is None and re.fullmatch(r"\d+(\D\d+)+", plain)
+        listed = self.low is None and self.high is None and re.fullmatch(r"\d+(\D\d+)+", plain)
         return not listed or set(re.findall(r"\d+", plain)) <= set(re.findall(r"\d+", text))
 
     @property
     def _switches(self) -> bool:
         if self.words:
             return all(truth(word, exact=True) is not None for word in self.words)
-        return self.form.low is not None and (
-            self.form.low < 0 or (self.form.low == 0 and self.form.high is not None and self.form.high < _MANY)
+        return self.low is not None and (
+            self.low < 0 or (self.low == 0 and self.high is not None and self.high < _MANY)
         )
 
     def _in_range(self, value: str) -> bool:
         number = int(value, 16) if "0x" in value.lower() else int(value)
-        return (self.form.low is None or number >= self.form.low) and (
-            self.form.high is None or number <= self.form.high
-        )
+        return (self.low is None or number >= self.low) and (self.high is None or number <= self.high)
 
     def _wrong_option(self, part: str) -> str:
         name, _, value = part.partition(":")
@@ -264,7 +248,7 @@ class Grammar:
             for text in group:
                 yield from self._by_truth(text, name if self._switches else "")
                 yield text
-                yield from _by_numbers(text, self.form.unit)
+                yield from _by_numbers(text, self.unit)
             yield from map(self._by_words, group)
 
     def _by_words(self, text: str) -> str:
@@ -281,16 +265,16 @@ class Grammar:
         yield from sorted(alike, key=lambda word: not _near(text.lower(), word.lower()))
 
     def _respelt(self, text: str) -> str:
-        for pattern, put in self.form.mend.items():
+        for pattern, put in self.mend.items():
             text = re.sub(f"(?i){pattern}", put, text)
         return text
 
     def _word(self, text: str) -> str:
         """Return the nearest word, in the case that was typed where case does not count."""
-        if text.casefold() in map(str.casefold, self.words) and not (self.form.sensitive and text not in self.words):
+        if text.casefold() in map(str.casefold, self.words) and not (self.sensitive and text not in self.words):
             return text
         word = closest(text, self.words) or text
-        lower = text.islower() and not self.form.sensitive and self.words[0] != self.words[0].upper()
+        lower = text.islower() and not self.sensitive and self.words[0] != self.words[0].upper()
         return word.lower() if lower else word
 
 
@@ -314,12 +298,11 @@ def _by_numbers(text: str, unit: int) -> Iterator[str]:
         yield text.partition(".")[0]
 
 
-@dataclass(frozen=True)
-class _Named:
-    """A form with a name: one that many variables share, or what one option of a list of `name:value` takes."""
+@dataclass(frozen=True, kw_only=True)
+class _Named(Grammar):
+    """A grammar with a name: one that many variables share, or that of one option of a list of `name:value`."""
 
     name: str
-    form: Annotated[Form, INLINE]
 
 
 def _names() -> tuple[str, ...]:
@@ -411,7 +394,7 @@ def clashes() -> Clashes:
 @cache
 def _grammars() -> Mapping[str, Grammar]:
     with Table.load(TABLES / GRAMMARS) as table:
-        return {row.name: Grammar(row.form) for row in table.rows("grammar", _Named)}
+        return {row.name: row for row in table.rows("grammar", _Named)}
 
 
 def _shared() -> tuple[str, ...]:
@@ -451,7 +434,7 @@ class Variable:
     level: Level = Level.WARNING
     link: str = ""
     shared: Annotated[str, OneOf(_shared), Key("grammar")] = ""
-    form: Annotated[Form, INLINE]
+    own: Annotated[Grammar, INLINE]
     options: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     literal: bool = False
@@ -465,20 +448,21 @@ class Variable:
     grammar: Grammar | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.shared and not self.form.empty:
+        if self.shared and not self.own.empty:
             raise Wrong("grammar", "and 'choices', 'pattern' and numbers are ways to say one thing; keep one of them")
         try:
-            _ = self.form.empty or Grammar(self.form).pattern
+            _ = self.own.empty or self.own.compiled
         except ValueError as error:
             raise Wrong("pattern", str(error)) from error
 
     def of(self, link: str, options: Mapping[str, Grammar]) -> Variable:
         """Return the variable of a library, with the grammar of its values."""
-        variable, grammar = replace(self, link=self.link or link), None if self.form.empty else Grammar(self.form)
+        variable, grammar = replace(self, link=self.link or link), None if self.own.empty else self.own
         if self.shared:
-            shared = _grammars()[self.shared].form
-            form = replace(shared, host=self.form.host or shared.host)
-            grammar = Grammar(form, {name: options[name] for name in self.options}, self.elsewhere)
+            shared = _grammars()[self.shared]
+            grammar = replace(shared, host=self.own.host or shared.host)
+            object.__setattr__(grammar, "options", {name: options[name] for name in self.options})
+            object.__setattr__(grammar, "elsewhere", self.elsewhere)
         object.__setattr__(variable, "grammar", grammar)
         return variable
 
@@ -508,7 +492,7 @@ class Family:
 
     @cached_property
     def variables(self) -> Mapping[str, Variable]:
-        options, plain = {row.name: Grammar(row.form) for row in self.option}, Variable(name="", form=Form())
+        options, plain = {row.name: row for row in self.option}, Variable(name="", own=Grammar())
         rows = [replace(plain, name=name) for name in self.names]
         rows += [replace(plain, name=name, shared=key) for key, names in self.values.items() for name in names]
         return {row.name: row.of(self.link, options) for row in (*rows, *self.variable)}

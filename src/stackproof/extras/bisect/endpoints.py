@@ -122,11 +122,7 @@ def mixed(good: Endpoint, bad: Endpoint, moved: Collection[OneChange]) -> Mixtur
 
 def lock_text(like: lockfile.Lock, pins: Collection[lockfile.Pin]) -> str:
     """Return a lock of these pins with the header of another."""
-    body = "".join(pin.text for pin in pins)
-    header = {**like.header, "packages": str(len(pins)), "unhashed": str(sum(pin.unhashed for pin in pins))}
-    header["content"] = lockfile.content_digest(body)
-    lines = ["A mixture of two locks, made by `bisect`.", *(f"{key}: {header[key]}" for key in lockfile.HEADER_KEYS)]
-    return "".join(f"# {line}\n" for line in lines) + body
+    return lockfile.text_of(like, [pin.text for pin in pins], "A mixture of two locks, made by `bisect`.")
 
 
 def _packages(good: lockfile.Lock, bad: lockfile.Lock, described: Mapping[str, str] | None) -> Iterator[OneChange]:

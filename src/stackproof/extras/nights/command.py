@@ -131,8 +131,7 @@ def _run_night(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.extras.nights.night import night, request
 
     asked = _request(options, stack)
-    if not (host := hosts.inspect(stack)).present:
-        raise host.refusal()
+    hosts.require(stack)
     outputs = writer.Outputs(asked.results, options.json, None, options.markdown)
     outputs.prepare()
     _require_early(asked)
