@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.base.toml import Table
+from stackproof.base.places import ROOT
+from stackproof.base.toml import Table, read_toml
 from stackproof.stack import findings, stacks, variables
 from stackproof.stack.findings import EnvFinding, Inventory
 from stackproof.stack.variables import Level
@@ -448,3 +449,13 @@ def test_every_remedy_mends() -> None:
                     if " is not " in other.sentence or " names " in other.sentence
                 ]
                 assert again == [], (slip, again)
+
+
+def test_every_fault_of_the_simulated_cards_may_be_planted_by_name() -> None:
+    known = read_toml(ROOT / "fixtures" / "simulated" / "torch_sim" / "switches.toml")
+    grammar = variables.families()["sim"].variables["SIM_FAULTS"].grammar
+    assert grammar is not None and set(grammar.choices) == known.keys()
+    planted = {"SIM_FAULTS": "scale:op=addmm,phase=backward;hang:rank=1,after=20"}
+    assert not findings.examine(planted, {"sim"})
+    (wrong,) = findings.examine({"SIM_FAULTS": "scael:op=addmm"}, {"sim"})
+    assert wrong.level is Level.PROBLEM

@@ -26,9 +26,7 @@ def add(verbs: arguments.Verbs) -> None:
     verb = arguments.add(verbs, "init", _HELP, _run)
     help_ = "write a stack of this name in the project DIR, or in this checkout: the CPU's, to be changed"
     verb.add_argument("--stack", metavar="NAME", help=help_)
-    verb.add_argument(
-        "folder", nargs="?", type=arguments.folder, default=Path(), metavar="DIR", help="where (default: here)"
-    )
+    verb.add_argument("folder", nargs="?", type=arguments.folder, metavar="DIR", help="where (default: here)")
     verb = arguments.add(verbs, "lock", "(dev) re-pin stacks from their requirements.in with uv", _lock)
     arguments.add_named_stacks(verb, several=True)
     help_ = "move existing pins to the newest versions that the ranges allow"
@@ -38,7 +36,7 @@ def add(verbs: arguments.Verbs) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    folder: Path = options.folder
+    folder: Path = options.folder or Path(getattr(options, "project", "."))
     if options.stack is not None:
         return _write_stack(options.stack, folder)
     if there := next((folder / name for name in FILES if (folder / name).exists()), None):

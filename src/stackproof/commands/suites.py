@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
+import os
 import re
 import sys
 import time
@@ -127,8 +128,12 @@ def _run(options: argparse.Namespace) -> int:
 def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
     """Refuse what is wrong in a flag or a table before an environment is built or proved: that takes up to a minute."""
     from stackproof.project import projects
-    from stackproof.stack import capabilities, known_issues, manifest
+    from stackproof.stack import capabilities, findings, known_issues, manifest, variables
 
+    mine = {name for name, family in variables.families().items() if stack.backend in family.read_by}
+    for finding in findings.examine(os.environ, mine):
+        if finding.level is variables.Level.PROBLEM:
+            raise Refusal(f"{finding.sentence}: {finding.remedy.partition('   #')[0]}")
     known_issues.load(stack)
     manifest.load(stack)
     capabilities.require_known(stack)

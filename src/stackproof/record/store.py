@@ -29,6 +29,7 @@ FILE = DATA / "history.toml"
 CODE = "code"
 """The group of facts that is the commit; the states of asv's own history, which has a commit for it, leave it out."""
 
+_LONGEST_NAME = 100
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -92,7 +93,7 @@ class Place:
     def slug(self) -> str:
         """A short unique name for files and branches."""
         rehearsal = "-rehearsed" if self.rehearsed else ""
-        return slug(f"{self.stack}{rehearsal}-{self.host}-{self.digest[:8]}")
+        return slug(f"{self.stack}{rehearsal}-{self.host[:_LONGEST_NAME]}-{self.digest[:8]}")
 
 
 @dataclass(frozen=True)
