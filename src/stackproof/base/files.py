@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
 
 MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
@@ -135,7 +136,7 @@ def parse_json(text: str | bytes, what: object, remedy: str = "make it anew", *,
     try:
         return json.loads(text, **_STRICT) if strict else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotJsonError(f"{what}: is not JSON: it is damaged or cut short ({error}); {remedy}") from error
+        raise NotJsonError(f"{what}: is not JSON: it is damaged or cut short ({plain(str(error), 120)}); {remedy}") from error
 
 
 def read_json(path: Path, remedy: str = "make it anew", *, strict: bool = False) -> Any:

@@ -468,6 +468,6 @@ def _guard_count(suite: str, every: Sequence[Check], stack: Stack) -> Iterator[C
     if executed < promised:
         left = [f"{check.id.partition('::')[2]} ({check.reason})" for check in checks if not check.verdict.executed]
         why = f"; not executed: {'; '.join(left[:_NAMED])}" if left else ""
-        who = f"{stack.definition} expects" if suite in stack.expected else "a suite has"
+        who = f"{stack.definition} expects" if suite not in stacks.own_suites() else "a suite has"
         reason = f"find out why too few checks of {suite} ran: {executed} were executed, {who} at least {promised}{why}"
         yield Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0)
