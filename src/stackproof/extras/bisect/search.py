@@ -310,7 +310,7 @@ class Bisection:
             if timed
             else Signs(self.instrument.weigher())
         )
-        lineage = Lineage([1.0] * len(line), ran, evidence.rules().search.sure)
+        lineage = Lineage(len(line), ran, evidence.rules().search.sure)
         launches = 0
         while (asked := lineage.ask(evidence.rules().search.beside if timed else 1)) and launches < _ENDLESS:
             self._say_line(lineage, line, asked, launches)
