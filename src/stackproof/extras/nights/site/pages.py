@@ -102,7 +102,7 @@ def _verdict(verdict: Verdict) -> Markup:
 
 
 def _index(site: SiteModel) -> tuple[str, str]:
-    cells, stacks = site.matrix, statuses(site.matrix, site.doubles)
+    cells, stacks = site.matrix, statuses(site.matrix, site.order.doubles)
     views = sorted(site.views, key=lambda view: (view.place.label, view.name))
     known = [status for status in stacks if status.word is not ProofState.NEVER]
     names = [status.stack for status in known]
@@ -145,7 +145,7 @@ def as_json(site: SiteModel) -> str:
         "schema": SCHEMA, "as_of": str(site.matrix.today), "stale_after_days": site.matrix.days, "sentence": site.sentence,
         "stacks": [
             {"word": status.word.value} | {key: getattr(status, key) for key in _OF_STACK}
-            for status in statuses(site.matrix, site.doubles)
+            for status in statuses(site.matrix, site.order.doubles)
         ],
         "cells": [
             {"stack": cell.stack, "suite": cell.suite, "state": cell.state.value, "why": site.shown(cell.why)}

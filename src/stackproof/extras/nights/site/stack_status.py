@@ -161,7 +161,7 @@ class StackMatrix:
     def never_on_card(self) -> list[str]:
         """Return the stacks of which no record was made on the device that they are for."""
         known = [name for name in self.stacks if name not in self.measured]
-        return [name for name in known if not any(_on_card(cell) for cell in self.of(name))]
+        return [name for name in known if all(cell.run is None or _rehearsed(cell.run) for cell in self.of(name))]
 
 
 @dataclass(frozen=True)
@@ -270,10 +270,6 @@ def _true(proof: _Proof, today: date) -> _Proof:
 
 def _rehearsed(run: IndexedRun) -> bool:
     return bool(run.record.provenance.get("rehearsed"))
-
-
-def _on_card(cell: MatrixCell) -> bool:
-    return cell.run is not None and not _rehearsed(cell.run) and cell.why != "never ran here"
 
 
 _PROOFS = (ProofState.PASSED, ProofState.KNOWN_ISSUE)
