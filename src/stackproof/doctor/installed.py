@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
+from stackproof.base.text import first_few
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Finding, ok
 from stackproof.stack import environment_proof, environments, hosts, lockfile
@@ -23,7 +24,6 @@ from stackproof.stack.variables import Level
 
 _METADATA = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 _IGNORED = ("stackproof",)
-_MOST_NAMED = 4
 _FOR_CUDA = re.compile(r"(.+?)(-cu\d\d)?")
 _SHARED = ("nvidia-nccl", "nvidia-cudnn")  # one folder for both: rows of the table say so
 
@@ -76,8 +76,7 @@ def examine_built(stack: Stack, env: Installed, present: Sequence[Stack]) -> Ite
         yield Finding("environment", Level.PROBLEM, f"{env.label}: {refusal}")
         return
     if lacks := wrong + env.lacks(stack):
-        more = f" and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
-        sentence = f"{env.label}: its environment is not its lock: {'; '.join(lacks[:_MOST_NAMED])}{more}"
+        sentence = f"{env.label}: its environment is not its lock: {first_few(lacks, between='; ')}"
         yield Finding(
             "environment", Level.PROBLEM, sentence, f"rm -r {where} && {hosts.proof(stack, stack in present)}"
         )

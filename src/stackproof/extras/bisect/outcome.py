@@ -36,9 +36,8 @@ def remedy(
     if packages:
         path = folder / "remedy.lock"
         files.write_atomically(path, lock_text(replace(bad.lock, pins=mixed(good, bad, rest).lock.pins)))
-        names = ", ".join(f"{change.name} {change.before}" for change in packages[:4])
-        more = f" and {len(packages) - 4} more" if len(packages) > 4 else ""
-        steps.append(f"hold {names}{more}: {path} is the bad side's lock with that")
+        names = text.first_few([f"{change.name} {change.before}" for change in packages])
+        steps.append(f"hold {names}: {path} is the bad side's lock with that")
     return "; ".join(steps)
 
 
@@ -246,9 +245,7 @@ class BisectOutcome:
             record.checks.append(Check(_SEARCH, verdict, self.reason, seconds))
         unresolved = [test for test in self.tests if test.settled.word is SetWord.UNRESOLVED]
         for number, test in enumerate(unresolved, 1):
-            names = sorted(test.units)
-            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-            reason = f"{shown}: {test.settled.reason}"
+            reason = f"{text.first_few(sorted(test.units))}: {test.settled.reason}"
             record.checks.append(Check(f"{_UNRESOLVED}{number}", Verdict.SKIPPED, reason, test.seconds))
         record.provenance |= self._facts(len(unresolved))
         record.seconds = seconds

@@ -182,8 +182,9 @@ def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline
             yield from _section(title, [_host(host) for host in hosts])
     for group in judgement.groups:
         yield from _group(group)
-    if suspects := _suspects(judgement):
-        again = f"sweep them again with healthy hosts of their group, five in all at least: {', '.join(suspects[:_MOST_NAMED])}"
+    if suspects := sorted((host for host in judgement.hosts if host.findings), key=_severity):
+        names = ", ".join(host.host for host in suspects[:_MOST_NAMED])
+        again = f"sweep them again with healthy hosts of their group, five in all at least: {names}"
         line = (
             advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
             if judgement.stack
@@ -192,10 +193,6 @@ def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline
         yield from _section("to confirm, before anybody is drained", [[words] for words in (again, line) if words])
     title = "to take them out of service, where the second sweep says the same"
     yield from _section(title, [[line] for line in judgement.drains()])
-
-
-def _suspects(judgement: FleetJudgement) -> list[str]:
-    return [host.host for host in sorted((host for host in judgement.hosts if host.findings), key=_severity)]
 
 
 def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
@@ -222,11 +219,7 @@ def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[outline.Part]:
     by_reason: dict[str, list[str]] = {}
     for host in hosts:
         by_reason.setdefault(host.reason, []).append(host.host)
-    lines = []
-    for why, names in by_reason.items():
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        lines.append([f"{', '.join(names[:_MOST_NAMED])}{more}: {why}"])
-    yield from _section(title, lines)
+    yield from _section(title, [[f"{text.first_few(names, _MOST_NAMED)}: {why}"] for why, names in by_reason.items()])
 
 
 def _group(group: JudgedGroup) -> Iterator[outline.Part]:

@@ -273,7 +273,6 @@ def _rehearsed(run: IndexedRun) -> bool:
 
 
 _PROOFS = (ProofState.PASSED, ProofState.KNOWN_ISSUE)
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -362,10 +361,10 @@ def _scope(
     word: ProofState, those: Sequence[MatrixCell], proved: Sequence[MatrixCell], wanted: Sequence[MatrixCell], day: str
 ) -> str:  # fmt: skip
     of = f"of {text.counted(len(wanted), 'suite')}"
-    more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+    named = text.first_few([cell.suite for cell in those], 3)
     known = sum(cell.state is ProofState.KNOWN_ISSUE for cell in those)
     return {
-        ProofState.FAILED: f"{text.counted(len(those), 'suite')} failed: {', '.join(cell.suite for cell in those[:_NAMED])}{more}",
+        ProofState.FAILED: f"{text.counted(len(those), 'suite')} failed: {named}",
         ProofState.KNOWN_ISSUE: f"{len(proved)} {of} passed, {known} with known issues",
         ProofState.REHEARSED: f"{len(those)} {of} rehearsed", ProofState.STALE: f"nothing since {day}",
         ProofState.UNVERIFIED: "no suite is proved" if those else "measured, but no suite verified",
