@@ -20,7 +20,6 @@ from stackproof.api.record import Verdict, store
 from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
 from stackproof.extras.fleet.judgement import (
-    GRAVEST,
     LIMITLESS,
     NAME,
     SCHEMA,
@@ -223,6 +222,7 @@ def wrong_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> I
                 yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, sentence)
 
 
+_GRAVEST = list(HostVerdict)
 _CLOCKS = timedelta(hours=1)
 """So much the clocks of hosts may differ before what one left is called older than its plan."""
 _LEAST_RATIO = 1e-5
@@ -399,9 +399,9 @@ class _GroupJudge:
     def host(self, host: HostAnswer) -> JudgedHost:
         """Return the word on one host: the gravest of what is odd, how its own checks ended, what it lacks, and the group's doubts."""
         findings = self._found.get(host.host, [])
-        findings.sort(key=lambda finding: (GRAVEST.index(finding.standing), -finding.z))
+        findings.sort(key=lambda finding: (_GRAVEST.index(finding.standing), -finding.z))
         own = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.PROVED
-        if findings and GRAVEST.index(findings[0].standing) <= GRAVEST.index(own):
+        if findings and _GRAVEST.index(findings[0].standing) <= _GRAVEST.index(own):
             word, why = findings[0].standing, f"{findings[0].subject}: {findings[0].sentence}{_and_more(findings)}"
         elif own is not HostVerdict.PROVED:
             word, why = own, host.reason

@@ -27,24 +27,20 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%/+_-]+")
 
 
 class HostVerdict(str, Enum):
-    """What a host is called. Only `proved` is green."""
+    """What a host is called, the gravest first. Only `proved` is green."""
 
-    PROVED = "proved"
-    SUSPECTED = "suspected"
-    SLOW = "slow"
     WRONG = "wrong"
+    SLOW = "slow"
+    NOT_REACHED = "not reached"
     INCOMPLETE = "incomplete"
     """It did not do all that the plan wants."""
     UNLIKE = "unlike"
+    SUSPECTED = "suspected"
     UNDECIDED = "undecided"
     """Nothing is odd about it, but its group is too small, or does not agree with itself, so that this says nothing."""
-    NOT_REACHED = "not reached"
+    PROVED = "proved"
 
 
-GRAVEST = (
-    HostVerdict.WRONG, HostVerdict.SLOW, HostVerdict.NOT_REACHED, HostVerdict.INCOMPLETE, HostVerdict.UNLIKE, HostVerdict.SUSPECTED,
-    HostVerdict.UNDECIDED, HostVerdict.PROVED,
-)  # fmt: skip
 BAD = (HostVerdict.WRONG, HostVerdict.SLOW)
 
 
@@ -124,7 +120,7 @@ class FleetJudgement:
     def counts(self) -> dict[HostVerdict, int]:
         """Return how many hosts there are of each word, the gravest first."""
         counts = Counter(host.standing for host in self.hosts)
-        return {word: counts[word] for word in GRAVEST if counts[word]}
+        return {word: counts[word] for word in HostVerdict if counts[word]}
 
     @property
     def exit_code(self) -> int:
