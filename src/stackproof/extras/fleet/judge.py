@@ -405,17 +405,15 @@ class _GroupJudge:
             word, why = findings[0].standing, f"{findings[0].subject}: {findings[0].sentence}{_and_more(findings)}"
         elif own is not HostVerdict.PROVED:
             word, why = own, host.reason
-        elif lacks := self._lacks(host):
+        elif lacks := text.first_few(host.lacks, between="; "):
             word, why = HostVerdict.INCOMPLETE, lacks
+        elif not self.votes:
+            word, why = HostVerdict.INCOMPLETE, "nothing was replayed, so nothing is known of what it computes"
         elif doubt := self._doubt(host):
             word, why = HostVerdict.UNDECIDED, doubt
         else:
             word, why = own, "like its group"
         return JudgedHost(host.host, word, self.name, why, tuple(findings))
-
-    def _lacks(self, host: HostAnswer) -> str:
-        nothing = "" if self.votes else "nothing was replayed, so nothing is known of what it computes"
-        return text.first_few(host.lacks, between="; ") or nothing
 
     def _doubt(self, host: HostAnswer) -> str:
         """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""

@@ -260,7 +260,9 @@ class CardWork:
             replayed = list(self._cold(device))
             self._read(telemetry, replayed)
             self._measure(device, turns)
-            self._hot(replayed, device)
+            with deterministic():
+                for row in replayed:
+                    hot(row, device, self.profile.replay)
             self._read(telemetry, replayed)
         self.record.checks += [row.check(self.card) for row in replayed]
         self.record.checks.append(coverage(replayed, self.card, dict(telemetry.facts())))
@@ -288,11 +290,6 @@ class CardWork:
             for kind in kinds(plan.table().replay, self.profile.name, self.stack.precisions):
                 if not {kind.kernel, kind.name} & set(self.without):
                     yield cold(kind, device, self.profile.replay)
-
-    def _hot(self, replayed: list[ReplayedKind], device: Device) -> None:
-        with deterministic():
-            for row in replayed:
-                hot(row, device, self.profile.replay)
 
     def _read(self, telemetry: Telemetry, replayed: list[ReplayedKind]) -> None:
         """Ask the vendor's tool for clocks and temperature while the card works."""
