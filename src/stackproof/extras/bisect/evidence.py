@@ -164,9 +164,9 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-def below(runs: int, error: float = 0.05) -> float:
-    """Return the rate of failure that so many runs without one would have shown, but for the error."""
-    return float(1 - error ** (1 / max(runs, 1)))
+def below(runs: int) -> float:
+    """Return the rate of failure that so many runs without one would have shown, with 95 %."""
+    return float(1 - 0.05 ** (1 / max(runs, 1)))
 
 
 @dataclass(frozen=True)

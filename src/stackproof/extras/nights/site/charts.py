@@ -29,7 +29,7 @@ def _attribute(key: str, value: object) -> str:
 
 
 def strip(
-    interval: tuple[float, float, float], ratios: Sequence[float], effect: float, width: float, height: float, colour: str = "#555"
+    interval: tuple[float, float, float], ratios: Sequence[float], effect: float, width: float, height: float
 ) -> Markup:  # fmt: skip
     """Return a ratio between its bounds (low, ratio, high): a dot for each launch's ratio, the minimum effect shaded."""
     place, middle = statistics.strip_scale(effect, width), height / 2
@@ -45,7 +45,7 @@ def strip(
         "g",
         el("rect", x=left, width=round(right - left, 1), height=height, fill="#eef1f4", class_="effect"),
         *(
-            el("path", d=path, class_=name, **({"stroke": colour, "stroke_linecap": "round", "fill": "none"} | dress))
+            el("path", d=path, class_=name, **({"stroke": "#555", "stroke_linecap": "round", "fill": "none"} | dress))
             for name, (path, dress) in paths.items()
             if path
         ),
