@@ -6,7 +6,7 @@ import html
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import accumulate
 
@@ -78,6 +78,12 @@ def tail(text: str, lines: int = 1, most: int = 300) -> str:
 def counted(number: int, what: str) -> str:
     """Return a number of things: `1 night`, `2 nights`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def first_few(words: Sequence[str], most: int = 4, between: str = ", ") -> str:
+    """Return the first of some words, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return f"{between.join(words[:most])}{more}"
 
 
 def matches(word: str, patterns: Iterable[str]) -> bool:

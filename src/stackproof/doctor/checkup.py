@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from stackproof.base import advice
+from stackproof.base.text import first_few
 from stackproof.doctor import cards, host, installed, rules
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import Presence, look
@@ -137,7 +138,6 @@ def _toolkits(concerned: Collection[Stack]) -> set[str]:
 
 
 _NET, _RDMA = "/sys/class/net", "/sys/class/infiniband"
-_SHOWN = 4
 
 
 def examine_variables(
@@ -192,13 +192,9 @@ def _counted(known: Known, slipped: bool) -> str:
         return "none of the libraries below torch is set"
     clean = "" if slipped or not known.checked else ", and none is misspelt, out of its values, or at odds with another"
     parts = [f"{len(known.checked)} of the libraries below torch checked{clean}"]
-    parts += [f"values not known here: {len(known.free)} ({_some(known.free)})"] if known.free else []
-    parts += [f"in no list: {len(known.unknown)} ({_some(known.unknown)})"] if known.unknown else []
+    parts += [f"values not known here: {len(known.free)} ({first_few(known.free)})"] if known.free else []
+    parts += [f"in no list: {len(known.unknown)} ({first_few(known.unknown)})"] if known.unknown else []
     return "; ".join(parts)
-
-
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _visible_cards(machine: Machine, bus: Collection[cards.Card]) -> dict[str, int]:

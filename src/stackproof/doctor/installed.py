@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
+from stackproof.base.text import first_few
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Finding, ok
 from stackproof.stack import environment_proof, environments, hosts, installed_files, lockfile
@@ -18,7 +19,6 @@ from stackproof.stack.environment_proof import flavour_differences, lock_differe
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
-_MOST_NAMED = 4
 _FOR_CUDA = re.compile(r"(.+?)(-cu\d\d)?")
 _SHARED = ("nvidia-nccl", "nvidia-cudnn")  # one folder for both: rows of the table say so
 
@@ -71,8 +71,7 @@ def examine_built(stack: Stack, env: Installed, present: Sequence[Stack]) -> Ite
         yield Finding("environment", Level.PROBLEM, f"{env.label}: {refusal}")
         return
     if lacks := wrong + env.lacks(stack):
-        more = f" and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
-        sentence = f"{env.label}: its environment is not its lock: {'; '.join(lacks[:_MOST_NAMED])}{more}"
+        sentence = f"{env.label}: its environment is not its lock: {first_few(lacks, between='; ')}"
         yield Finding(
             "environment", Level.PROBLEM, sentence, f"rm -r {where} && {hosts.proof(stack, stack in present)}"
         )

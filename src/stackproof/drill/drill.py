@@ -32,12 +32,16 @@ _CLEAN_DEADLINE_S = 900
 
 @dataclass(frozen=True)
 class Task:
-    """One run: its name, whether it runs alone or only waits, and what does it in a folder of its own."""
+    """One run: its name, whether it runs alone or only waits, which checks it calls at what site, and who judges it."""
 
     name: str
     alone: bool
     waits: bool
-    do: Callable[[Path, threading.Event], Check]
+    call: Call
+    prepare: Callable[[Site], None]
+    checks: tuple[str, ...]
+    deadline_s: float
+    judge: Callable[[run.DrilledRun], Check]
 
 
 @dataclass(frozen=True)
@@ -139,25 +143,15 @@ def _clean(rows: list[Fault]) -> Clean:
 def _fault_job(fault: Fault, scale: float) -> Task:
     call = replace(fault.call, stack=fault.call.stack or STACK, scale=fault.call.scale * scale)
     names = (*fault.expected.red, *fault.expected.green)
-    judge = partial(compare.compare_fault, fault)
-    do = partial(_drill, call, fault.injection.inject, names, fault.deadline_s * scale, judge)
-    return Task(fault.name, alone=False, waits=fault.waits, do=do)
+    judge, deadline_s = partial(compare.compare_fault, fault), fault.deadline_s * scale
+    return Task(fault.name, False, fault.waits, call, fault.injection.inject, names, deadline_s, judge)
 
 
 def _clean_job(clean: Clean, scale: float) -> Task:
     call = replace(clean.like.call, stack=clean.like.call.stack or STACK, scale=scale)
-    judge = partial(compare.compare_clean, clean.name, clean.checks)
-    do = partial(_drill, call, clean.like.injection.spare, clean.checks, _CLEAN_DEADLINE_S * scale, judge)
-    return Task(clean.name, clean.like.clean_alone, waits=False, do=do)
-
-
-def _drill(
-    call: Call, prepare: Callable[[Site], None], names: tuple[str, ...], deadline_s: float,
-    judge: Callable[[run.DrilledRun], Check], folder: Path, stop: threading.Event,
-) -> Check:  # fmt: skip
-    site = _site(call, folder)
-    prepare(site)
-    return judge(run.run(call, run.only_of(call, names), site, deadline_s, stop))
+    judge, spare = partial(compare.compare_clean, clean.name, clean.checks), clean.like.injection.spare
+    alone, deadline_s = clean.like.clean_alone, _CLEAN_DEADLINE_S * scale
+    return Task(clean.name, alone, False, call, spare, clean.checks, deadline_s, judge)
 
 
 def _site(call: Call, folder: Path) -> Site:
@@ -197,7 +191,9 @@ def _attempt(job: Task, scratch: Path, stop: threading.Event) -> Check:
     """Run a job in a folder of its own; a fault that cannot be injected on this host is not called caught, and says why."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
-        return job.do(folder, stop)
+        site = _site(job.call, folder)
+        job.prepare(site)
+        return job.judge(run.run(job.call, run.only_of(job.call, job.checks), site, job.deadline_s, stop))
     except StackUnavailableError as refusal:
         return Check(job.name, Verdict.UNAVAILABLE, str(refusal), 0.0)
     except EnvironmentMismatchError as refusal:

@@ -11,6 +11,7 @@ from pathlib import Path
 from stackproof.base import git
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
+from stackproof.base.text import first_few
 from stackproof.record import store
 from stackproof.record.reading import read_verified
 from stackproof.record.records import Measurement, Record, Verdict
@@ -131,8 +132,7 @@ def subject(before: Stay | None, now: Stay) -> str:
     if before is None:
         return f"first seen: {now.place.label}"
     changed = changes(before.state, now.state).items()
-    counts = {group: f" and {len(phrases) - 1} more" if len(phrases) > 1 else "" for group, phrases in changed}
-    return "; ".join(f"{group}: {phrases[0]}{counts[group]}" for group, phrases in changed)
+    return "; ".join(f"{group}: {first_few(phrases, 1)}" for group, phrases in changed)
 
 
 def write(chains: dict[str, list[Stay]], repository: Path) -> dict[str, list[str]]:

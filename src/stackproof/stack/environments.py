@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from stackproof.base import advice, files, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.places import ROOT, source_for
-from stackproof.base.text import tail
+from stackproof.base.text import first_few, tail
 from stackproof.base.toml import read_toml
 from stackproof.stack import installed_files, lockfile, stacks
 from stackproof.stack.stacks import Stack, Vendor, display_path
@@ -34,7 +34,6 @@ PROJECT = ROOT / "pyproject.toml"
 _JUDGES = "judges"
 """The group of pyproject.toml that the verbs need which compare: the statistics, and what shows a record."""
 _TOOL_STAMP = "requirements.sha256"
-_NAMED = 5
 """Files that a refusal names at most."""
 
 Say = Callable[[str], None]
@@ -210,7 +209,7 @@ def _require_archived(
         shutil.rmtree(fresh, ignore_errors=True)
     if wrong:
         packages = " ".join(dict.fromkeys(flawed[path][0] for path in wrong))
-        named = ", ".join(wrong[:_NAMED]) + (f" and {len(wrong) - _NAMED} more" if wrong[_NAMED:] else "")
+        named = first_few(wrong, 5)
         raise EnvironmentMismatchError(
             f"{environment}: uv's cache is damaged: {named}: not as in the wheel that the lock names{why}; "
             f"run `uv cache clean {packages}`, then the session again"

@@ -15,6 +15,7 @@ from stackproof.base import git, processes
 from stackproof.base.files import kernel_value
 from stackproof.base.places import INSTALLED, PACKAGE, ROOT
 from stackproof.base.processes import cores
+from stackproof.base.text import first_few
 from stackproof.base.toml import Table
 from stackproof.record import store
 from stackproof.record.records import Figure
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 CODE = ("src", "suites", "stacks", "fixtures", "benchmarks")
 """What of a checkout runs, or is read where something runs."""
 DIFFERS = "code.differs"
-_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def code_facts() -> dict[str, Figure]:
         facts[store.COMMITTED] = made  # a record that is older than that was made while the clock had gone back
     there_too = git.blobs_of_commit(ROOT, places)
     if differ := sorted(path for path in {*there, *there_too} if there.get(path) != there_too.get(path)):
-        facts[DIFFERS] = " ".join(differ[:_NAMED]) + (f" and {len(differ) - _NAMED} more" if differ[_NAMED:] else "")
+        facts[DIFFERS] = first_few(differ, 5, " ")
     return {"commit": git.as_recorded(commit, bool(differ)), **facts}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from stackproof.base.text import plain
+from stackproof.base.text import first_few, plain
 from stackproof.record.console import plain_console
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
@@ -89,7 +89,7 @@ class _Page:
         verdict = Text(f"{word}  ", style=_STYLES.get(word, _BAD)).append(safe(name + sentence), "default")
         self.console.print(verdict, soft_wrap=True)
         files = report.evidence.files
-        names = ", ".join(file.name for file in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        names = first_few([file.name for file in files], 3)
         damage = "".join(f"; {file.name} {file.damage}" for file in files if file.damage)
         self.line("log", f"{names}: {sum(file.lines for file in files)} lines{damage}")
         if judgement.root:

@@ -12,7 +12,7 @@ from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, Levels, 
 def exact(count: int, first: int, broken: tuple[int, ...] = ()) -> tuple[Lineage, int]:
     """Search a line where every place from `first` on is bad, and return it with the number of runs."""
     signs = Signs(Exact(repeated=False))
-    line, runs = Lineage([1.0] * count, signs), 0
+    line, runs = Lineage(count, signs), 0
     while asked := line.ask():
         (at,) = asked
         runs += 1
@@ -36,18 +36,13 @@ def test_what_does_not_build_is_stepped_over(first: int) -> None:
     assert first in answer and (answer == range(4, 7) if first in (4, 5, 6) else len(answer) == 1)
 
 
-def test_a_prior_is_followed_where_nothing_else_is_known() -> None:
-    line = Lineage([0.0, 0.0, 1.0, 0.0], Signs(Exact()))
-    assert line.likeliest() == (range(2, 3), 1.0) and line.ask() == []
-
-
 def test_a_failure_that_comes_and_goes_is_found() -> None:
     right = 0
     for seed in range(20):
         dice = random.Random(seed)
         first = dice.randrange(20)
         signs = Signs(FailureRate((0, 5), (4, 5)))
-        line = Lineage([1.0] * 20, signs)
+        line = Lineage(20, signs)
         while asked := line.ask():
             signs.seen.setdefault(asked[0], []).append(float(asked[0] >= first and dice.random() < 0.8))
         right += line.likeliest()[0] == range(first, first + 1)
@@ -65,7 +60,7 @@ def test_a_step_is_found_while_the_machine_drifts() -> None:
             return machine[0] + 2.0 * bad + dice.gauss(0, 1)
 
         levels = Levels([{GOOD: run(False), 31: run(True)} for _ in range(6)])
-        line = Lineage([1.0] * 32, levels)
+        line = Lineage(32, levels)
         while asked := line.ask(2):
             levels.launches.append({at: run(at >= first) for at in dice.sample([GOOD, *asked], len(asked) + 1)})
         right += line.likeliest()[0] == range(first, first + 1)

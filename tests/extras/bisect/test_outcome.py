@@ -33,7 +33,7 @@ def told(outcome: BisectOutcome, tmp_path: Path) -> Record:
 
 
 def test_a_proved_culprit_passes_with_its_effect_and_remedy(tmp_path: Path) -> None:
-    unresolved = SetTest(frozenset({"torch"}), Settled(SetWord.UNRESOLVED, 1, 0.0, "does not import"), (), 5.0)
+    unresolved = SetTest(frozenset({"torch"}), Settled(SetWord.UNRESOLVED, 1, "does not import"), (), 5.0)
     tested = SetTest(frozenset({"numpy"}), Settled(SetWord.BAD, 2), (0.05, 0.05), 40.0)
     outcome = BisectOutcome(
         BisectWord.FOUND, "every culprit is proved", "gemm::time slower: +5.1 %", [culprit()], [tested, unresolved],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,8 +15,10 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
-from stackproof.extras.bisect.programs import EndWord, OwnCommand, ProgramEnd, Programs
+from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs
+from stackproof.extras.verbs import StageOutcome
 from stackproof.gate.interleave import SideSpec
+from stackproof.record.records import Verdict
 from stackproof.record.resume import Journal
 
 _TELLS = "import os, sys, time; code = os.environ['CODE']; time.sleep(30) if code == 'hang' else None; "
@@ -29,11 +32,11 @@ def side(code: str) -> SideSpec:
 
 @pytest.mark.parametrize(
     ("code", "word"),
-    [("0", "good"), ("1", "failed"), ("124", "failed"), ("125", "nothing"), ("abort", "crashed"), ("hang", "hung")],
+    [("0", "passed"), ("1", "failed"), ("124", "failed"), ("125", "skipped"), ("abort", "crashed"), ("hang", "hung")],
 )
 def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word: str) -> None:
     ended = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
-    assert ended.word == word and "it printed last" in ended.reason
+    assert ended.verdict.value == word and "it printed last" in ended.reason
 
 
 @pytest.mark.parametrize("code", ["1", "125", "abort"])
@@ -44,7 +47,7 @@ def test_what_fails_on_a_full_disk_is_refused_and_not_judged(
     command = OwnCommand([sys.executable, "-c", _TELLS], 20.0)
     with pytest.raises(Refusal, match="there is no room, and what fails then says nothing of a side; make room"):
         command(side(code), tmp_path)
-    assert command(side("0"), tmp_path).word == "good"
+    assert command(side("0"), tmp_path).verdict is Verdict.PASSED
 
 
 def test_a_host_that_has_nothing_left_is_no_missing_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +64,11 @@ def test_a_program_that_prints_nothing_is_said_to(tmp_path: Path, code: str) -> 
     silent = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
     assert silent.reason.endswith("it printed last: nothing")
     endless = OwnCommand([sys.executable, "-c", "while True: print('y' * 999)"], 1.0)(side(code), tmp_path)
-    assert endless.word == "hung" and (tmp_path / "output.log").stat().st_size < 3 << 20 and len(endless.reason) < 1000
+    assert (
+        endless.verdict is Verdict.HUNG
+        and (tmp_path / "output.log").stat().st_size < 3 << 20
+        and len(endless.reason) < 1000
+    )
 
 
 @dataclass
@@ -70,9 +77,9 @@ class Script:
 
     tell: Callable[[str], str]
 
-    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+    def __call__(self, side: SideSpec, folder: Path) -> StageOutcome:
         """Ask it."""
-        return ProgramEnd(EndWord(self.tell(side.environment["CODE"])), "so it is")
+        return StageOutcome(Verdict(self.tell(side.environment["CODE"])), "so it is")
 
     def words(self, side: SideSpec) -> list[str]:
         """Nothing is started."""
@@ -84,7 +91,7 @@ def scripted(tmp_path: Path, tell: Callable[[str], str], what: str = "it") -> Pr
     return Programs(
         side("good"),
         side("bad"),
-        Script(tell),
+        cast(Attempt, Script(tell)),
         what,
         Journal(tmp_path / "j.jsonl", "bisect", {}),
         tmp_path,
@@ -93,7 +100,7 @@ def scripted(tmp_path: Path, tell: Callable[[str], str], what: str = "it") -> Pr
 
 
 def test_a_bad_end_that_always_fails_is_taken_for_that(tmp_path: Path) -> None:
-    found = scripted(tmp_path, {"good": "good", "bad": "failed", "hang": "hung", "none": "nothing"}.__getitem__)
+    found = scripted(tmp_path, {"good": "passed", "bad": "failed", "hang": "hung", "none": "skipped"}.__getitem__)
     found.confirm()
     weigher = found.weigher()
     assert found.rate == (5, 5) and found.clean == 5 and isinstance(weigher, FailureRate)
@@ -105,7 +112,7 @@ def test_a_bad_end_that_always_fails_is_taken_for_that(tmp_path: Path) -> None:
 
 
 def test_where_it_always_fails_one_run_tells(tmp_path: Path) -> None:
-    found = scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__)
+    found = scripted(tmp_path, {"good": "passed", "bad": "failed"}.__getitem__)
     found.always = True
     found.confirm()
     assert found.rate == (1, 1) and found.clean == 1
@@ -114,7 +121,7 @@ def test_where_it_always_fails_one_run_tells(tmp_path: Path) -> None:
 
 def test_a_failure_that_comes_and_goes_is_learnt_as_a_rate(tmp_path: Path) -> None:
     turns = iter(range(100))
-    found = scripted(tmp_path, lambda code: "failed" if code == "bad" and next(turns) % 2 == 0 else "good")
+    found = scripted(tmp_path, lambda code: "failed" if code == "bad" and next(turns) % 2 == 0 else "passed")
     found.confirm()
     assert found.weigher() == FailureRate((0, 15), (8, 15))
 
@@ -123,13 +130,13 @@ def test_a_bad_end_that_does_not_fail_is_not_reproduced(tmp_path: Path) -> None:
     with pytest.raises(
         NotReproducedError, match=r"'it' does not fail in 20 runs .* a failure in 14% of them or more would have shown"
     ):
-        scripted(tmp_path, lambda _: "good").confirm()
+        scripted(tmp_path, lambda _: "passed").confirm()
 
 
 def test_a_good_end_that_fails_ends_it_at_once_and_at_the_end(tmp_path: Path) -> None:
     with pytest.raises(GoodTurnedBadError, match="good side failed"):
         scripted(tmp_path / "first", lambda _: "failed").confirm()
-    words = {"good": "good", "bad": "failed"}
+    words = {"good": "passed", "bad": "failed"}
     found = scripted(tmp_path / "second", lambda code: words[code])
     found.confirm()
     words["good"] = "failed"
@@ -140,27 +147,27 @@ def test_a_good_end_that_fails_ends_it_at_once_and_at_the_end(tmp_path: Path) ->
 @pytest.mark.parametrize("side", ["good", "bad"])
 def test_an_end_that_says_nothing_leaves_nothing_to_say(tmp_path: Path, side: str) -> None:
     with pytest.raises(CannotSayError, match=f"no run of the {side} side could be judged: 3 one after the other"):
-        scripted(tmp_path, lambda code: "nothing" if code == side else "good").confirm()
+        scripted(tmp_path, lambda code: "skipped" if code == side else "passed").confirm()
 
 
 def test_an_end_that_says_nothing_now_and_then_is_asked_again(tmp_path: Path) -> None:
     turns = iter(range(1000))
     found = scripted(
-        tmp_path, lambda code: "nothing" if next(turns) % 3 == 0 else {"good": "good", "bad": "failed"}[code]
+        tmp_path, lambda code: "skipped" if next(turns) % 3 == 0 else {"good": "passed", "bad": "failed"}[code]
     )
     found.confirm()
     assert found.rate == (5, 5) and found.clean == 5
 
 
 def test_minutes_that_are_over_end_the_confirmation(tmp_path: Path) -> None:
-    found = scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__)
+    found = scripted(tmp_path, {"good": "passed", "bad": "failed"}.__getitem__)
     found.minutes = 0.0
     found.confirm()
     assert found.rate == (3, 3) and found.clean == 3
 
 
 def test_what_is_known_is_not_run_again(tmp_path: Path) -> None:
-    scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__).confirm()
+    scripted(tmp_path, {"good": "passed", "bad": "failed"}.__getitem__).confirm()
     again = scripted(tmp_path, lambda _: (_ for _ in ()).throw(AssertionError("it was run")))
     again.confirm()
-    assert again.rate == (5, 5) and replace(again).word == "failed"
+    assert again.rate == (5, 5) and again.word is Verdict.FAILED

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from statistics import median
@@ -179,11 +179,12 @@ class Duels:
     say: environments.Say
     fresh: Callable[[interleave.SideSpec], interleave.SideSpec] = lambda side: side
     """Gives a side empty folders for what its compilers keep."""
-    symptom: Symptom | None = None
+    symptom: Symptom = field(init=False)
+    """What is searched for, once both ends are confirmed."""
     rate: tuple[int, int] = (0, 0)
     """Of the bad end, where it ends badly: how often, of how many launches."""
-    scale: float = 1.0
-    until: float = 0.0
+    scale: float = field(init=False)
+    until: float = field(init=False)
     """When the confirmation starts no more launches."""
 
     def __post_init__(self) -> None:
@@ -286,7 +287,6 @@ class Duels:
 
     def _repeat_ending(self) -> None:
         """Learn how often the bad side ends so; the good one did not in any of these launches."""
-        assert self.symptom is not None
         rules, failed, runs = evidence.rules().failure, 1, 1
         self.scale = self._shorter() if self.symptom.verdict is Verdict.HUNG else self.scale
         while not rules.enough(failed, runs, time.monotonic() > self.until):
@@ -305,7 +305,6 @@ class Duels:
 
     def weigher(self) -> Weigher:
         """Return how launches of a candidate are weighed."""
-        assert self.symptom is not None
         return FailureRate((0, self.rate[1]), self.rate) if self.rate[1] else self.symptom.weigher()
 
     def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
@@ -317,7 +316,6 @@ class Duels:
         return self.journal.once(key, lambda: self._duel(key, build, number), read)
 
     def _duel(self, key: str, build: Build, number: int) -> resume.Answer:
-        assert self.symptom is not None
         candidate = build()
         if isinstance(candidate, NoAnswer):
             return {"none": candidate.reason}
@@ -333,7 +331,6 @@ class Duels:
         """Run several candidates and the good side in one launch; return the logarithm of the time of each, by place."""
 
         def run() -> resume.Answer:
-            assert self.symptom is not None
             built = {at: build() for at, build in builds.items()}
             if lacking := {str(at): each.reason for at, each in built.items() if isinstance(each, NoAnswer)}:
                 return {"none": lacking}
@@ -360,7 +357,6 @@ class Duels:
     def _side_by_side(
         self, key: str, candidates: Mapping[str, interleave.SideSpec], number: int
     ) -> tuple[interleave.Launch, list[interleave.Lost]] | NoAnswer:
-        assert self.symptom is not None
         named = {cells.BASE: self.comparison.specs[0], **candidates}
         sides = tuple(self.fresh(replace(side, name=name)) for name, side in named.items())
         at = self.comparison.plan.count.launches + number if self.symptom.timed else 0
@@ -379,7 +375,6 @@ class Duels:
 
     def _subjects(self) -> list[str]:
         """Return what is launched; the process itself is seen in every launch, and is not asked for."""
-        assert self.symptom is not None
         return [] if self.symptom.subject == interleave.PROCESS else [self.symptom.subject]
 
     def _terms(self, short: bool = False) -> interleave.LaunchTerms:
@@ -401,16 +396,14 @@ def _side_of(ended: interleave.SideEndedError | Refusal) -> str:
 def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSayError:
     """Say how both ends compare where nothing that was asked for is worse: alike only where that was seen."""
     subject, _, aspect = what.partition("::")
-    asked = [
-        (cell, cell.ruling)
-        for cell in results.cells.values()
-        if cell.ruling and cell.what == (aspect or cells.TIME) and subject in ("", cell.subject)
-    ]
+    aspect = aspect or cells.TIME
+    asked = [cell for cell in results.cells.values() if cell.what == aspect and subject in ("", cell.subject)]
+    ruled = [(cell, cell.ruling) for cell in asked if cell.ruling]
     count = text.counted(len(results.launches), "run")
     shown = "; ".join(
-        f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in asked[:3]
+        f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in ruled[:3]
     )
-    if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome == "FASTER"]:
+    if faster := [(cell, ruling) for cell, ruling in ruled if ruling.outcome == "FASTER"]:
         cell, ruling = faster[0]
         return NotReproducedError(
             f"the bad side is better: {cell.subject} {cell.what} {statistics.percent(ruling.estimate.centre)} in {count}; "
@@ -420,15 +413,8 @@ def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSa
     if lost or not results.launches:
         why = next((entry.reason for entry in (*lost, *results.lost.values())), "nothing was launched")
         return CannotSayError(f"no run of '{what or 'any subject'}' could be judged: {why}")
-    if _open(results, subject, aspect or cells.TIME):
+    hidden = any(cell.ruling is None or cell.ruling.outcome == "INCONCLUSIVE" for cell in asked)
+    if hidden or len(results.launches) < results.plan.count.launches:  # what is exact takes the launches that count
         why = shown or "that is too few to judge; give it more --minutes"
         return CannotSayError(f"the ends cannot be told apart in {count}, and nothing shows that they are alike: {why}")
     return NotReproducedError(f"the ends are alike in {count}: {shown or 'nothing that was asked for differs'}")
-
-
-def _open(results: cells.Results, subject: str, aspect: str) -> bool:
-    """Whether something that was asked for has no word yet, or noise hides it; what is exact takes the launches that count."""
-    asked = [cell for cell in results.cells.values() if cell.what == aspect and subject in ("", cell.subject)]
-    if any(cell.ruling is None or cell.ruling.outcome == "INCONCLUSIVE" for cell in asked):
-        return True
-    return len(results.launches) < results.plan.count.launches

@@ -10,7 +10,7 @@ import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
@@ -78,22 +78,12 @@ class ChangeUnit:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A side: the commit (empty for this checkout), the lock, variables, and packages from a checkout."""
+    """A side, or a mixture of two: the commit (empty for this checkout), the lock, variables, and packages from a checkout."""
 
     commit: str
     lock: lockfile.Lock
     environment: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """A point between two ends: the good one with some of the changes."""
-
-    commit: str
-    pins: tuple[lockfile.Pin, ...]
-    environment: Mapping[str, str]
-    sources: Mapping[str, Path]
 
 
 def differences(good: Endpoint, bad: Endpoint, described: Mapping[str, str] | None = None) -> list[OneChange]:
@@ -106,23 +96,23 @@ def differences(good: Endpoint, bad: Endpoint, described: Mapping[str, str] | No
     return changes
 
 
-def mixed(good: Endpoint, bad: Endpoint, moved: Collection[OneChange]) -> Mixture:
-    """Return the good end with these changes."""
+def mixed(good: Endpoint, bad: Endpoint, moved: Collection[OneChange]) -> Endpoint:
+    """Return the good end with these changes; its lock is in no file until `lock_text` is written to one."""
     names = {kind: {change.name for change in moved if change.kind is kind} for kind in ChangeKind}
     packages = names[ChangeKind.PACKAGE]
     pins = [pin for pin in good.lock.pins if pin.name not in packages]
     pins += [pin for pin in bad.lock.pins if pin.name in packages]
-    return Mixture(
+    return Endpoint(
         bad.commit if names[ChangeKind.COMMITS] else good.commit,
-        tuple(sorted(pins, key=lambda pin: (pin.name, pin.marker))),
+        replace(good.lock, pins=tuple(sorted(pins, key=lambda pin: (pin.name, pin.marker)))),
         _moved(good.environment, bad.environment, names[ChangeKind.VARIABLE]),
         _moved(good.sources, bad.sources, names[ChangeKind.SOURCE]),
     )
 
 
-def lock_text(like: lockfile.Lock, pins: Collection[lockfile.Pin]) -> str:
-    """Return a lock of these pins with the header of another."""
-    return lockfile.text_of(like, [pin.text for pin in pins], "A mixture of two locks, made by `bisect`.")
+def lock_text(lock: lockfile.Lock) -> str:
+    """Return the file of a mixture's lock."""
+    return lockfile.text_of(lock, [pin.text for pin in lock.pins], "A mixture of two locks, made by `bisect`.")
 
 
 def _packages(good: lockfile.Lock, bad: lockfile.Lock, described: Mapping[str, str] | None) -> Iterator[OneChange]:

@@ -11,17 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from itertools import accumulate
-from typing import Protocol
 
 from stackproof.api.base import places, toml
 from stackproof.api.gate import plan
 
 FILE = places.DATA / "bisect.toml"
-
-
-@dataclass(frozen=True)
-class ConfirmRules(plan.Design):
-    """When the ends are judged, and the error of all looks together."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class LimitRules:
 class BisectPlan:
     """The table `data/bisect.toml`: rates, errors and limits of a search."""
 
-    confirm: ConfirmRules
+    confirm: plan.Design
     search: SearchRules
     failure: FailureRules
     limits: LimitRules
@@ -90,6 +84,8 @@ CERTAIN = 60.0
 """Log odds of what is exact."""
 _TAILS = 5.0
 """Degrees of freedom of Student's t: the noise is known from a few launches, and one process in many is odd for its whole life."""
+_SHARES = (0.5, 1.0)
+"""Parts of the whole effect that a bad set may have, all as likely; half of it where two culprits may share it."""
 _LEAST_NOISE = 1 / 8
 """Of the effect: launches that agree by chance must not make a single later one decisive."""
 
@@ -102,17 +98,6 @@ class SetWord(str, Enum):
     UNRESOLVED = "unresolved"
 
 
-class Weigher(Protocol):
-    """How much the runs of one set speak for bad: the logarithm of how much likelier they are if it is bad than if it is good."""
-
-    @property
-    def fewest(self) -> int:
-        """How many runs it takes at least."""
-
-    def weigh(self, seen: Sequence[float]) -> float:
-        """Return the log odds of all runs of one set together, each told as a number."""
-
-
 def bound(error: float, steps: int) -> float:
     """Return the log odds at which a step is decided, if `error` is split evenly over so many steps."""
     share = error / max(steps, 1)
@@ -121,26 +106,22 @@ def bound(error: float, steps: int) -> float:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Log-ratios of a candidate beside the good side: none of the effect, or a part of it.
-
-    `shares`: the parts of the whole effect that a bad set may have, all as likely; half of it where two culprits may share it.
-    """
+    """Log-ratios of a candidate beside the good side: none of the effect, or a part of it."""
 
     effect: float
     noise: float
-    shares: tuple[float, ...] = (0.5, 1.0)
     fewest: int = 2
 
     @classmethod
-    def learnt(cls, ratios: Sequence[float], centre: float, shares: tuple[float, ...] = (0.5, 1.0)) -> Slowdown:
+    def learnt(cls, ratios: Sequence[float], centre: float) -> Slowdown:
         """Learn the noise of one launch from those in which both ends were confirmed."""
         mean = sum(ratios) / len(ratios)
         spread = math.sqrt(sum((ratio - mean) ** 2 for ratio in ratios) / max(len(ratios) - 1, 1))
-        return cls(centre, max(spread, _LEAST_NOISE * abs(centre)), shares)
+        return cls(centre, max(spread, _LEAST_NOISE * abs(centre)))
 
     def weigh(self, seen: Sequence[float]) -> float:
         """Weigh each part of the effect against none of it."""
-        parts = [sum(self._log(ratio - share * self.effect) for ratio in seen) for share in self.shares]
+        parts = [sum(self._log(ratio - share * self.effect) for ratio in seen) for share in _SHARES]
         highest = max(parts)
         bad = highest + math.log(sum(math.exp(part - highest) for part in parts) / len(parts))
         return bad - sum(self._log(ratio) for ratio in seen)
@@ -183,9 +164,9 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-def below(runs: int, error: float = 0.05) -> float:
-    """Return the rate of failure that so many runs without one would have shown, but for the error."""
-    return float(1 - error ** (1 / max(runs, 1)))
+def below(runs: int) -> float:
+    """Return the rate of failure that so many runs without one would have shown, with 95 %."""
+    return float(1 - 0.05 ** (1 / max(runs, 1)))
 
 
 @dataclass(frozen=True)
@@ -206,13 +187,16 @@ class Exact:
         return -CERTAIN if seen[0] <= 0 or clean > 1 else 0.0
 
 
+Weigher = Slowdown | FailureRate | Exact
+"""How much the runs of one set, each a number, speak for bad: log odds of all together, of `fewest` runs at least."""
+
+
 @dataclass(frozen=True)
 class Settled:
     """What was said of one set, after how many runs; `reason` is why it is unresolved."""
 
     word: SetWord
     runs: int
-    odds: float = 0.0
     reason: str = ""
 
 
@@ -231,12 +215,12 @@ def settle(
     while (abs(odds) < limit or len(seen) < weigher.fewest) and len(seen) < most:
         answer = run(len(seen))
         if isinstance(answer, NoAnswer):
-            return Settled(SetWord.UNRESOLVED, len(seen) + 1, odds, answer.reason)
+            return Settled(SetWord.UNRESOLVED, len(seen) + 1, answer.reason)
         seen.append(answer)
         odds = weigher.weigh(seen)
     if abs(odds) < limit:
-        return Settled(SetWord.UNRESOLVED, len(seen), odds, f"{len(seen)} runs leave it open")
-    return Settled(SetWord.BAD if odds > 0 else SetWord.GOOD, len(seen), odds)
+        return Settled(SetWord.UNRESOLVED, len(seen), f"{len(seen)} runs leave it open")
+    return Settled(SetWord.BAD if odds > 0 else SetWord.GOOD, len(seen))
 
 
 Unit = str
@@ -411,12 +395,9 @@ class Levels:
 
 @dataclass
 class Lineage:
-    """A line of states after a good one, of which the last is known to be bad; the search ends where an answer is so sure.
+    """A line of states after a good one, of which the last is known to be bad; the search ends where an answer is so sure."""
 
-    `weights`: how likely each is to be the first bad one before anything was run, up to a factor.
-    """
-
-    weights: Sequence[float]
+    length: int
     evidence: Signs | Levels
     sure: float = 0.95
     unresolved: dict[int, str] = field(default_factory=dict)
@@ -424,18 +405,13 @@ class Lineage:
 
     def posterior(self) -> list[float]:
         """Return how likely each is to be the first bad one."""
-        scores = self.evidence.scores(len(self.weights))
-        logs = [
-            (math.log(weight) if weight > 0 else -math.inf) + score
-            for weight, score in zip(self.weights, scores, strict=True)
-        ]
-        highest = max(logs)
-        likely = [math.exp(value - highest) for value in logs]
+        scores = self.evidence.scores(self.length)
+        likely = [math.exp(score - max(scores)) for score in scores]
         return [value / sum(likely) for value in likely]
 
     def blocks(self) -> list[range]:
         """Return the places that no run can tell apart, because what lies between them is unresolved."""
-        ends = [at for at in range(len(self.weights) - 1) if at not in self.unresolved] + [len(self.weights) - 1]
+        ends = [at for at in range(self.length - 1) if at not in self.unresolved] + [self.length - 1]
         begins = [0] + [end + 1 for end in ends[:-1]]
         return [range(begin, end + 1) for begin, end in zip(begins, ends, strict=True)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from stackproof.extras.bisect.endpoints import (
     LOCAL,
     ChangeKind,
     Endpoint,
-    Mixture,
     OneChange,
     lock_text,
     mixed,
@@ -36,10 +35,9 @@ def remedy(
     packages = [change for change in culprit if change.kind is ChangeKind.PACKAGE]
     if packages:
         path = folder / "remedy.lock"
-        files.write_atomically(path, lock_text(bad.lock, mixed(good, bad, rest).pins))
-        names = ", ".join(f"{change.name} {change.before}" for change in packages[:4])
-        more = f" and {len(packages) - 4} more" if len(packages) > 4 else ""
-        steps.append(f"hold {names}{more}: {path} is the bad side's lock with that")
+        files.write_atomically(path, lock_text(replace(bad.lock, pins=mixed(good, bad, rest).lock.pins)))
+        names = text.first_few([f"{change.name} {change.before}" for change in packages])
+        steps.append(f"hold {names}: {path} is the bad side's lock with that")
     return "; ".join(steps)
 
 
@@ -73,15 +71,15 @@ def command(
     locks = any(change.kind is ChangeKind.PACKAGE for change in moved)
     words = list(begin)
     for side, mixture in ends.items():
-        words += _side(side, mixture, good, folder if locks else None)
+        words += _side(side, mixture, folder if locks else None)
     return shlex.join([*words, *(["--only", subject] if subject else [])])
 
 
-def _side(side: str, mixture: Mixture, good: Endpoint, folder: Path | None) -> list[str]:
+def _side(side: str, mixture: Endpoint, folder: Path | None) -> list[str]:
     words = [f"--{side}", mixture.commit] if mixture.commit else []
     if folder:
         path = folder / {"base": "good.lock", "head": "culprit.lock"}[side]
-        files.write_atomically(path, lock_text(good.lock, mixture.pins))
+        files.write_atomically(path, lock_text(mixture.lock))
         words += [f"--{side}-lock", str(path)]
     for name, value in mixture.environment.items():
         words += [f"--{side}-env", f"{name}={value}"]
@@ -247,9 +245,7 @@ class BisectOutcome:
             record.checks.append(Check(_SEARCH, verdict, self.reason, seconds))
         unresolved = [test for test in self.tests if test.settled.word is SetWord.UNRESOLVED]
         for number, test in enumerate(unresolved, 1):
-            names = sorted(test.units)
-            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-            reason = f"{shown}: {test.settled.reason}"
+            reason = f"{text.first_few(sorted(test.units))}: {test.settled.reason}"
             record.checks.append(Check(f"{_UNRESOLVED}{number}", Verdict.SKIPPED, reason, test.seconds))
         record.provenance |= self._facts(len(unresolved))
         record.seconds = seconds

@@ -14,9 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Protocol
 
 from stackproof.api.base import Refusal, files, processes, text
 from stackproof.api.environment import environments
@@ -25,47 +23,14 @@ from stackproof.api.record import Verdict, reading, resume, store
 from stackproof.extras.bisect import evidence
 from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Weigher, below
+from stackproof.extras.verbs import StageOutcome
 
 _WIDTH = 400
 SKIPS = 125
 """The exit code with which a command says that a candidate cannot be tested."""
-
-
-class EndWord(str, Enum):
-    """How a run ended; `NOTHING` and `REFUSED` say nothing of a candidate."""
-
-    NOTHING = "nothing"
-    GOOD = "good"
-    REFUSED = "refused"
-    FAILED = "failed"
-    CRASHED = "crashed"
-    HUNG = "hung"
-
-    @property
-    def mute(self) -> bool:
-        """Whether it says nothing."""
-        return self in (EndWord.NOTHING, EndWord.REFUSED)
-
-
-_BAD_WORDS = {Verdict.FAILED: EndWord.FAILED, Verdict.CRASHED: EndWord.CRASHED, Verdict.HUNG: EndWord.HUNG}
-
-
-@dataclass(frozen=True)
-class ProgramEnd:
-    """How a run ended: in one word, and in a sentence."""
-
-    word: EndWord
-    reason: str
-
-
-class Attempt(Protocol):
-    """A program that tells good from bad."""
-
-    def __call__(self, side: interleave.SideSpec, folder: Path) -> ProgramEnd:
-        """Run it on a side, with what it writes in a folder."""
-
-    def words(self, side: interleave.SideSpec) -> list[str]:
-        """Return what is started, for whoever wants to see it again."""
+_BAD = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
+_TELLING = (Verdict.PASSED, *_BAD)
+"""Any other verdict says nothing of a candidate; `UNAVAILABLE` is a refusal."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +44,16 @@ class OwnCommand:
         """Return the command as it was typed."""
         return list(self.typed)
 
-    def __call__(self, side: interleave.SideSpec, folder: Path) -> ProgramEnd:
+    def __call__(self, side: interleave.SideSpec, folder: Path) -> StageOutcome:
         """Run it in the side's checkout, or where one stands."""
         status = _run(self.words(side), side, folder, self.seconds, side.folder or Path.cwd())
         printed = f"it printed last: {_last_lines(folder, 2) or 'nothing'}"
         if status is None:
-            return ProgramEnd(EndWord.HUNG, f"did not end within {self.seconds:.0f} s; {printed}")
+            return StageOutcome(Verdict.HUNG, f"did not end within {self.seconds:.0f} s; {printed}")
         reason = f"ended with {processes.describe_exit(status)}; {printed}"
         if status in (0, SKIPS):
-            return ProgramEnd(EndWord.NOTHING if status else EndWord.GOOD, reason)
-        return ProgramEnd(EndWord.CRASHED if status < 0 else EndWord.FAILED, reason)
+            return StageOutcome(Verdict.SKIPPED if status else Verdict.PASSED, reason)
+        return StageOutcome(Verdict.CRASHED if status < 0 else Verdict.FAILED, reason)
 
 
 @dataclass(frozen=True)
@@ -105,24 +70,28 @@ class SuiteCheck:
         words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
         return [*words, "--suite", self.check.partition("/")[0], "--only", self.check, *self.flags]
 
-    def __call__(self, side: interleave.SideSpec, folder: Path) -> ProgramEnd:
+    def __call__(self, side: interleave.SideSpec, folder: Path) -> StageOutcome:
         """Run it, and read its record."""
         record = folder / "record.json"
         outputs = ["--json", str(record), "--results", str(folder / "results")]
         status = _run([*self.words(side), *outputs], side, folder, self.seconds, folder)
         if status is None:
-            return ProgramEnd(EndWord.HUNG, f"'{self.check}' did not end within {self.seconds:.0f} s")
+            return StageOutcome(Verdict.HUNG, f"'{self.check}' did not end within {self.seconds:.0f} s")
         if status == Refusal.exit_code and not record.exists():
-            return ProgramEnd(EndWord.REFUSED, _last_lines(folder, 1))
+            return StageOutcome(Verdict.UNAVAILABLE, _last_lines(folder, 1))
         try:
             check = next((check for check in reading.read(record).checks if check.id == self.check), None)
         except Refusal:
-            return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {_last_lines(folder, 2)}")
+            return StageOutcome(Verdict.SKIPPED, f"'{self.check}' did not run: {_last_lines(folder, 2)}")
         if check is None or not check.verdict.executed:
             why = check.reason if check else "its record has no such check"
-            return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {why}")
-        good = check.verdict in (Verdict.PASSED, Verdict.KNOWN_ISSUE)
-        return ProgramEnd(_BAD_WORDS.get(check.verdict, EndWord.GOOD if good else EndWord.NOTHING), check.reason)
+            return StageOutcome(Verdict.SKIPPED, f"'{self.check}' did not run: {why}")
+        verdict = Verdict.PASSED if check.verdict is Verdict.KNOWN_ISSUE else check.verdict
+        return StageOutcome(verdict if verdict in _TELLING else Verdict.SKIPPED, check.reason)
+
+
+Attempt = OwnCommand | SuiteCheck
+"""A program that tells good from bad: called with a side and a folder it runs there; `words` are what it starts."""
 
 
 def _last_lines(folder: Path, count: int) -> str:
@@ -184,7 +153,7 @@ class Programs:
     minutes: float = 10.0
     always: bool = False
     """Whether one run tells, of an end and of a set."""
-    word: EndWord | None = None
+    word: Verdict | None = None
     """How the bad end ends."""
     reason: str = ""
     rate: tuple[int, int] = (0, 0)
@@ -208,8 +177,8 @@ class Programs:
             ended = self._judged("bad", self.bad, runs, self.word)
             if self.word is None:
                 self.reason = ended.reason
-                self.word = None if ended.word is EndWord.GOOD else ended.word
-            failed += ended.word is not EndWord.GOOD
+                self.word = None if ended.verdict is Verdict.PASSED else ended.verdict
+            failed += ended.verdict is not Verdict.PASSED
             runs += 1
         if not failed:
             raise NotReproducedError(
@@ -220,14 +189,14 @@ class Programs:
         if not self.always:
             self._still_good(rules.always if failed == runs else runs, until)
 
-    def _judged(self, name: str, side: interleave.SideSpec, number: int, before: EndWord | None = None) -> ProgramEnd:
+    def _judged(self, name: str, side: interleave.SideSpec, number: int, before: Verdict | None = None) -> StageOutcome:
         least = evidence.rules().failure.least
-        ended = ProgramEnd(EndWord.NOTHING, "")
+        ended = StageOutcome(Verdict.SKIPPED, "")
         for again in range(least):
             ended = self._ended(f"{name} {number}" + (f" again {again}" if again else ""), lambda: side)
-            if ended.word in (EndWord.GOOD, before) or not (before or ended.word.mute):
+            if ended.verdict in (Verdict.PASSED, before) or (not before and ended.verdict in _TELLING):
                 return ended
-        if name == "good" and ended.word is EndWord.REFUSED:
+        if name == "good" and ended.verdict is Verdict.UNAVAILABLE:
             raise Refusal(f"the good side refuses it: {ended.reason}")
         raise CannotSayError(
             f"no run of the {name} side could be judged: {least} one after the other said nothing of '{self.what}'; the last one: "
@@ -239,15 +208,15 @@ class Programs:
         while self.clean < runs and not (self.clean >= least and time.monotonic() > until):
             self.say(f"is the good side good? it was in {text.counted(self.clean, 'run')} until now")
             ended = self._judged("good", self.good, self.clean)
-            if ended.word is not EndWord.GOOD:
-                raise GoodTurnedBadError(f"the good side {ended.word.value}: {ended.reason}")
+            if ended.verdict is not Verdict.PASSED:
+                raise GoodTurnedBadError(f"the good side {ended.verdict.value}: {ended.reason}")
             self.clean += 1
 
     def recheck(self) -> None:
         """Run the good side once more, now that all is known: if it fails, nothing can be blamed on the change."""
         self.say("is the good side still good?")
         ended = self.attempt(self.fresh(self.good), self.folder / "good-at-the-end")
-        if ended.word is not EndWord.GOOD and not ended.word.mute:
+        if ended.verdict in _BAD:
             raise GoodTurnedBadError(f"the good side fails now too: {ended.reason}")
 
     def weigher(self) -> Weigher:
@@ -257,17 +226,17 @@ class Programs:
     def duel(self, key: str, build: Build, _: int) -> float | NoAnswer:
         """Run a candidate once, and return whether it fails as the bad end does."""
         ended = self._ended(key, build)
-        if ended.word in (EndWord.GOOD, self.word):
-            return float(ended.word is not EndWord.GOOD)
-        other = f"{ended.word.value}, and not {self.word.value if self.word else ''}: {ended.reason}"
-        return NoAnswer(ended.reason if ended.word.mute else other)
+        if ended.verdict in (Verdict.PASSED, self.word):
+            return float(ended.verdict is not Verdict.PASSED)
+        other = f"{ended.verdict.value}, and not {self.word.value if self.word else ''}: {ended.reason}"
+        return NoAnswer(other if ended.verdict in _TELLING else ended.reason)
 
-    def _ended(self, key: str, build: Build) -> ProgramEnd:
+    def _ended(self, key: str, build: Build) -> StageOutcome:
         def run() -> resume.Answer:
             side = build()
             if isinstance(side, NoAnswer):
-                return {"word": EndWord.NOTHING.value, "reason": side.reason}
+                return {"word": Verdict.SKIPPED.value, "reason": side.reason}
             ended = self.attempt(self.fresh(side), self.folder / store.slug(key))
-            return {"word": ended.word.value, "reason": ended.reason}
+            return {"word": ended.verdict.value, "reason": ended.reason}
 
-        return self.journal.once(key, run, lambda row: ProgramEnd(EndWord(row["word"]), str(row["reason"])))
+        return self.journal.once(key, run, lambda row: StageOutcome(Verdict(row["word"]), str(row["reason"])))

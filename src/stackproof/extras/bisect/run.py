@@ -163,7 +163,7 @@ class Searching:
         """Return what shows the culprit again when it is pasted to a shell: a gate, or the program itself."""
         good, bad = self.good.end, self.bad.end
         if isinstance(instrument, Duels):
-            subject = instrument.symptom.subject if instrument.symptom else ""
+            subject = instrument.symptom.subject
             return outcome.command(
                 self._gate(), moved, good, bad, "" if subject == interleave.PROCESS else subject, self.folder
             )

@@ -26,7 +26,6 @@ from stackproof.extras.bisect.endpoints import (
     ChangeUnit,
     Checkouts,
     Endpoint,
-    Mixture,
     OneChange,
     lock_text,
     mixed,
@@ -93,8 +92,8 @@ class Workshop:
                 ) from refusal
             return NoAnswer(f"cannot be built: {refusal}")
 
-    def _build(self, mixture: Mixture) -> interleave.SideSpec:
-        key = f"{mixture.commit} {sorted(map(str, mixture.sources.items()))} {_digest_of_pins(mixture.pins)}"
+    def _build(self, mixture: Endpoint) -> interleave.SideSpec:
+        key = f"{mixture.commit} {sorted(map(str, mixture.sources.items()))} {_digest_of_pins(mixture.lock)}"
         if key not in self._built:
             self._built[key] = self._prepared(mixture)
         side = self._built[key]
@@ -103,7 +102,7 @@ class Workshop:
         variables = {**usual, **side.environment, **mixture.environment}
         return replace(side, environment=variables).lacking(names)
 
-    def _prepared(self, mixture: Mixture) -> interleave.SideSpec:
+    def _prepared(self, mixture: Endpoint) -> interleave.SideSpec:
         folder = self.checkouts.folder(mixture.commit)
         known = self.checkouts.repository.ours or projects.current()
         variant = variants.Variant(TREE, mixture.commit if known else "", self._lock(mixture), mixture.sources)
@@ -113,16 +112,16 @@ class Workshop:
         make_room(evidence.rules().limits.trees, {side.source for side in self._built.values()}, self.say)
         return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
 
-    def _lock(self, mixture: Mixture) -> Path | None:
+    def _lock(self, mixture: Endpoint) -> Path | None:
         """Return the file of the lock, or none where it is the checkout's own and nothing else would be laid in its place."""
         if self.unpinned:
             return None
-        if sorted(map(_key, mixture.pins)) == sorted(map(_key, lockfile.read(self.stack.lock).pins)):
+        if _digest_of_pins(mixture.lock) == _digest_of_pins(lockfile.read(self.stack.lock)):
             return self.stack.lock if mixture.commit and self.checkouts.repository.ours else None
-        path = LOCKS / _digest_of_pins(mixture.pins)[:16] / self.stack.lock.name
+        path = LOCKS / _digest_of_pins(mixture.lock)[:16] / self.stack.lock.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, lock_text(self.good.lock, mixture.pins))
+            files.write_atomically(path, lock_text(mixture.lock))
         return path
 
     def with_caches(self, side: interleave.SideSpec) -> interleave.SideSpec:
@@ -142,12 +141,9 @@ class Workshop:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def _digest_of_pins(pins: Collection[lockfile.Pin]) -> str:
-    return hashlib.sha256("".join(f"{_key(pin)}\n" for pin in pins).encode()).hexdigest()
-
-
-def _key(pin: lockfile.Pin) -> tuple[str, str, str, tuple[str, ...]]:
-    return pin.name, pin.version, pin.marker, pin.hashes
+def _digest_of_pins(lock: lockfile.Lock) -> str:
+    pins = sorted((pin.name, pin.version, pin.marker, pin.hashes) for pin in lock.pins)
+    return hashlib.sha256(repr(pins).encode()).hexdigest()
 
 
 def make_room(most: int, kept: Collection[Path], say: environments.Say, home: Path = variants.HOME) -> None:
@@ -302,7 +298,7 @@ class Bisection:
         if LOCAL in line:
             builds[line.index(LOCAL)] = partial(self.workshop.candidate, cells.HEAD, whole)
         duels = self.instrument if isinstance(self.instrument, Duels) else None
-        timed = duels is not None and duels.symptom is not None and duels.symptom.timed
+        timed = duels is not None and duels.symptom.timed
         tested = self.of(blame.units)
         known = tested.seen if tested else self.confirmed
         ran = (
@@ -310,7 +306,7 @@ class Bisection:
             if timed
             else Signs(self.instrument.weigher())
         )
-        lineage = Lineage([1.0] * len(line), ran, evidence.rules().search.sure)
+        lineage = Lineage(len(line), ran, evidence.rules().search.sure)
         launches = 0
         while (asked := lineage.ask(evidence.rules().search.beside if timed else 1)) and launches < _ENDLESS:
             self._say_line(lineage, line, asked, launches)

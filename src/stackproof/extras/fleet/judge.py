@@ -20,7 +20,6 @@ from stackproof.api.record import Verdict, store
 from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
 from stackproof.extras.fleet.judgement import (
-    GRAVEST,
     LIMITLESS,
     NAME,
     SCHEMA,
@@ -223,7 +222,7 @@ def wrong_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> I
                 yield card.host, FleetFinding(HostVerdict.WRONG, card.number, row, sentence)
 
 
-_MOST_NAMED = 4
+_GRAVEST = list(HostVerdict)
 _CLOCKS = timedelta(hours=1)
 """So much the clocks of hosts may differ before what one left is called older than its plan."""
 _LEAST_RATIO = 1e-5
@@ -337,7 +336,7 @@ def _differs(first: HostAnswer, other: HostAnswer) -> str:
     lines = [f"{first.architecture} -> {other.architecture}"] if first.architecture != other.architecture else []
     changed = store.changes(first.state, other.state)
     lines += [phrase for group, phrases in changed.items() if group != store.CODE for phrase in phrases]
-    return _first_few(lines, "; ")
+    return text.first_few(lines, between="; ")
 
 
 def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> JudgedHost:
@@ -400,23 +399,21 @@ class _GroupJudge:
     def host(self, host: HostAnswer) -> JudgedHost:
         """Return the word on one host: the gravest of what is odd, how its own checks ended, what it lacks, and the group's doubts."""
         findings = self._found.get(host.host, [])
-        findings.sort(key=lambda finding: (GRAVEST.index(finding.standing), -finding.z))
+        findings.sort(key=lambda finding: (_GRAVEST.index(finding.standing), -finding.z))
         own = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.PROVED
-        if findings and GRAVEST.index(findings[0].standing) <= GRAVEST.index(own):
+        if findings and _GRAVEST.index(findings[0].standing) <= _GRAVEST.index(own):
             word, why = findings[0].standing, f"{findings[0].subject}: {findings[0].sentence}{_and_more(findings)}"
         elif own is not HostVerdict.PROVED:
             word, why = own, host.reason
-        elif lacks := self._lacks(host):
+        elif lacks := text.first_few(host.lacks, between="; "):
             word, why = HostVerdict.INCOMPLETE, lacks
+        elif not self.votes:
+            word, why = HostVerdict.INCOMPLETE, "nothing was replayed, so nothing is known of what it computes"
         elif doubt := self._doubt(host):
             word, why = HostVerdict.UNDECIDED, doubt
         else:
             word, why = own, "like its group"
         return JudgedHost(host.host, word, self.name, why, tuple(findings))
-
-    def _lacks(self, host: HostAnswer) -> str:
-        nothing = "" if self.votes else "nothing was replayed, so nothing is known of what it computes"
-        return _first_few(host.lacks, "; ") or nothing
 
     def _doubt(self, host: HostAnswer) -> str:
         """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""
@@ -440,8 +437,7 @@ class _GroupJudge:
         for name, why in self._doubts.items():
             by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            yield f"{group}: proves no host: {names[0]}{more}: {why}"
+            yield f"{group}: proves no host: {text.first_few(names, 1)}: {why}"
         for strip in self._strips:
             if fast := self._faster.get(strip.subject):
                 yield f"{group}: {_gap(strip, fast)}"
@@ -455,7 +451,7 @@ def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
     gap, hosts = 1 / median(ratios[: len(fast)]) - 1, list(dict.fromkeys(card.host for card in fast))
     are = f"{text.counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'}"
     return (
-        f"{are} {gap:.1%} faster than the other {len(ratios) - len(fast)} in {strip.subject} ({_first_few(hosts, ', ')}): "
+        f"{are} {gap:.1%} faster than the other {len(ratios) - len(fast)} in {strip.subject} ({text.first_few(hosts)}): "
         "no comparison within the group can say which of them are as they should be; compare them with earlier records"
     )
 
@@ -468,11 +464,6 @@ def _software(groups: Iterable[_GroupJudge]) -> Iterator[str]:
         if rows := [row for row, digest in theirs if digests.get(row, digest) != digest]:
             why = f"in {len(rows)} rows, such as {rows[0]}"
             yield f"software: all of group {group.name} differ from all of group {other.name} {why}"
-
-
-def _first_few(words: Sequence[str], between: str) -> str:
-    more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
-    return between.join(words[:_MOST_NAMED]) + more
 
 
 def _and_more(words: Sequence[object]) -> str:

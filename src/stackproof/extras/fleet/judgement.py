@@ -27,24 +27,20 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%/+_-]+")
 
 
 class HostVerdict(str, Enum):
-    """What a host is called. Only `proved` is green."""
+    """What a host is called, the gravest first. Only `proved` is green."""
 
-    PROVED = "proved"
-    SUSPECTED = "suspected"
-    SLOW = "slow"
     WRONG = "wrong"
+    SLOW = "slow"
+    NOT_REACHED = "not reached"
     INCOMPLETE = "incomplete"
     """It did not do all that the plan wants."""
     UNLIKE = "unlike"
+    SUSPECTED = "suspected"
     UNDECIDED = "undecided"
     """Nothing is odd about it, but its group is too small, or does not agree with itself, so that this says nothing."""
-    NOT_REACHED = "not reached"
+    PROVED = "proved"
 
 
-GRAVEST = (
-    HostVerdict.WRONG, HostVerdict.SLOW, HostVerdict.NOT_REACHED, HostVerdict.INCOMPLETE, HostVerdict.UNLIKE, HostVerdict.SUSPECTED,
-    HostVerdict.UNDECIDED, HostVerdict.PROVED,
-)  # fmt: skip
 BAD = (HostVerdict.WRONG, HostVerdict.SLOW)
 
 
@@ -124,7 +120,7 @@ class FleetJudgement:
     def counts(self) -> dict[HostVerdict, int]:
         """Return how many hosts there are of each word, the gravest first."""
         counts = Counter(host.standing for host in self.hosts)
-        return {word: counts[word] for word in GRAVEST if counts[word]}
+        return {word: counts[word] for word in HostVerdict if counts[word]}
 
     @property
     def exit_code(self) -> int:
@@ -182,8 +178,9 @@ def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline
             yield from _section(title, [_host(host) for host in hosts])
     for group in judgement.groups:
         yield from _group(group)
-    if suspects := _suspects(judgement):
-        again = f"sweep them again with healthy hosts of their group, five in all at least: {', '.join(suspects[:_MOST_NAMED])}"
+    if suspects := sorted((host for host in judgement.hosts if host.findings), key=_severity):
+        names = ", ".join(host.host for host in suspects[:_MOST_NAMED])
+        again = f"sweep them again with healthy hosts of their group, five in all at least: {names}"
         line = (
             advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
             if judgement.stack
@@ -192,10 +189,6 @@ def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline
         yield from _section("to confirm, before anybody is drained", [[words] for words in (again, line) if words])
     title = "to take them out of service, where the second sweep says the same"
     yield from _section(title, [[line] for line in judgement.drains()])
-
-
-def _suspects(judgement: FleetJudgement) -> list[str]:
-    return [host.host for host in sorted((host for host in judgement.hosts if host.findings), key=_severity)]
 
 
 def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
@@ -222,11 +215,7 @@ def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[outline.Part]:
     by_reason: dict[str, list[str]] = {}
     for host in hosts:
         by_reason.setdefault(host.reason, []).append(host.host)
-    lines = []
-    for why, names in by_reason.items():
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        lines.append([f"{', '.join(names[:_MOST_NAMED])}{more}: {why}"])
-    yield from _section(title, lines)
+    yield from _section(title, [[f"{text.first_few(names, _MOST_NAMED)}: {why}"] for why, names in by_reason.items()])
 
 
 def _group(group: JudgedGroup) -> Iterator[outline.Part]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stackproof.extras.nights.drift import series
 from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, examine, gate_results
-from stackproof.extras.nights.drift.series import FigureKey, Measured, Night, NightSide
+from stackproof.extras.nights.drift.series import FigureKey, Measured, Night, side_row
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write
 
 BEGAN = datetime(2026, 1, 1, 2, tzinfo=timezone.utc)
@@ -51,7 +51,7 @@ def record(
 ) -> Record:
     """Return the record of one night; `facts` are added to its provenance."""
     sides = {Measured.TODAY: today, Measured.ANCHOR: anchor}
-    rows = [NightSide(KEY, "float32", side, tuple(samples)).row() for side, samples in sides.items() if samples]
+    rows = [side_row(KEY, side, samples) for side, samples in sides.items() if samples]
     check = Check("night/figures", Verdict.PASSED, "both sides were measured", 1.0)
     provenance = {**FACTS, "commit": commit(day), series.ANCHOR: "a" * 64, **(facts or {})}
     started = (BEGAN + timedelta(days=day)).isoformat(timespec="milliseconds")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stackproof.extras.nights.drift.scan import SeriesKind
-from stackproof.extras.nights.drift.series import FigureKey, Measured, NightSide, Trend, trends
+from stackproof.extras.nights.drift.series import FigureKey, Measured, Trend, side_row, trends
 from stackproof.record.records import Record
 from tests.extras.nights.drift.nightly import KEY, Story, read, record, told
 
@@ -36,7 +36,7 @@ def test_launches_are_paired() -> None:
 
 def test_a_disturbed_or_absent_night_is_missing() -> None:
     absent = record(2, [1.0], [1.0])
-    other = NightSide(FigureKey("other", "tiny", 1, "s", "1"), "", Measured.TODAY, (1.0,)).row()
+    other = side_row(FigureKey("other", "tiny", 1, "s", "1"), Measured.TODAY, [1.0])
     absent = replace(absent, measurements=[other])
     rows = [
         record(0, [1.0], [1.0]),
@@ -53,7 +53,7 @@ def test_a_disturbed_or_absent_night_is_missing() -> None:
 
 def test_another_version_is_another_figure() -> None:
     newer = replace(KEY, version="2")
-    rows = [NightSide(newer, "", side, (5.0,)).row() for side in (Measured.TODAY, Measured.ANCHOR)]
+    rows = [side_row(newer, side, [5.0]) for side in (Measured.TODAY, Measured.ANCHOR)]
     trend = one([record(0, [1.0], [1.0]), replace(record(1, [1.0], [1.0]), measurements=rows)])
     assert trend.figure == newer and np.isnan(trend.values[RAW]).tolist() == [True, False]
 

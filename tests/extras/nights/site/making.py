@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta, timezone
 from html.parser import HTMLParser
 from pathlib import Path
 
-from stackproof.extras.nights.drift.series import FigureKey, Measured, NightSide
+from stackproof.extras.nights.drift.series import FigureKey, Measured, side_row
 from stackproof.extras.nights.site import build
 from stackproof.record.records import CellWord, Check, Figure, Kind, Measurement, Record, Verdict, write
 from tests.extras.nights.drift import nightly
@@ -66,7 +66,7 @@ def more_figures(record: Record, count: int, seed: int) -> Record:
             shift = number / 10 + (own if side is Measured.TODAY else 0.0)
             samples = tuple(one * math.exp(shift + dice.gauss(0, 0.002)) for one in row.samples)
             key = FigureKey(f"gemm-{number:03}", "tiny", 1, row.unit, "1")
-            rows.append(NightSide(key, row.dtype, side, samples).row())
+            rows.append(side_row(key, side, samples))
     return replace(record, measurements=rows)
 
 

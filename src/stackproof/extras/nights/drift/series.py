@@ -70,24 +70,14 @@ class Night:
         return f"{self.started:%Y-%m-%d}"
 
 
-@dataclass(frozen=True)
-class NightSide:
-    """What a night measured of one side of one figure: seconds per unit of work, a sample a round of all sides."""
-
-    key: FigureKey
-    dtype: str
-    side: Measured
-    samples: tuple[float, ...]
-
-    def row(self) -> Measurement:
-        """Return the figure as a row of a record, in the form in which a night writes it."""
-        key, today = self.key, self.side is Measured.TODAY
-        figures: dict[str, Any] = {SIDE: self.side.value, VERSION: key.version}
-        return Measurement(
-            workload=key.subject, preset=key.preset, dtype=self.dtype, world_size=key.ranks, metric=VERB, unit=key.unit,
-            value=median(self.samples), samples=list(self.samples), note=f"{VERB}, {self.side.value}",
-            version=key.version if today else "", figures=figures,
-        )  # fmt: skip
+def side_row(key: FigureKey, side: Measured, samples: Sequence[float]) -> Measurement:
+    """Return what a night measured of one side of one figure, a sample a round of all sides, as a row of its record."""
+    figures: dict[str, Any] = {SIDE: side.value, VERSION: key.version}
+    return Measurement(
+        workload=key.subject, preset=key.preset, dtype="", world_size=key.ranks, metric=VERB, unit=key.unit,
+        value=median(samples), samples=list(samples), note=f"{VERB}, {side.value}",
+        version=key.version if side is Measured.TODAY else "", figures=figures,
+    )  # fmt: skip
 
 
 def night(path: Path, record: Record) -> Night | str:

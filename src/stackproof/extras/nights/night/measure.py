@@ -15,7 +15,7 @@ from stackproof.api.gate import plan as gate_plan
 from stackproof.api.record import Check, Figure, Measurement, Verdict
 from stackproof.api.runs import bench_subjects
 from stackproof.extras import verbs
-from stackproof.extras.nights.drift.series import DISTURBED, FigureKey, Measured, NightSide
+from stackproof.extras.nights.drift.series import DISTURBED, FigureKey, Measured, side_row
 from stackproof.extras.nights.night import request
 from stackproof.extras.nights.night.request import NightRun, disturbances
 
@@ -135,8 +135,8 @@ def _row(
     """Return the row of a side: a sample a round of A B B A, so that the n-th of one side ran beside the n-th of the other."""
     unit = fields["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
-    samples = tuple(seconds / amount for launch in seen for seconds in _rounds(launch.blocks))
-    row = NightSide(FigureKey(name, preset, 1, unit, fields["version"]), "", side, samples).row()
+    samples = [seconds / amount for launch in seen for seconds in _rounds(launch.blocks)]
+    row = side_row(FigureKey(name, preset, 1, unit, fields["version"]), side, samples)
     row.figures |= {"verified": seen[0].proved, "launches": len(seen)}
     return row
 
@@ -223,8 +223,7 @@ def _take_over(run: NightRun, night: MeasuredNight, reasons: list[str], seconds:
     for loss in night.lost.values():
         record.checks.append(Check(f"runs::{loss.subject}", loss.verdict, loss.reason, 0.0))
     record.checks.append(_admission(night, reasons))
-    figures = verbs.StageOutcome(*_figures(night))
-    record.checks.append(Check("figures", figures.verdict, figures.reason, seconds))
+    record.checks.append(Check("figures", *_figures(night), seconds))
     for check in record.checks[-2:]:
         run.ledger.say(f"{check.verdict.value}: {check.id}: {check.reason}")
     run.ledger.keep()
@@ -232,13 +231,12 @@ def _take_over(run: NightRun, night: MeasuredNight, reasons: list[str], seconds:
 
 def _admission(night: MeasuredNight, reasons: list[str]) -> Check:
     """Return whether the night counts; a disturbed one is left out of every series, and is no success."""
+    verdict, sentence = Verdict.INCONCLUSIVE, f"{'; '.join(reasons)}; the night does not count"
+    if not reasons:
+        seen = "; ".join(night.conditions.sentences()) or "nothing is known to have disturbed it"
+        verdict, sentence = Verdict.PASSED, f"admitted: {seen}"
     loads = {f"launch {number}, others' share of the cores": load for number, load in enumerate(night.conditions.loads)}
-    if reasons:
-        return Check(
-            "admission", Verdict.INCONCLUSIVE, f"{'; '.join(reasons)}; the night does not count", 0.0, {**loads}
-        )
-    sentence = "; ".join(night.conditions.sentences()) or "nothing is known to have disturbed it"
-    return Check("admission", Verdict.PASSED, f"admitted: {sentence}", 0.0, {**loads})
+    return Check("admission", verdict, sentence, 0.0, {**loads})
 
 
 def _figures(night: MeasuredNight) -> tuple[Verdict, str]:

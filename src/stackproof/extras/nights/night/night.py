@@ -55,10 +55,6 @@ def surest(drift: PlaceDrift | None, most: int) -> list[Suspicion]:
     return sorted(asked, key=lambda suspicion: -abs(suspicion.score))[:most]
 
 
-def check_name(suspicion: Suspicion) -> str:
-    return f"confirm::{suspicion.figure.subject} {suspicion.kind.value}"
-
-
 def became(suspicion: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) -> verbs.StageOutcome:
     """Say what a gate made of a suspicion: confirmed is bad if it is slower, refuted is good, and open is neither."""
     if ended.verdict in (Verdict.HUNG, Verdict.CRASHED, Verdict.UNAVAILABLE, Verdict.MISMATCHED):
@@ -152,7 +148,7 @@ def _stages(run: NightRun) -> dict[str, Callable[[], None]]:
         "verify": lambda: verify(run),
         "explore": lambda: _once(run, "explore", lambda: explored(run)),
         "measure": lambda: measure.measured(run),
-        "scan": lambda: _scan(run),
+        "scan": lambda: _once(run, "scan", lambda: _uncounted(run) or scanned(_place_drift(run))),
         "confirm": lambda: _confirm(run),
         "site": lambda: _once(run, "site", lambda: _site(run)),
     }
@@ -162,10 +158,6 @@ def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> 
     run.ledger.say(f"{name} ...")
     began = time.monotonic()
     run.add(name, began, stage())
-
-
-def _scan(run: NightRun) -> None:
-    _once(run, "scan", lambda: _uncounted(run) or scanned(_place_drift(run)))
 
 
 def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
@@ -184,7 +176,7 @@ def _confirm(run: NightRun) -> None:
         return
     before = _place_drift(run)
     for suspicion in surest(before, run.asked.plan.confirm.most):
-        name, began = check_name(suspicion), time.monotonic()
+        name, began = f"confirm::{suspicion.figure.subject} {suspicion.kind.value}", time.monotonic()
         run.ledger.say(f"{name}: {suspicion.command}")
         ended = _gate(run, suspicion.asks, name.replace("::", "-").replace(" ", "-"))
         run.add(name, began, became(suspicion, ended, _place_drift(run)))

@@ -42,10 +42,6 @@ class FrozenSide:
         """The name of this anchor: whoever has the same has the same frozen side."""
         return hashlib.sha256(f"{self.commit}\n{self.lock}\n{self.workloads}\n".encode()).hexdigest()
 
-    def as_toml(self) -> str:
-        rows = f'commit = "{self.commit}"\nlock = "{self.lock}"\nworkloads = "{self.workloads}"\n'
-        return f"\n[anchor]\nsince = {self.since.isoformat()}\n{rows}"
-
 
 @dataclass(frozen=True)
 class _AnchorFile:
@@ -77,17 +73,14 @@ def load_anchor(stack: stacks.Stack) -> FrozenSide:
             f"`{NEW} --stack {stack.name}`, and commit it"
         )
     anchor = toml.Table.load(path).row(_AnchorFile).anchor
-    _require_frozen(path, anchor, freeze(stack, anchor.commit, anchor.since))
-    return anchor
-
-
-def _require_frozen(path: Path, anchor: FrozenSide, now: FrozenSide) -> None:
+    now = freeze(stack, anchor.commit, anchor.since)
     for what in ("commit", "lock", "workloads"):
         if getattr(anchor, what) != getattr(now, what):
             raise Refusal(
                 f"{path}: '{what}' is {getattr(anchor, what)[:12]}, and commit {anchor.commit[:12]} has {getattr(now, what)[:12]}; "
                 f"it is not what was frozen: take the file back from git, or choose a new anchor with `{NEW}`"
             )
+    return anchor
 
 
 def freeze(stack: stacks.Stack, commit: str, since: date, root: Path = places.ROOT) -> FrozenSide:
@@ -110,11 +103,13 @@ def renew(stack: stacks.Stack, today: date) -> str:
     path, fresh = file_of(stack), freeze(stack, "HEAD", today)
     if path.is_file() and toml.Table.load(path).row(_AnchorFile).anchor.commit == fresh.commit:
         raise Refusal(f"{path}: {fresh.commit[:12]} is the anchor already; check another commit out to freeze that")
-    head = (
+    rows = (
         f"# The frozen side that nights of {stack.name} are measured beside (docs/nights.md). Made by\n"
-        f"# `nox -s {stack.name}-night -- --anchor new`; nights prove it by its digests.\n"
+        f"# `nox -s {stack.name}-night -- --anchor new`; nights prove it by its digests.\n\n"
+        f"[anchor]\nsince = {fresh.since.isoformat()}\n"
+        f'commit = "{fresh.commit}"\nlock = "{fresh.lock}"\nworkloads = "{fresh.workloads}"\n'
     )
-    files.write_atomically(path, head + fresh.as_toml())
+    files.write_atomically(path, rows)
     return f"{path}: the anchor is {fresh.commit[:12]} now; commit this file"
 
 

@@ -6,32 +6,15 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 from stackproof.api.base import Refusal, files, places
 from stackproof.extras.nights.site import pages, stack_status
-from stackproof.extras.nights.site.model import SiteModel, model
-from stackproof.extras.nights.site.stack_status import DAYS
+from stackproof.extras.nights.site.model import SiteModel, SiteOrder, model
 
 MANIFEST = "site.manifest.json"
 """The digest of each file of the folder."""
 _ASSETS = places.DATA / "site"
-
-
-@dataclass(frozen=True)
-class SiteOrder:
-    """What a site is made of, and as of which day; `days` is for how long a record proves anything."""
-
-    folders: tuple[Path, ...]
-    stacks: tuple[str, ...]
-    suites: tuple[str, ...]
-    today: date
-    days: int = DAYS
-    doubles: tuple[str, ...] = ()
-    """Stacks that have no card to run on, so that nobody waits for it."""
-    nightly: tuple[str, ...] = ()
-    """Suites that a night runs; none: all of them are."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +32,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     """Write the site into a folder, which is new, empty, or a site (Refusal: the folder holds something else, or cannot be written)."""
     known = _manifest(out)
     read = stack_status.read(stack_status.files(order.folders), order.folders)
-    site = model(read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles, order.nightly)
+    site = model(read, order)
     try:
         made, written = _written(out, site, known)
         gone = [name for name in known if name not in made]

@@ -5,26 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from stackproof.api.base import statistics, text
 
 _TICKS = 4
 
 
-class Markup(str):
-    """Text that is markup already; whatever is no Markup is escaped when it is put into an element."""
-
-    __slots__ = ()
-
-
-def escaped(value: object) -> str:
-    return value if isinstance(value, Markup) else text.in_html(str(value))
+def escaped(value: object) -> Markup:
+    """Return anything as markup; an escaping of jinja2's own would let through what a terminal or a reader obeys."""
+    return value if isinstance(value, Markup) else Markup(text.in_html(str(value)))  # noqa: S704 - it is escaped
 
 
 def el(tag: str, /, *children: object, **attributes: object) -> Markup:
     """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out."""
     present = {key: value for key, value in attributes.items() if value is not None}
     words = "".join(_attribute(key, value) for key, value in present.items())
-    return Markup(f"<{tag}{words}>{''.join(escaped(child) for child in children)}</{tag}>")
+    return Markup(f"<{tag}{words}>{''.join(escaped(child) for child in children)}</{tag}>")  # noqa: S704 - each part is escaped above
 
 
 def _attribute(key: str, value: object) -> str:
@@ -32,7 +29,7 @@ def _attribute(key: str, value: object) -> str:
 
 
 def strip(
-    interval: tuple[float, float, float], ratios: Sequence[float], effect: float, width: float, height: float, colour: str = "#555"
+    interval: tuple[float, float, float], ratios: Sequence[float], effect: float, width: float, height: float
 ) -> Markup:  # fmt: skip
     """Return a ratio between its bounds (low, ratio, high): a dot for each launch's ratio, the minimum effect shaded."""
     place, middle = statistics.strip_scale(effect, width), height / 2
@@ -48,7 +45,7 @@ def strip(
         "g",
         el("rect", x=left, width=round(right - left, 1), height=height, fill="#eef1f4", class_="effect"),
         *(
-            el("path", d=path, class_=name, **({"stroke": colour, "stroke_linecap": "round", "fill": "none"} | dress))
+            el("path", d=path, class_=name, **({"stroke": "#555", "stroke_linecap": "round", "fill": "none"} | dress))
             for name, (path, dress) in paths.items()
             if path
         ),

@@ -112,7 +112,8 @@ def _drawn(
     yield charts.el("path", class_="band", d=charts.Markup("".join(_band(run, ends) for run in runs)))
     for mark in states:
         yield charts.el("path", class_="state", d=charts.Markup(f"M{places[mark.at]} 0v{TALL}"))
-    yield charts.el("path", class_="line", d=charts.Markup("".join(_line(run, ends) for run in runs)))
+    lines = (charts.line([(x, _y(figure, ends)) for x, figure, _, _ in run]) for run in runs)
+    yield charts.el("path", class_="line", d=charts.Markup("".join(lines)))
     dots = points if len(points) <= _FEW else [run[0] for run in runs if len(run) == 1]
     if dots:
         yield charts.el(
@@ -143,10 +144,6 @@ def _unbroken(points: Sequence[_Point], left_out: Sequence[int], step: float) ->
 def _y(figure: float, ends: tuple[float, float]) -> int:
     share = (figure - ends[0]) / (ends[1] - ends[0] or 1.0)
     return round(TALL * (1 - min(max(share, 0.0), 1.0)))
-
-
-def _line(run: Sequence[_Point], ends: tuple[float, float]) -> str:
-    return charts.line([(x, _y(figure, ends)) for x, figure, _, _ in run])
 
 
 def _band(run: Sequence[_Point], ends: tuple[float, float]) -> str:

@@ -18,7 +18,7 @@ from stackproof.extras.nights.drift.findings import Drift, PlaceDrift, Suspicion
 from stackproof.extras.nights.drift.scan import SeriesKind
 from stackproof.extras.nights.drift.series import LongTerm, Measured, Night, Trend, long_term
 from stackproof.extras.nights.site import stack_status
-from stackproof.extras.nights.site.stack_status import IndexedRun, ProofState, RecordsIndex, StackMatrix, matrix
+from stackproof.extras.nights.site.stack_status import DAYS, IndexedRun, ProofState, RecordsIndex, StackMatrix, matrix
 
 _MISSING = statistics.Interval(math.nan, math.nan, math.nan)
 _TITLES = {
@@ -169,20 +169,34 @@ _LOUD = (ProofState.FAILED, ProofState.STALE)
 
 
 @dataclass(frozen=True)
+class SiteOrder:
+    """What a site is made of, and as of which day; `days` is for how long a record proves anything."""
+
+    folders: tuple[Path, ...]
+    stacks: tuple[str, ...]
+    suites: tuple[str, ...]
+    today: date
+    days: int = DAYS
+    doubles: tuple[str, ...] = ()
+    """Stacks that have no card to run on, so that nobody waits for it."""
+    nightly: tuple[str, ...] = ()
+    """Suites that a night runs; none: all of them are."""
+
+
+@dataclass(frozen=True)
 class SiteModel:
     """What a site is about. `kept`: the runs that have a page, newest first."""
 
+    order: SiteOrder
     index: RecordsIndex
-    folders: tuple[Path, ...]
     matrix: StackMatrix
     drift: Drift
     views: tuple[SeriesView, ...]
     kept: Mapping[Path, IndexedRun]
-    doubles: tuple[str, ...] = ()
 
     def shown(self, text: object) -> str:
         """Return text without the folders of this machine."""
-        return stack_status.shown(str(text), self.folders)
+        return stack_status.shown(str(text), self.order.folders)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -194,7 +208,7 @@ class SiteModel:
         states = [cell.state for cell in self.matrix.cells.values()]
         lines = [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := states.count(state))]
         lines.append(", ".join(self._steps()))
-        never = [name for name in self.matrix.never_on_card if name not in self.doubles]
+        never = [name for name in self.matrix.never_on_card if name not in self.order.doubles]
         device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
         lines.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
         sentence = "; ".join(lines)
@@ -229,16 +243,12 @@ def _count(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
-def model(
-    index: RecordsIndex, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int,
-    doubles: Sequence[str] = (), nightly: Sequence[str] = (),
-) -> SiteModel:  # fmt: skip
+def model(index: RecordsIndex, order: SiteOrder) -> SiteModel:
     loaded = store.Loaded({run.path: run.record for run in index.runs}, list(index.problems))
-    drift = drift_of(store.dated(loaded, today))
+    drift = drift_of(store.dated(loaded, order.today))
     views = [view for place in drift.places for view in of_nights(place)]
-    cells = matrix(index.runs, stacks, suites, today, days, nightly)
-    kept = _kept(index, cells, drift)
-    return SiteModel(index, tuple(folders), cells, drift, tuple(views), kept, tuple(doubles))
+    cells = matrix(index.runs, order.stacks, order.suites, order.today, order.days, order.nightly)
+    return SiteModel(order, index, cells, drift, tuple(views), _kept(index, cells, drift))
 
 
 def _kept(index: RecordsIndex, cells: StackMatrix, drift: Drift) -> dict[Path, IndexedRun]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import markupsafe
+from markupsafe import Markup
 
 from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
@@ -55,7 +55,7 @@ _KINDS = {Verdict.PASSED: "passed", Verdict.KNOWN_ISSUE: "known"} | dict.fromkey
 @cache
 def _environment() -> jinja2.Environment:
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, finalize=_escaped, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, finalize=charts.escaped, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     made.filters |= {"counted": text.counted, "filled": _filled, "title_of": _title, "verdict": _verdict}
@@ -66,13 +66,6 @@ def _environment() -> jinja2.Environment:
 def _filled(rows: Sequence[Sequence[object]]) -> list[int]:
     """Return the columns of a table in which some row has something."""
     return [at for at in range(len(rows[0])) if at == 0 or any(str(row[at]) for row in rows)]
-
-
-def _escaped(value: object) -> object:
-    """Return anything as markup holds it; jinja2's own escaping would let through what a terminal or a reader obeys."""
-    if hasattr(value, "__html__"):
-        return value
-    return markupsafe.Markup(charts.escaped(value))  # noqa: S704
 
 
 def _page(template: str, title: str, name: str = "", scripts: Sequence[str] = (), **shows: object) -> tuple[str, str]:
@@ -93,15 +86,15 @@ def pages(site: SiteModel) -> Iterator[tuple[str, str]]:
         yield _record(run)
 
 
-def _word(text: str, kind: str, **attributes: object) -> charts.Markup:
+def _word(text: str, kind: str, **attributes: object) -> Markup:
     return charts.el("span", text, class_=f"word {kind}".rstrip(), **attributes)
 
 
-def _link(run: IndexedRun | SeriesView, text: str) -> charts.Markup:
+def _link(run: IndexedRun | SeriesView, text: str) -> Markup:
     return charts.el("a", text, href=run.page)
 
 
-def _verdict(verdict: Verdict) -> charts.Markup:
+def _verdict(verdict: Verdict) -> Markup:
     return _word(verdict.value, _KINDS.get(verdict, "failed" if verdict.exit_code else "dim"))
 
 
@@ -109,7 +102,7 @@ def _verdict(verdict: Verdict) -> charts.Markup:
 
 
 def _index(site: SiteModel) -> tuple[str, str]:
-    cells, stacks = site.matrix, statuses(site.matrix, site.doubles)
+    cells, stacks = site.matrix, statuses(site.matrix, site.order.doubles)
     views = sorted(site.views, key=lambda view: (view.place.label, view.name))
     known = [status for status in stacks if status.word is not ProofState.NEVER]
     names = [status.stack for status in known]
@@ -123,7 +116,7 @@ def _index(site: SiteModel) -> tuple[str, str]:
     )  # fmt: skip
 
 
-def _bar(site: SiteModel, stack: str) -> charts.Markup:
+def _bar(site: SiteModel, stack: str) -> Markup:
     """Return a mark for each suite, the good ones first; the table below says the same in words."""
     order = sorted(site.matrix.of(stack), key=lambda cell: -list(ProofState).index(cell.state))
     kinds = [(cell.state.value if cell.run else "never").replace(" ", "-") for cell in order]
@@ -152,7 +145,7 @@ def as_json(site: SiteModel) -> str:
         "schema": SCHEMA, "as_of": str(site.matrix.today), "stale_after_days": site.matrix.days, "sentence": site.sentence,
         "stacks": [
             {"word": status.word.value} | {key: getattr(status, key) for key in _OF_STACK}
-            for status in statuses(site.matrix, site.doubles)
+            for status in statuses(site.matrix, site.order.doubles)
         ],
         "cells": [
             {"stack": cell.stack, "suite": cell.suite, "state": cell.state.value, "why": site.shown(cell.why)}

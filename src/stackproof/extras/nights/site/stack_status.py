@@ -161,7 +161,7 @@ class StackMatrix:
     def never_on_card(self) -> list[str]:
         """Return the stacks of which no record was made on the device that they are for."""
         known = [name for name in self.stacks if name not in self.measured]
-        return [name for name in known if not any(_on_card(cell) for cell in self.of(name))]
+        return [name for name in known if all(cell.run is None or _rehearsed(cell.run) for cell in self.of(name))]
 
 
 @dataclass(frozen=True)
@@ -272,12 +272,7 @@ def _rehearsed(run: IndexedRun) -> bool:
     return bool(run.record.provenance.get("rehearsed"))
 
 
-def _on_card(cell: MatrixCell) -> bool:
-    return cell.run is not None and not _rehearsed(cell.run) and cell.why != "never ran here"
-
-
 _PROOFS = (ProofState.PASSED, ProofState.KNOWN_ISSUE)
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -366,10 +361,10 @@ def _scope(
     word: ProofState, those: Sequence[MatrixCell], proved: Sequence[MatrixCell], wanted: Sequence[MatrixCell], day: str
 ) -> str:  # fmt: skip
     of = f"of {text.counted(len(wanted), 'suite')}"
-    more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+    named = text.first_few([cell.suite for cell in those], 3)
     known = sum(cell.state is ProofState.KNOWN_ISSUE for cell in those)
     return {
-        ProofState.FAILED: f"{text.counted(len(those), 'suite')} failed: {', '.join(cell.suite for cell in those[:_NAMED])}{more}",
+        ProofState.FAILED: f"{text.counted(len(those), 'suite')} failed: {named}",
         ProofState.KNOWN_ISSUE: f"{len(proved)} {of} passed, {known} with known issues",
         ProofState.REHEARSED: f"{len(those)} {of} rehearsed", ProofState.STALE: f"nothing since {day}",
         ProofState.UNVERIFIED: "no suite is proved" if those else "measured, but no suite verified",
