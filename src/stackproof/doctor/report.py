@@ -13,11 +13,11 @@ from datetime import datetime, timezone
 
 from stackproof import __version__
 from stackproof.base import advice
-from stackproof.base.redact import Redactor
 from stackproof.base.text import plain
 from stackproof.doctor.checkup import Checkup
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import NOTHING, Presence, Sight
+from stackproof.doctor.redact import Redactor
 from stackproof.doctor.rules import AREAS, Finding
 from stackproof.stack.provenance import explaining, host_name
 from stackproof.stack.variables import Level

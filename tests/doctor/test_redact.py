@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.base.redact import Redactor
 from stackproof.doctor.machine import Machine
+from stackproof.doctor.redact import Redactor
 
-from ..doctor.boxes import bare
+from .boxes import bare
 
 
 @pytest.fixture

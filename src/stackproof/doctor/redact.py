@@ -10,9 +10,10 @@ import getpass
 import ipaddress
 import re
 import socket
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from stackproof.doctor.machine import Machine
 
 # These name nobody, and as words of the language they would be missed.
 _COMMON_USERS = {"root", "user", "ubuntu", "admin", "nobody", "docker", "runner", "jovyan", "test", "me"}
@@ -35,18 +36,6 @@ _V4 = re.compile(r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![A-Za-z0-9+-]|\.\d)")
 _V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]+(?:%\w+)?(?![\w:])")
 
 
-class NamedMachine(Protocol):
-    """What is asked of a machine for its own names."""
-
-    @property
-    def environ(self) -> Mapping[str, str]: ...
-
-    @property
-    def real(self) -> bool: ...
-
-    def read(self, name: str) -> str: ...
-
-
 @dataclass(frozen=True)
 class Redactor:
     """The names to take out, longest first, and texts to keep although they look like an address."""
@@ -56,13 +45,9 @@ class Redactor:
     homes: tuple[str, ...]
     domains: tuple[str, ...]
     keep: frozenset[str]
-    _hosts: re.Pattern[str] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hosts", _words(self.hosts, _DOMAIN))
 
     @classmethod
-    def of(cls, machine: NamedMachine, keep: Collection[str] = ()) -> Redactor:
+    def of(cls, machine: Machine, keep: Collection[str] = ()) -> Redactor:
         """Gather the names of a machine; `keep`: versions that look like addresses (25.38.4.1)."""
         users = {name for name in _users(machine) if name and name not in _COMMON_USERS}
         names = {name for name in _host_names(machine) if name and name not in _COMMON_HOSTS}
@@ -85,7 +70,7 @@ class Redactor:
             text = form.sub(becomes, text)
         for domain in self.domains:
             text = re.sub(rf"\b[\w.-]*\b{re.escape(domain)}\b", "<host>", text)
-        text = self._hosts.sub("<host>", text)
+        text = _words(self.hosts, _DOMAIN).sub("<host>", text)
         text = _words(self.users).sub("<user>", text)
         return _V4.sub(self._address, _V6.sub(self._address, _MAC.sub("<address>", text)))
 
@@ -110,7 +95,7 @@ def _longest(names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (-len(name), name)))
 
 
-def _users(machine: NamedMachine) -> Iterator[str]:
+def _users(machine: Machine) -> Iterator[str]:
     for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME", "SLURM_JOB_USER"):
         yield machine.environ.get(name, "")
     yield machine.environ.get("HOME", "").rstrip("/").rsplit("/", 1)[-1]
@@ -121,7 +106,7 @@ def _users(machine: NamedMachine) -> Iterator[str]:
             return
 
 
-def _host_names(machine: NamedMachine) -> Iterator[str]:
+def _host_names(machine: Machine) -> Iterator[str]:
     yield from (machine.environ.get(name, "") for name in ("HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST"))
     yield machine.read("/etc/hostname")
     for line in machine.read("/etc/hosts").splitlines():
@@ -130,7 +115,7 @@ def _host_names(machine: NamedMachine) -> Iterator[str]:
         yield socket.gethostname()
 
 
-def _domains(machine: NamedMachine) -> set[str]:
+def _domains(machine: Machine) -> set[str]:
     """Return the domains that the resolver searches: what ends in one is a host of the site."""
     words = set()
     for line in machine.read("/etc/resolv.conf").splitlines():
