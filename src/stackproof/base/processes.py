@@ -73,7 +73,7 @@ def _marked(environment: Mapping[str, str], mark: str, unset: Collection[str]) -
 
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-"""What a shell, and `run`, say of a program that could not be started."""
+"""What a shell, `run` and `watch` say of a program that could not be started."""
 
 
 @dataclass(frozen=True)
