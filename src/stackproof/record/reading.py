@@ -35,17 +35,13 @@ from stackproof.record.records import (
 )  # fmt: skip
 
 
-class DamagedRecordError(Refusal):
-    """What is in the file is not JSON: it was cut short, or never was a record."""
-
-
 def read(path: Path) -> Record:
-    """Return the record in `path`, or refuse with what is wrong with it."""
+    """Return the record in `path`, or refuse with what is wrong with it (NotJsonError: it was cut short, or never was a record)."""
     data = files.read_bytes(path, "name a record that a run has written")
     try:
         value = files.parse_json(data, path, "set it aside and run again", strict=True)
     except files.NotJsonError as error:
-        raise DamagedRecordError(str(error).replace("is not JSON", "is not a record", 1)) from error
+        raise files.NotJsonError(str(error).replace("is not JSON", "is not a record", 1)) from error
     validate(value, path)
     edited = _edited(value)
     value["verdict"] = Verdict(value["verdict"])

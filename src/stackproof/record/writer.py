@@ -15,12 +15,10 @@ from pathlib import Path
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
-from stackproof.base.places import RESULTS
 from stackproof.base.text import plain
 from stackproof.record import records, repeat
 from stackproof.record.records import TYPED, Check, Figure, Record, Verdict
-
-LOCAL = RESULTS / "local"
+from stackproof.record.store import LOCAL
 
 
 @dataclass(frozen=True)
