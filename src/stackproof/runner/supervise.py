@@ -141,15 +141,8 @@ class CheckProcess:
         self._events = Tail(folder / "events.jsonl")
         self._before, self._began = len(self.state.record.checks), time.monotonic()
         self._extend(_QUIET_S)
-        replace(self.request, earlier=self.state.ended).write(folder / "request.json")
-        stack = self.request.stack
-        guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
-        environment = {
-            **stack.process_environment(),
-            **guarded,
-            REQUEST: str(folder / "request.json"),
-            processes.STARTED: str(time.time()),
-        }
+        handed = handed_over(replace(self.request, earlier=self.state.ended))
+        environment = {**handed, processes.STARTED: str(time.time())}
         with self._log.open("wb") as output:
             self._child = processes.start(
                 command(self.request, self.root), output, environment, f"{self.mark}/{self._own}"
@@ -276,6 +269,14 @@ class Tail:
         self._path.stat()
 
 
+def handed_over(request: Request) -> dict[str, str]:
+    """Write a request into its folder, and return the variables of the process that reads it there."""
+    path, stack = Path(request.folder) / "request.json", request.stack
+    request.write(path)
+    guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
+    return {**stack.process_environment(), **guarded, REQUEST: str(path)}
+
+
 def command(request: Request, root: Path) -> list[str]:
     """Return the command that runs the suites of a request, with our own configuration and nothing above the folder of suites."""
     folders = [str(root / suite) for suite in request.suites]
@@ -309,7 +310,7 @@ def run(
     mark, living = processes.new_mark(), list[CheckProcess]()
     try:
         for number, (root, stage) in enumerate(_stages(request)):
-            _run_stage(request, stage, state, folder / f"stage-{number}", mark, living, root)
+            _run_stage(request, root, stage, state, folder / f"stage-{number}", mark, living)
         for check in _guards(request, expected, state):
             state.conclude(check)
         for check in known_issues.verdicts(rows, record, request.suites, bool(request.only)):
@@ -337,13 +338,7 @@ def _stages(request: Request) -> list[tuple[Path, Stage]]:
 
 
 def _run_stage(
-    request: Request,
-    stage: Stage,
-    state: RunState,
-    folder: Path,
-    mark: str,
-    living: list[CheckProcess],
-    root: Path = SUITES,
+    request: Request, root: Path, stage: Stage, state: RunState, folder: Path, mark: str, living: list[CheckProcess]
 ) -> None:
     """Keep the stage's processes running until each has come to its own end; `living` holds those that live."""
 
