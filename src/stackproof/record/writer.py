@@ -14,7 +14,6 @@ from pathlib import Path
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
-from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
 from stackproof.record import records, repeat
 from stackproof.record.records import TYPED, Check, Figure, Record, Verdict
@@ -147,15 +146,10 @@ def write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] 
     """Write the files that were asked for; `page` makes the Markdown."""
     if outputs.json:
         records.write(record, outputs.json)
-    pages = (("--junit", outputs.junit, "JUnit file", junit), ("--markdown", outputs.markdown, "page", page))
-    for flag, path, what, made in pages:
-        if path and made:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, made(record))
-            except OSError as error:
-                remedy = f"free space or choose another file with {flag}"
-                raise Refusal(f"{path}: the {what} cannot be written ({error.strerror}); {remedy}") from error
+    if outputs.junit:
+        records.write_file(outputs.junit, junit(record), "JUnit file", "--junit")
+    if outputs.markdown and page:
+        records.write_file(outputs.markdown, page(record), "page", "--markdown")
 
 
 _ELEMENTS = {
