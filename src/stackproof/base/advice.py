@@ -72,13 +72,9 @@ def install(*packages: str) -> str:
 
 def pip(*words: str) -> str:
     """Return what changes what stands beside this Python; an environment that uv made has no pip."""
-    tool = ["python", "-m", "pip"] if _has_pip() else ["uv", "pip"]
-    return shlex.join([*tool, *words])
-
-
-def _has_pip() -> bool:
-    """Whether this Python has pip; `find_spec` may not ask, because setuptools takes that for pip at work and steps aside."""
-    return any(importlib.metadata.distributions(name="pip"))
+    # Not by `find_spec`, which setuptools takes for pip at work and steps aside.
+    has_pip = any(importlib.metadata.distributions(name="pip"))
+    return shlex.join([*(["python", "-m", "pip"] if has_pip else ["uv", "pip"]), *words])
 
 
 REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"

@@ -58,19 +58,16 @@ def _add_gate(verbs: arguments.Verbs) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    if options.command is None:
-        text = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
-        if text or not options.counters:
-            flag = f"--{(text or 'no-counters').replace('_', '-')}"
-            raise Refusal(
-                f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
-            )
     if options.command is not None:  # its commits are of its own repository
         asked = _command_request(options)
         need_statistics("gate")
         from stackproof.gate.command import run_command_gate
 
         return run_command_gate(asked)
+    text = next((name for name in _OF_COMMANDS if getattr(options, name)), "" if options.counters else "no-counters")
+    if text:
+        flag = f"--{text.replace('_', '-')}"
+        raise Refusal(f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out")
     request = _gate_request(options)
     need_statistics("gate")
     from stackproof.gate.gate import run_gate
@@ -200,8 +197,7 @@ def common(options: argparse.Namespace) -> dict[str, Any]:
     from stackproof.stack import stacks
 
     if options.stack:
-        stack = stacks.load(options.stack)
-        stack = stack.rehearse() if options.rehearsed else stack
+        stack = stacks.load(options.stack, rehearsed=options.rehearsed)
         require_of(options.device, stack.device) if options.device else None
     profile(options.profile) if options.profile else None
     if options.unpinned:
@@ -222,8 +218,7 @@ def variant(options: argparse.Namespace, side: str) -> Variant:
     packages = sources(getattr(options, f"{side}_source"), f"--{side}-source")
     lock = getattr(options, f"{side}_lock")
     if lock and not options.unpinned and options.stack:
-        stack = stacks.load(options.stack)
-        lock = lockfile.adopt(lock, stack.rehearse() if options.rehearsed else stack)
+        lock = lockfile.adopt(lock, stacks.load(options.stack, rehearsed=options.rehearsed))
     return Variant(side, getattr(options, side) or "", lock, packages, environment)
 
 
@@ -247,8 +242,7 @@ def _sweep(options: argparse.Namespace) -> int:
     require_known(named, "--env")
     backends = [name for word in options.backend for name in word.split(",") if name]
     if options.stack:
-        stack = stacks.load(options.stack)
-        known = (stack.rehearse() if options.rehearsed else stack).backends
+        known = stacks.load(options.stack, rehearsed=options.rehearsed).backends
         if other := set(backends).difference(known):
             raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
     need_statistics("sweep")
