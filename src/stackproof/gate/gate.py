@@ -473,8 +473,7 @@ def chosen_stack(request: CompareRequest) -> stacks.Stack:
     """Return the stack that is asked for, and refuse a host without it."""
     if not request.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
-    stack = stacks.load(request.stack)
-    stack = stack.rehearse() if request.rehearsed else stack
+    stack = stacks.load(request.stack, rehearsed=request.rehearsed)
     availability = hosts.inspect(stack)
     if not availability.present:
         raise availability.refusal()

@@ -148,8 +148,7 @@ class Side:
     def __init__(
         self, name: str, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str
     ) -> None:
-        loaded = stacks.load(stack)
-        self.name, self.stack = name, loaded.rehearse() if rehearsed else loaded
+        self.name, self.stack = name, stacks.load(stack, rehearsed=rehearsed)
         for module in self.stack.imports:  # torch's extensions, before the device is asked for
             try:
                 importlib.import_module(module)

@@ -201,16 +201,16 @@ class StackEnvironment(Environment):  # type: ignore[misc]
 def _stack(python: str) -> stacks.Stack:
     """Return the stack that asv's word for a Python means."""
     if python != PREFERRED:
-        stack = stacks.load(python.removesuffix(REHEARSAL))
-        return stack.rehearse() if python.endswith(REHEARSAL) else stack
+        return stacks.load(python.removesuffix(REHEARSAL), rehearsed=python.endswith(REHEARSAL))
     return leaf.stack() if os.environ.get(leaf.STACK) else hosts.preferred().stack
 
 
 @cache
 def _ask(interpreter: Path, name: str, rehearsed: bool) -> dict[str, Figure]:
     """Ask once a command what the stack is: asv makes every environment of its configuration beside the one that is meant."""
-    stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
-    return leaf.ask(interpreter, stack, {**os.environ, "PYTHONPATH": str(PACKAGE.parent)})
+    return leaf.ask(
+        interpreter, stacks.load(name, rehearsed=rehearsed), {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    )
 
 
 def _interpreter(stack: stacks.Stack) -> Path:

@@ -132,8 +132,7 @@ def stack() -> stacks.Stack:
         raise Refusal(
             f"{STACK} is not set: type `nox -s NAME-asv -- run`, or plain `asv run -E stack:NAME`; --python=same does not work"
         )
-    loaded = stacks.load(name)
-    return loaded.rehearse() if os.environ.get(REHEARSED) else loaded
+    return stacks.load(name, rehearsed=bool(os.environ.get(REHEARSED)))
 
 
 def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
@@ -279,7 +278,7 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     from stackproof.device import threads  # imports torch, which only the stack's interpreter has
     from stackproof.device.devices import torch_facts
 
-    stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
+    stack = stacks.load(name, rehearsed=rehearsed)
     availability = hosts.inspect(stack)
     if not availability.present:
         raise availability.refusal()

@@ -69,8 +69,7 @@ class Request:
         if REQUEST not in os.environ:
             raise Refusal(f"suites are run by stackproof: use `{advice.command('NAME', 'smoke')}`")
         read: dict[str, Any] = files.read_json(Path(os.environ[REQUEST]))
-        stack = stacks.load(read["stack"])
-        read["stack"] = stack.rehearse() if read.pop("rehearsed") else stack
+        read["stack"] = stacks.load(read["stack"], rehearsed=read.pop("rehearsed"))
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in read.items()
         }

@@ -323,8 +323,7 @@ def main(arguments: list[str]) -> int:
     """`python -m stackproof.stack.environment_proof STACK [--rehearsed] [--deep]`: prove this interpreter's environment."""
     from stackproof.stack import stacks
 
-    stack = stacks.load(arguments[0])
-    stack = stack.rehearse() if "--rehearsed" in arguments else stack
+    stack = stacks.load(arguments[0], rehearsed="--rehearsed" in arguments)
     try:
         print(prove(stack, "--deep" in arguments).sentence(stack))  # noqa: T201
     except Refusal as refusal:

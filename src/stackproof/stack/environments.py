@@ -349,9 +349,9 @@ def main(arguments: list[str]) -> int:
     """`python -m stackproof.stack.environments STACK [--rehearsed]`: build it and print its interpreter; for trees of other commits."""
     from stackproof.stack import stacks
 
-    stack = stacks.load(arguments[0])
+    stack = stacks.load(arguments[0], rehearsed="--rehearsed" in arguments)
     try:
-        print(prepare(stack.rehearse() if "--rehearsed" in arguments else stack, say=lambda _: None))  # noqa: T201
+        print(prepare(stack, say=lambda _: None))  # noqa: T201
     except Refusal as refusal:
         print(refusal, file=sys.stderr)  # noqa: T201
         return refusal.exit_code

@@ -255,12 +255,13 @@ def _files(folder: Path) -> dict[str, Path]:
     return paths
 
 
-def load(name: str, folder: Path = STACKS) -> Stack:
-    """Return the stack of that name, or refuse with the nearest name."""
+def load(name: str, folder: Path = STACKS, *, rehearsed: bool = False) -> Stack:
+    """Return the stack of that name, or its rehearsal; refuse another name with the nearest."""
     known = _files(folder)
     if name not in known:
         raise Refusal(f"there is no stack {name!r}{suggestion(name, known)}; known stacks: {', '.join(sorted(known))}")
-    return _definition(known[name])
+    stack = _definition(known[name])
+    return stack.rehearse() if rehearsed else stack
 
 
 def display_path(path: Path) -> str:
