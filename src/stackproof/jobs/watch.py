@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,7 @@ from stackproof.triage import logs as sources
 from stackproof.triage import reports
 from stackproof.triage.reports import Answered
 
-_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_SIGNALS = (*processes.ENDINGS, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _CHUNK = 1 << 16
 _LAST_S = 5.0
 """How long after the job's end a process that it left behind may keep its output open."""
@@ -115,7 +115,8 @@ class _Job:
             OSError: it cannot be started.
         """
         began = time.monotonic()
-        with self._passing():
+        heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        with processes.handling(heard, self._pass_on):
             self._job = job = subprocess.Popen(
                 self.line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                 env={"PYTHONUNBUFFERED": "1", **os.environ, STEPS_FILE: str(self.steps)},
@@ -157,21 +158,9 @@ class _Job:
                 except OSError:
                     target = os.open(os.devnull, os.O_WRONLY)
 
-    @contextmanager
-    def _passing(self) -> Iterator[None]:
-
-        def pass_on(number: int, _: object) -> None:
-            self.signalled.append(number)
-            self._send(number)
-
-        numbers = [signal.Signals[name] for name in _SIGNALS]
-        heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, pass_on) for number in heard}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _pass_on(self, number: int, _: object) -> None:
+        self.signalled.append(number)
+        self._send(number)
 
     def _send(self, number: int) -> None:
         """Send a signal to the job; a Ctrl-C to all of its processes, as a terminal does."""
