@@ -278,10 +278,7 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     from stackproof.device import threads  # imports torch, which only the stack's interpreter has
     from stackproof.device.devices import torch_facts
 
-    stack = stacks.load(name, rehearsed=rehearsed)
-    availability = hosts.inspect(stack)
-    if not availability.present:
-        raise availability.refusal()
+    stack = hosts.require(stacks.load(name, rehearsed=rehearsed))
     figures = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
     os.environ.update(stack.process_environment())  # after they were told from what the user has set
     threads.choose(profile(os.environ.get(PROFILE, DEFAULT_PROFILE)).preset)  # as what is measured gets them

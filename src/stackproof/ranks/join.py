@@ -158,9 +158,7 @@ def _store_file(address: str, deadline_s: float) -> Path | None:
 
 
 def _begin(stack: Stack, spec: Spec, place: Placement) -> Record:
-    availability = hosts.inspect(stack)
-    if not availability.present:
-        raise availability.refusal()
+    hosts.require(stack)
     record = writer.begin("ranks", stack.name)
     proved = environment_proof.prove(stack)
     record.provenance |= provenance.host_facts(stack) | provenance.proof_facts(proved)
