@@ -180,8 +180,10 @@ def junit(record: Record) -> str:
     suite = ET.Element(
         "testsuite", name=plain(f"{record.stack} {record.verb}"), timestamp=record.started, time=f"{record.seconds:.3f}"
     )
-    for name, value in _counts(record).items():
-        suite.set(name, str(value))
+    kinds = [_element(record, check.verdict) for check in record.checks]
+    suite.set("tests", str(len(kinds)))
+    for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(kinds.count(kind)))
     properties = ET.SubElement(suite, "properties")
     for key, fact in record.provenance.items():
         ET.SubElement(properties, "property", name=plain(key), value=plain(str(fact)))
@@ -197,16 +199,6 @@ def _with_whole(record: Record) -> Record:
         return record
     reason = f"the run ended as '{record.verdict.value}', although none of its {len(record.checks)} checks is bad: nothing was shown"
     return replace(record, checks=[*record.checks, Check(f"{record.verb}/run::verdict", record.verdict, reason, 0.0)])
-
-
-def _counts(record: Record) -> dict[str, int]:
-    kinds = [_element(record, check.verdict) for check in record.checks]
-    return {
-        "tests": len(kinds),
-        "failures": kinds.count("failure"),
-        "errors": kinds.count("error"),
-        "skipped": kinds.count("skipped"),
-    }
 
 
 def _case(suite: ET.Element, record: Record, check: Check) -> None:
