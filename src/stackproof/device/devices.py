@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stackproof.base.errors import Refusal, StackUnavailableError, suggestion
+from stackproof.base.errors import Refusal, StackUnavailableError, answer, suggestion
 from stackproof.device.kinds import Accelerator, Device, Host, quietly
 from stackproof.device.names import refuse_slips, require_of
 from stackproof.record.records import Figure
@@ -120,15 +120,5 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def _main(words: list[str]) -> int:
-    """`python -m stackproof.device.devices STACK DEVICE`: whether this environment has it."""
-    try:
-        parse(words[1], stacks.load(words[0]).device)
-    except Refusal as refusal:
-        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
+if __name__ == "__main__":  # STACK DEVICE: whether this environment has it
+    sys.exit(answer(lambda: parse(sys.argv[2], stacks.load(sys.argv[1]).device)))

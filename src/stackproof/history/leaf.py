@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stackproof.base import files, processes
-from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, answer
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, profiles, subjects
 from stackproof.history.timeline import Pooled, SeriesKey
@@ -285,14 +285,5 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     return {**figures, **torch_facts(stack)}
 
 
-def _main(arguments: list[str]) -> int:
-    try:
-        print(json.dumps(facts(arguments[0], "rehearsed" in arguments[1:])))  # noqa: T201
-    except Refusal as refusal:
-        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
+    sys.exit(answer(lambda: json.dumps(facts(sys.argv[1], "rehearsed" in sys.argv[2:]))))

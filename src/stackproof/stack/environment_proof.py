@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from stackproof.base import advice
-from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError, answer
 from stackproof.stack import environments, installed_files, lockfile, startup
 from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
@@ -319,18 +319,8 @@ def _pin(name: str, version: str, why: str) -> str:
         return f"{name}==={version}{comment}"  # compared as text
 
 
-def main(arguments: list[str]) -> int:
-    """`python -m stackproof.stack.environment_proof STACK [--rehearsed] [--deep]`: prove this interpreter's environment."""
+if __name__ == "__main__":  # STACK [--rehearsed] [--deep]: prove this interpreter's environment
     from stackproof.stack import stacks
 
-    stack = stacks.load(arguments[0], rehearsed="--rehearsed" in arguments)
-    try:
-        print(prove(stack, "--deep" in arguments).sentence(stack))  # noqa: T201
-    except Refusal as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    named = stacks.load(sys.argv[1], rehearsed="--rehearsed" in sys.argv)
+    sys.exit(answer(lambda: prove(named, "--deep" in sys.argv).sentence(named)))
