@@ -57,7 +57,7 @@ class Observer(Protocol):
 class RunState:
     """Collects checks into a record, each once, and lets a run that is killed leave what it had.
 
-    `excuse` may turn a failure into a known issue; `save` keeps the record as it stands.
+    `excuse` may turn a failure into a known issue; `save` keeps the record as it stands; `ended`: verdict and reason by check.
     """
 
     record: Record
@@ -72,8 +72,8 @@ class RunState:
     _saved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self._ended = {check.id for check in self.record.checks}
-        self._earlier = frozenset(self._ended)
+        self.ended = {check.id: (check.verdict.value, check.reason) for check in self.record.checks}
+        self._earlier = frozenset(self.ended)
 
     def announce(self, identifiers: list[str], known: Iterable[str] = (), theirs: Iterable[str] = ()) -> None:
         """Note what a process collected; a fresh process after a crash collects the same again."""
@@ -86,13 +86,13 @@ class RunState:
 
     def conclude(self, check: Check) -> None:
         """Note how a check ended; the first word counts."""
-        if check.id in self._ended:
+        if check.id in self.ended:
             return
-        self._ended.add(check.id)
         judged = self.excuse(records.of_suite(check))
         if judged.verdict is Verdict.FAILED:
             judged = replace(judged, reason=findings.with_settings(judged.reason, os.environ))
         self.record.checks.append(judged)
+        self.ended[judged.id] = judged.verdict.value, judged.reason
         self.observer.finished(judged)
 
     def checkpoint(self) -> None:
@@ -102,11 +102,6 @@ class RunState:
         verdict, self.record.verdict = self.record.verdict, Verdict.INTERRUPTED
         self.save(self.record)
         self.record.verdict, self._saved_at = verdict, time.monotonic()
-
-    @property
-    def ended(self) -> dict[str, tuple[str, str]]:
-        """The checks that have a verdict: it and its reason, by name."""
-        return {check.id: (check.verdict.value, check.reason) for check in self.record.checks}
 
 
 _QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
