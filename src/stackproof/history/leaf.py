@@ -27,7 +27,7 @@ from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, profiles, subjects
 from stackproof.history.timeline import Pooled, SeriesKey
 from stackproof.record import records, store
-from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 from stackproof.record.store import Place, State, slug, state
 from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import environment_proof, hosts, provenance, stacks
@@ -102,7 +102,7 @@ def join(pieces: Iterable[Record]) -> list[Record]:
         joined.seconds += piece.seconds
         joined.checks += piece.checks
         joined.measurements += piece.measurements
-        joined.verdict = overall(check.verdict for check in joined.checks)
+        joined.verdict = joined.overall
     return list(groups.values())
 
 

@@ -23,7 +23,7 @@ from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.text import first_line, plain
 from stackproof.record import writer
 from stackproof.record.checks import CheckCrashed, CheckEnded, CheckHung
-from stackproof.record.records import Check, Figure, Verdict, overall
+from stackproof.record.records import Check, Figure, Verdict
 from stackproof.stack import hosts, provenance, stacks
 
 CHILD = "STACKPROOF_PYTEST"
@@ -241,10 +241,8 @@ class Parent:
         known = self._checks.get(report.nodeid)
         text = "" if report.passed else first_line(report.longreprtext.splitlines()[-1] if report.longreprtext else "")
         if hasattr(report, "wasxfail"):
-            verdict, text = (
-                (Verdict.KNOWN_ISSUE if report.skipped else verdict),
-                f"xfail: {report.wasxfail or 'expected to fail'}",
-            )
+            verdict = Verdict.KNOWN_ISSUE if report.skipped else verdict
+            text = f"xfail: {report.wasxfail or 'expected to fail'}"
         if known is None or not report.passed:
             known = self._checks[report.nodeid] = Check(
                 report.nodeid, verdict, text or "passed", known.seconds if known else 0.0
@@ -260,7 +258,7 @@ class Parent:
         if not path:
             return
         self._record.checks = list(self._checks.values())
-        self._record.verdict = overall(check.verdict for check in self._record.checks)
+        self._record.verdict = self._record.overall
         self._record.seconds = time.monotonic() - self._began
         try:
             writer.keep(self._record, Path(path))

@@ -26,7 +26,7 @@ from stackproof.jobs import launch, metrics
 from stackproof.jobs.launch import CommandEnd
 from stackproof.jobs.metrics import STEPS_FILE
 from stackproof.record import writer
-from stackproof.record.records import Check, Measurement, Record, Verdict, overall
+from stackproof.record.records import Check, Measurement, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.stack import hosts, provenance
 from stackproof.stack.stacks import Stack
@@ -174,7 +174,7 @@ def _keep(record: Record, outputs: Outputs, folder: Path, job: _Job, ended: Comm
     record.checks.append(_exit(job, ended))
     _triage(record, job, ended)
     record.measurements += _figures(job, ended)
-    record.verdict = overall(check.verdict for check in record.checks)
+    record.verdict = record.overall
     path = writer.keep(record, folder / "record.json", outputs)
     wrong = next((check.reason for check in record.checks[1:] if check.verdict.exit_code), "")
     _say(f"{record.checks[0].reason}{f'; {wrong}' if wrong else ''}; record: {path}")

@@ -29,7 +29,6 @@ from stackproof.record.records import (
     Verdict,
     file_digest,
     of_suite,
-    overall,
     sealed,
     validate,
 )  # fmt: skip
@@ -157,7 +156,7 @@ def contradictions(record: Record) -> Iterator[str]:
 
 def _verdict(record: Record) -> Iterator[str]:
     """What was interrupted may have had good checks until then; of an old gate only, the whole may be worse than its checks."""
-    verdict = overall(check.verdict for check in record.checks)
+    verdict = record.overall
     graver = record.schema == FIRST_SCHEMA and record.verdict.exit_code and not verdict.exit_code
     if record.verdict not in (verdict, Verdict.INTERRUPTED) and not graver:
         yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{verdict.value}'"

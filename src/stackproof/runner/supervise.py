@@ -25,8 +25,8 @@ from stackproof.base.places import SUITES
 from stackproof.base.text import as_typed, first_line, matches
 from stackproof.project import projects
 from stackproof.project.projects import Project
-from stackproof.record import records
-from stackproof.record.records import LOADING, Check, Measurement, Record, Verdict, overall
+from stackproof.record import records, writer
+from stackproof.record.records import LOADING, Check, Measurement, Record, Verdict
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, counted, plugins_of, stages
 from stackproof.stack import environments, findings, known_issues, manifest, stacks, startup
@@ -288,20 +288,18 @@ _NAMED = 5
 """Checks that a guard names at most."""
 
 
-def run(
-    request: Request, record: Record, observer: Observer, folder: Path, save: Callable[[Record], None] | None = None
-) -> Record:
+def run(request: Request, record: Record, observer: Observer, folder: Path) -> Record:
     """Run the request's suites and fill the record; on Ctrl-C nothing is left running and the record says interrupted.
 
     Args:
         request: what to run.
         record: what is filled; checks that it holds already stay, and are not run again.
         observer: who is told as it happens.
-        folder: an existing folder for the logs of this run.
-        save: keeps the record every few seconds, so that a run that is killed leaves what it had.
+        folder: an existing folder for the logs of this run, and every few seconds its record: one that is killed leaves what it had.
     """
     rows, expected = known_issues.load(request.stack), manifest.load(request.stack)
-    state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save or (lambda _: None))
+    save = partial(writer.checkpoint, path=folder / "record.json")
+    state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save)
     mark, living = processes.new_mark(), list[CheckProcess]()
     try:
         for number, (root, stage) in enumerate(_stages(request)):
@@ -310,7 +308,7 @@ def run(
             state.conclude(check)
         for check in known_issues.verdicts(rows, record, request.suites, bool(request.only)):
             state.conclude(check)
-        record.verdict = overall(check.verdict for check in record.checks)
+        record.verdict = record.overall
     except KeyboardInterrupt:
         _interrupted(state, living)
     finally:
