@@ -13,11 +13,11 @@ from datetime import datetime, timezone
 
 from stackproof import __version__
 from stackproof.base import advice
+from stackproof.base.redact import Redactor
 from stackproof.base.text import plain
 from stackproof.doctor.checkup import Checkup
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import NOTHING, Presence, Sight
-from stackproof.doctor.redact import Redactor
 from stackproof.doctor.rules import AREAS, Finding
 from stackproof.stack.provenance import explaining, host_name
 from stackproof.stack.variables import Level
@@ -126,7 +126,8 @@ def for_an_issue(checkup: Checkup, machine: Machine) -> str:
         *([] if chosen else ["  none is set"]),
     ]
     keep = {value for name, value in checkup.facts.items() if not name.startswith(_PRIVATE)}
-    return "```text\n" + Redactor.of(machine, keep).clean("\n".join(lines)).replace("```", "'''") + "\n```"
+    cleaned = Redactor.of(machine.environ, machine.read, machine.real, keep).clean("\n".join(lines))
+    return "```text\n" + cleaned.replace("```", "'''") + "\n```"
 
 
 _PRIVATE = ("container", "env.", "ld.", "python.", "folder.")

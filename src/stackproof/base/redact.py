@@ -10,10 +10,8 @@ import getpass
 import ipaddress
 import re
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-
-from stackproof.doctor.machine import Machine
 
 # These name nobody, and as words of the language they would be missed.
 _COMMON_USERS = {"root", "user", "ubuntu", "admin", "nobody", "docker", "runner", "jovyan", "test", "me"}
@@ -47,13 +45,18 @@ class Redactor:
     keep: frozenset[str]
 
     @classmethod
-    def of(cls, machine: Machine, keep: Collection[str] = ()) -> Redactor:
-        """Gather the names of a machine; `keep`: versions that look like addresses (25.38.4.1)."""
-        users = {name for name in _users(machine) if name and name not in _COMMON_USERS}
-        names = {name for name in _host_names(machine) if name and name not in _COMMON_HOSTS}
+    def of(
+        cls, environ: Mapping[str, str], read: Callable[[str], str], real: bool, keep: Collection[str] = ()
+    ) -> Redactor:
+        """Gather the names of a machine by its variables and files; `real`: whether it is the one that we run on.
+
+        `keep`: versions that look like addresses (25.38.4.1).
+        """
+        users = {name for name in _users(environ, real) if name and name not in _COMMON_USERS}
+        names = {name for name in _host_names(environ, read, real) if name and name not in _COMMON_HOSTS}
         hosts = _longest(names | {name.split(".")[0] for name in names})
-        homes = {machine.environ.get("HOME", "")} - {"", "/"}
-        return cls(_longest(users), hosts, _longest(homes), _longest(_domains(machine)), frozenset(keep))
+        homes = {environ.get("HOME", "")} - {"", "/"}
+        return cls(_longest(users), hosts, _longest(homes), _longest(_domains(read)), frozenset(keep))
 
     def clean(self, text: str) -> str:
         """Return the text without them; addresses of pages stay as they are."""
@@ -95,30 +98,30 @@ def _longest(names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (-len(name), name)))
 
 
-def _users(machine: Machine) -> Iterator[str]:
+def _users(environ: Mapping[str, str], real: bool) -> Iterator[str]:
     for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME", "SLURM_JOB_USER"):
-        yield machine.environ.get(name, "")
-    yield machine.environ.get("HOME", "").rstrip("/").rsplit("/", 1)[-1]
-    if machine.real:
+        yield environ.get(name, "")
+    yield environ.get("HOME", "").rstrip("/").rsplit("/", 1)[-1]
+    if real:
         try:
             yield getpass.getuser()
         except (OSError, KeyError):  # a user without a name, as in many containers
             return
 
 
-def _host_names(machine: Machine) -> Iterator[str]:
-    yield from (machine.environ.get(name, "") for name in ("HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST"))
-    yield machine.read("/etc/hostname")
-    for line in machine.read("/etc/hosts").splitlines():
+def _host_names(environ: Mapping[str, str], read: Callable[[str], str], real: bool) -> Iterator[str]:
+    yield from (environ.get(name, "") for name in ("HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST"))
+    yield read("/etc/hostname")
+    for line in read("/etc/hosts").splitlines():
         yield from line.partition("#")[0].split()[1:]
-    if machine.real:
+    if real:
         yield socket.gethostname()
 
 
-def _domains(machine: Machine) -> set[str]:
+def _domains(read: Callable[[str], str]) -> set[str]:
     """Return the domains that the resolver searches: what ends in one is a host of the site."""
     words = set()
-    for line in machine.read("/etc/resolv.conf").splitlines():
+    for line in read("/etc/resolv.conf").splitlines():
         if line.startswith(("search", "domain")):
             words |= {f".{name.strip('.')}" for name in line.split()[1:] if "." in name.strip(".")}
     return words

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
+from stackproof.base.redact import Redactor
 from stackproof.doctor.machine import Machine
-from stackproof.doctor.redact import Redactor
 
-from .boxes import bare
+from ..doctor.boxes import bare
+
+
+def redactor(machine: Machine, keep: Collection[str] = ()) -> Redactor:
+    return Redactor.of(machine.environ, machine.read, machine.real, keep)
 
 
 @pytest.fixture
@@ -17,7 +22,7 @@ def clean(tmp_path: Path) -> Redactor:
     """The redactor of a box on which Grace works."""
     box = bare(tmp_path / "box").file("/etc/resolv.conf", "nameserver 10.0.0.2\nsearch cluster.example corp.example\n")
     box.environ |= {"LOGNAME": "grace", "SLURMD_NODENAME": "gpu07"}
-    return Redactor.of(box.machine(), {"25.38.4.1", "1.14.37435", "multi-arc-bmg-offline-installer-25.38.4.1"})
+    return redactor(box.machine(), {"25.38.4.1", "1.14.37435", "multi-arc-bmg-offline-installer-25.38.4.1"})
 
 
 @pytest.mark.parametrize(
@@ -78,13 +83,13 @@ def test_what_only_looks_like_it_stays(clean: Redactor, text: str) -> None:
 def test_users_that_name_nobody_are_kept(tmp_path: Path) -> None:
     box = bare(tmp_path / "box")
     box.environ |= {"USER": "root", "HOME": "/root"}
-    assert Redactor.of(box.machine()).clean("root and ubuntu in /root/x") == "root and ubuntu in ~/x"
+    assert redactor(box.machine()).clean("root and ubuntu in /root/x") == "root and ubuntu in ~/x"
 
 
 def test_the_machine_that_runs_this(tmp_path: Path) -> None:
     import getpass
     import socket
 
-    text = Redactor.of(Machine()).clean(f"on {socket.gethostname()} by {getpass.getuser()} in {Path.home()}/x")
+    text = redactor(Machine()).clean(f"on {socket.gethostname()} by {getpass.getuser()} in {Path.home()}/x")
     assert socket.gethostname() not in text or socket.gethostname() in ("localhost", "none")
     assert str(Path.home()) not in text
