@@ -46,7 +46,7 @@ class Redactor:
 
     @classmethod
     def of(
-        cls, environ: Mapping[str, str], read: Callable[[str], str], real: bool, keep: Collection[str] = ()
+        cls, environ: Mapping[str, str], read: Callable[[str], str], keep: Collection[str] = (), *, real: bool = False
     ) -> Redactor:
         """Gather the names of a machine by its variables and files; `real`: whether it is the one that we run on.
 

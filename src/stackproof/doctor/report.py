@@ -126,7 +126,7 @@ def for_an_issue(checkup: Checkup, machine: Machine) -> str:
         *([] if chosen else ["  none is set"]),
     ]
     keep = {value for name, value in checkup.facts.items() if not name.startswith(_PRIVATE)}
-    cleaned = Redactor.of(machine.environ, machine.read, machine.real, keep).clean("\n".join(lines))
+    cleaned = Redactor.of(machine.environ, machine.read, keep, real=machine.real).clean("\n".join(lines))
     return "```text\n" + cleaned.replace("```", "'''") + "\n```"
 
 

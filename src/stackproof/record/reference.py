@@ -21,7 +21,7 @@ _UNITS = (*RATES, *_STORED, "s")
 
 
 @dataclass(frozen=True)
-class Source:
+class ReferenceSource:
     """Who reported figures, of what."""
 
     title: str
@@ -36,7 +36,7 @@ class Source:
 class Reference:
     """One figure that somebody reported: seconds per unit of work, of one workload on all its ranks together."""
 
-    of: Source
+    of: ReferenceSource
     subjects: tuple[str, ...]
     """Patterns of the names of subjects that do the same work, whatever their number of ranks."""
     preset: Literal["tiny", "full"]
@@ -78,5 +78,5 @@ def load(path: Path) -> tuple[Reference, ...]:
     """Return the figures of one file; refuse what is missing, misspelt or of an unknown unit."""
     table = Table.load(path)
     rows = table.tables("figure")
-    source = table.row(Source)
+    source = table.row(ReferenceSource)
     return tuple(row.row(Reference, of=source) for row in rows)
