@@ -78,7 +78,7 @@ def _in_stack(session: nox.Session, row: Row, stack: stacks.Stack, words: Sequen
 
 def _in_judges(session: nox.Session, row: Row, stack: stacks.Stack, words: Sequence[str]) -> None:
     """Call what compares variants, where the statistics are; each side has its stack's environment."""
-    hosts.require(stack.rehearse("--rehearsed" in words))
+    hosts.require(stacks.load(stack.name, rehearsed="--rehearsed" in words))
     python = str(environments.prepare_judges(session.log))
     _call(session, python, "stackproof", row["name"], "--stack", stack.name, *words, answers=row.get("answers", ()))
 
@@ -94,7 +94,7 @@ def _in_judges_by_steps(session: nox.Session, row: Row, stack: stacks.Stack, wor
 def _in_asv(session: nox.Session, row: Row, stack: stacks.Stack | None, words: Sequence[str]) -> None:
     """Call asv in its own environment; it measures in the stack's, and reads histories without one."""
     if stack:
-        environments.prepare(hosts.require(stack.rehearse("--rehearsed" in words)), session.log)
+        environments.prepare(hosts.require(stacks.load(stack.name, rehearsed="--rehearsed" in words)), session.log)
         words = ["--stack", stack.name, *words]
     _call(session, str(environments.prepare_asv(session.log)), "stackproof", row["name"], *words)
 

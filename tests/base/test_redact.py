@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,8 @@ def clean(tmp_path: Path) -> Redactor:
     """The redactor of a box on which Grace works."""
     box = bare(tmp_path / "box").file("/etc/resolv.conf", "nameserver 10.0.0.2\nsearch cluster.example corp.example\n")
     box.environ |= {"LOGNAME": "grace", "SLURMD_NODENAME": "gpu07"}
-    return Redactor.of(box.machine(), {"25.38.4.1", "1.14.37435", "multi-arc-bmg-offline-installer-25.38.4.1"})
+    read = box.machine().read
+    return Redactor.of(box.environ, read, {"25.38.4.1", "1.14.37435", "multi-arc-bmg-offline-installer-25.38.4.1"})
 
 
 @pytest.mark.parametrize(
@@ -78,13 +81,11 @@ def test_what_only_looks_like_it_stays(clean: Redactor, text: str) -> None:
 def test_users_that_name_nobody_are_kept(tmp_path: Path) -> None:
     box = bare(tmp_path / "box")
     box.environ |= {"USER": "root", "HOME": "/root"}
-    assert Redactor.of(box.machine()).clean("root and ubuntu in /root/x") == "root and ubuntu in ~/x"
+    assert Redactor.of(box.environ, box.machine().read).clean("root and ubuntu in /root/x") == "root and ubuntu in ~/x"
 
 
 def test_the_machine_that_runs_this(tmp_path: Path) -> None:
-    import getpass
-    import socket
-
-    text = Redactor.of(Machine()).clean(f"on {socket.gethostname()} by {getpass.getuser()} in {Path.home()}/x")
-    assert socket.gethostname() not in text or socket.gethostname() in ("localhost", "none")
+    host, here = socket.gethostname(), Machine()
+    text = Redactor.of(here.environ, here.read, real=True).clean(f"on {host} by {getpass.getuser()} in {Path.home()}/x")
+    assert host not in text or host in ("localhost", "none")
     assert str(Path.home()) not in text

@@ -129,7 +129,7 @@ class Checkout:
     def __init__(self, root: Path) -> None:
         self.root, self.results = root, root / "records"
         self.driver, self.speed = root / "driver-version", root / "speed"
-        for folder in ("src", "suites", "fixtures", "benchmarks"):
+        for folder in ("src", "suites", "fixtures", "benchmarks", "tools"):
             shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "stacks" / "cpu", root / "stacks" / "cpu")
         for name in ("asv.conf.json", "pyproject.toml"):

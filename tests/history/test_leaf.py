@@ -295,7 +295,7 @@ def test_the_facts_are_those_of_the_interpreter() -> None:
 @pytest.mark.slow
 def test_defaults_of_the_stack_are_told_from_what_the_user_set(monkeypatch: pytest.MonkeyPatch) -> None:
     stack = replace(stacks.load("cpu"), environment={"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"})
-    monkeypatch.setattr(leaf.stacks, "load", lambda _: stack)
+    monkeypatch.setattr(leaf.stacks, "load", lambda _, **__: stack)
     monkeypatch.setattr(leaf.os, "environ", {**os.environ, "CCL_WORKER_COUNT": "2"})
     facts = leaf.facts("cpu", rehearsed=False)
     assert facts["env.CCL_ATL_TRANSPORT (default of the stack)"] == "ofi"

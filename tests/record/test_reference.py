@@ -31,9 +31,9 @@ unit = "samples/s"
 
 def test_the_first_users_figures_are_there() -> None:
     rows = reference.load_all()
-    assert {(row.stack, row.ranks) for row in rows} == {("xpu", 2), ("dcu", 8), ("xpu", 1), ("cuda", 16)}
-    assert {row.stack for row in rows} <= set(stacks.names())
-    assert all(row.device and row.pins and row.source and row.conditions for row in rows)
+    assert {(row.of.stack, row.ranks) for row in rows} == {("xpu", 2), ("dcu", 8), ("xpu", 1), ("cuda", 16)}
+    assert {row.of.stack for row in rows} <= set(stacks.names())
+    assert all(row.of.device and row.of.pins and row.of.source and row.of.conditions for row in rows)
 
 
 def test_rates_are_kept_as_seconds() -> None:
@@ -57,7 +57,7 @@ def test_a_figure_in_another_unit_is_better_than_none() -> None:
 def test_references_are_of_subjects_that_exist() -> None:
     names = [one.name for chosen in profiles() for one in subjects(chosen.name, stacks.load("cpu"))]
     for row in reference.load_all():
-        assert any(row.fits(name, "full") for name in names), row.title
+        assert any(row.fits(name, "full") for name in names), row.of.title
 
 
 @pytest.mark.parametrize(

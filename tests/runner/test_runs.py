@@ -27,7 +27,7 @@ CPU = stacks.load("cpu")
 def no_suite(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the suite by one passed check, and the environment's proof by an unpinned one."""
 
-    def run(request: Request, record: Record, observer: Silent, folder: Path, save: object) -> Record:
+    def run(request: Request, record: Record, observer: Silent, folder: Path) -> Record:
         record.checks.append(Check("smoke/a::b", Verdict.PASSED, "as expected", 0.1))
         record.verdict = Verdict.PASSED
         return record

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import os
 import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,13 +72,9 @@ def install(*packages: str) -> str:
 
 def pip(*words: str) -> str:
     """Return what changes what stands beside this Python; an environment that uv made has no pip."""
-    tool = ["python", "-m", "pip"] if _has_pip() else ["uv", "pip"]
-    return shlex.join([*tool, *words])
-
-
-def _has_pip() -> bool:
-    """Whether this Python has pip; `find_spec` may not ask, because setuptools takes that for pip at work and steps aside."""
-    return any(importlib.metadata.distributions(name="pip"))
+    # Not by `find_spec`, which setuptools takes for pip at work and steps aside.
+    has_pip = any(importlib.metadata.distributions(name="pip"))
+    return shlex.join([*(["python", "-m", "pip"] if has_pip else ["uv", "pip"]), *words])
 
 
 REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
@@ -118,15 +115,14 @@ _PLACES = ("--json", "--junit", "--markdown", "--results", "--site")
 """Flags that say where something is kept: of this host, and nothing that decides what is found."""
 _STATE = ("--locked", "--continue")
 """Flags that say from where a run goes on, each a word alone."""
-_THEIRS = "--"
-"""What stands behind it is somebody else's command."""
 _words: list[str] = []
 
 
 @contextmanager
 def typing(words: Sequence[str]) -> Iterator[None]:
     """Keep the words of the command line while its verb runs."""
-    _words[:] = _without_places(words)
+    own = itertools.takewhile(lambda word: word != "--", words)  # behind it stands somebody else's command
+    _words[:] = [word for word in without(own, _PLACES) if word not in _STATE]
     try:
         yield
     finally:
@@ -138,15 +134,14 @@ def typed() -> str:
     return shlex.join(_words)
 
 
-def _without_places(names: Sequence[str]) -> Iterator[str]:
+def without(words: Iterable[str], flags: Sequence[str]) -> Iterator[str]:
+    """Yield the words but these flags and the value of each."""
     value = False
-    for word in names:
-        if word == _THEIRS:
-            return
+    for word in words:
         name, joined, _ = word.partition("=")
         if value:
             value = False
-        elif name in _PLACES:
+        elif name in flags:
             value = not joined
-        elif word not in _STATE:
+        else:
             yield word

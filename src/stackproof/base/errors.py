@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from functools import cache, reduce
 
 
@@ -25,6 +26,16 @@ class EnvironmentMismatchError(Refusal):
     """What is installed is not what the lock says, or torch has another flavour."""
 
     exit_code = 4
+
+
+def answer(tell: Callable[[], object]) -> int:
+    """Print what a process of ours was started to tell, and return its exit code; a refusal goes to stderr."""
+    try:
+        print(tell())  # noqa: T201
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
 
 
 _FEW_SLIPS = 2

@@ -136,7 +136,9 @@ def parse_json(text: str | bytes, what: object, remedy: str = "make it anew", *,
     try:
         return json.loads(text, **_STRICT) if strict else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotJsonError(f"{what}: is not JSON: it is damaged or cut short ({plain(str(error), 120)}); {remedy}") from error
+        raise NotJsonError(
+            f"{what}: is not JSON: it is damaged or cut short ({plain(str(error), 120)}); {remedy}"
+        ) from error
 
 
 def read_json(path: Path, remedy: str = "make it anew", *, strict: bool = False) -> Any:
@@ -317,11 +319,11 @@ def why_no_folder(path: Path) -> str:
         return f"cannot be written ({error.strerror})"
 
 
-def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool = True) -> None:
+def write_atomically(path: Path, text: str, *, durably: bool = True) -> None:
     """Replace `path` in one step, so that a killed run leaves either the old file or the new one.
 
-    A link stays and what it names is replaced; a pipe or a device (`/dev/stdout`) is written to, never replaced. `mode`: for everyone,
-    if it says no other. `durably`: on the disk when this returns, so that a host that loses power keeps it too.
+    A link stays and what it names is replaced; a pipe or a device (`/dev/stdout`) is written to, never replaced. Everyone may read it.
+    `durably`: on the disk when this returns, so that a host that loses power keeps it too.
     """
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
@@ -334,7 +336,7 @@ def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool 
             stream.flush()
             if durably:
                 os.fsync(stream.fileno())
-        Path(temporary).chmod(mode)
+        Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -15,10 +15,10 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 Process = subprocess.Popen[bytes]
 """A program that `start` has started."""
@@ -73,7 +73,7 @@ def _marked(environment: Mapping[str, str], mark: str, unset: Collection[str]) -
 
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-"""What a shell, and `run`, say of a program that could not be started."""
+"""What a shell, `run` and `watch` say of a program that could not be started."""
 
 
 @dataclass(frozen=True)
@@ -210,20 +210,25 @@ def end_tree(mark: str, root: Process | None = None, within_s: float = 5.0) -> N
 
 
 @contextlib.contextmanager
+def handling(numbers: Iterable[int], handler: Any) -> Iterator[None]:
+    """Let signals be handled so inside the block, and as they were behind it."""
+    kept = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)
+
+
+@contextlib.contextmanager
 def signals_ignored() -> Iterator[None]:
     """Let no SIGTERM, SIGHUP or Ctrl-C break off what must be finished, such as the record of a run that failed.
 
     A launcher that has lost one rank sends SIGTERM to all others, and SIGKILL half a minute later.
     """
-    if threading.current_thread() is not threading.main_thread():
+    main = threading.current_thread() is threading.main_thread()
+    with handling(ENDINGS if main else (), signal.SIG_IGN):
         yield
-        return
-    kept = {number: signal.signal(number, signal.SIG_IGN) for number in ENDINGS}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
 
 
 def describe_exit(status: int) -> str:

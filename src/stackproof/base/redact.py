@@ -10,9 +10,8 @@ import getpass
 import ipaddress
 import re
 import socket
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 # These name nobody, and as words of the language they would be missed.
 _COMMON_USERS = {"root", "user", "ubuntu", "admin", "nobody", "docker", "runner", "jovyan", "test", "me"}
@@ -35,18 +34,6 @@ _V4 = re.compile(r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![A-Za-z0-9+-]|\.\d)")
 _V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]+(?:%\w+)?(?![\w:])")
 
 
-class NamedMachine(Protocol):
-    """What is asked of a machine for its own names."""
-
-    @property
-    def environ(self) -> Mapping[str, str]: ...
-
-    @property
-    def real(self) -> bool: ...
-
-    def read(self, name: str) -> str: ...
-
-
 @dataclass(frozen=True)
 class Redactor:
     """The names to take out, longest first, and texts to keep although they look like an address."""
@@ -56,19 +43,20 @@ class Redactor:
     homes: tuple[str, ...]
     domains: tuple[str, ...]
     keep: frozenset[str]
-    _hosts: re.Pattern[str] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hosts", _words(self.hosts, _DOMAIN))
 
     @classmethod
-    def of(cls, machine: NamedMachine, keep: Collection[str] = ()) -> Redactor:
-        """Gather the names of a machine; `keep`: versions that look like addresses (25.38.4.1)."""
-        users = {name for name in _users(machine) if name and name not in _COMMON_USERS}
-        names = {name for name in _host_names(machine) if name and name not in _COMMON_HOSTS}
+    def of(
+        cls, environ: Mapping[str, str], read: Callable[[str], str], keep: Collection[str] = (), *, real: bool = False
+    ) -> Redactor:
+        """Gather the names of a machine by its variables and files; `real`: whether it is the one that we run on.
+
+        `keep`: versions that look like addresses (25.38.4.1).
+        """
+        users = {name for name in _users(environ, real) if name and name not in _COMMON_USERS}
+        names = {name for name in _host_names(environ, read, real) if name and name not in _COMMON_HOSTS}
         hosts = _longest(names | {name.split(".")[0] for name in names})
-        homes = {machine.environ.get("HOME", "")} - {"", "/"}
-        return cls(_longest(users), hosts, _longest(homes), _longest(_domains(machine)), frozenset(keep))
+        homes = {environ.get("HOME", "")} - {"", "/"}
+        return cls(_longest(users), hosts, _longest(homes), _longest(_domains(read)), frozenset(keep))
 
     def clean(self, text: str) -> str:
         """Return the text without them; addresses of pages stay as they are."""
@@ -85,7 +73,7 @@ class Redactor:
             text = form.sub(becomes, text)
         for domain in self.domains:
             text = re.sub(rf"\b[\w.-]*\b{re.escape(domain)}\b", "<host>", text)
-        text = self._hosts.sub("<host>", text)
+        text = _words(self.hosts, _DOMAIN).sub("<host>", text)
         text = _words(self.users).sub("<user>", text)
         return _V4.sub(self._address, _V6.sub(self._address, _MAC.sub("<address>", text)))
 
@@ -110,30 +98,30 @@ def _longest(names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (-len(name), name)))
 
 
-def _users(machine: NamedMachine) -> Iterator[str]:
+def _users(environ: Mapping[str, str], real: bool) -> Iterator[str]:
     for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME", "SLURM_JOB_USER"):
-        yield machine.environ.get(name, "")
-    yield machine.environ.get("HOME", "").rstrip("/").rsplit("/", 1)[-1]
-    if machine.real:
+        yield environ.get(name, "")
+    yield environ.get("HOME", "").rstrip("/").rsplit("/", 1)[-1]
+    if real:
         try:
             yield getpass.getuser()
         except (OSError, KeyError):  # a user without a name, as in many containers
             return
 
 
-def _host_names(machine: NamedMachine) -> Iterator[str]:
-    yield from (machine.environ.get(name, "") for name in ("HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST"))
-    yield machine.read("/etc/hostname")
-    for line in machine.read("/etc/hosts").splitlines():
+def _host_names(environ: Mapping[str, str], read: Callable[[str], str], real: bool) -> Iterator[str]:
+    yield from (environ.get(name, "") for name in ("HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST"))
+    yield read("/etc/hostname")
+    for line in read("/etc/hosts").splitlines():
         yield from line.partition("#")[0].split()[1:]
-    if machine.real:
+    if real:
         yield socket.gethostname()
 
 
-def _domains(machine: NamedMachine) -> set[str]:
+def _domains(read: Callable[[str], str]) -> set[str]:
     """Return the domains that the resolver searches: what ends in one is a host of the site."""
     words = set()
-    for line in machine.read("/etc/resolv.conf").splitlines():
+    for line in read("/etc/resolv.conf").splitlines():
         if line.startswith(("search", "domain")):
             words |= {f".{name.strip('.')}" for name in line.split()[1:] if "." in name.strip(".")}
     return words

@@ -15,11 +15,8 @@ from typing import IO, Any
 
 from stackproof.base import files
 
-_MOST_BYTES = 1 << 30
 Message = dict[str, Any]
 """A request (its method under `ask`) or an answer: what JSON can say."""
-TURN = "turn"
-"""A request may have a number; its answer has the same, so that one that comes late or twice is known."""
 
 
 class SilentError(Exception):
@@ -35,10 +32,10 @@ class GarbledError(ValueError):
 
 
 class Channel:
-    """The asking end: descriptors of a pipe or a socket, which stay the caller's to close; `most`: bytes of a line that are read."""
+    """The asking end: descriptors of a pipe or a socket, which stay the caller's to close."""
 
-    def __init__(self, reading: int, writing: int, most: int = _MOST_BYTES) -> None:
-        self._reading, self._writing, self._most, self._buffer = reading, writing, most, b""
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading, self._writing, self._buffer = reading, writing, b""
 
     def send(self, ask: str, **arguments: Any) -> None:
         """Ask without waiting, so that several can work at once (ClosedError: nobody reads)."""
@@ -59,8 +56,8 @@ class Channel:
         """
         until = time.monotonic() + seconds
         while b"\n" not in self._buffer:
-            if len(self._buffer) > self._most:
-                raise GarbledError(f"a line of more than {self._most >> 10} KiB")
+            if len(self._buffer) > files.MOST_BYTES:
+                raise GarbledError(f"a line of more than {files.MOST_BYTES >> 10} KiB")
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._reading], [], [], left)[0]:
                 raise SilentError(f"no answer in {seconds:.0f} s")
@@ -93,20 +90,19 @@ def serve(
     answers: IO[str],
     failed: Callable[[Exception], Message],
     around: Around = lambda _ask, _arguments: nullcontext(),
-    last: str = "stop",
 ) -> None:
-    """Answer requests by the methods of `target` that they name, until there are no more or one asks for the `last`.
+    """Answer requests by the methods of `target` that they name, until there are no more or one asks to `stop`.
 
     `failed` makes the answer of what a method raised.
     """
     for line in requests:
         request: Message = files.parse_json(line, "a request")
-        ask, turn = request.pop("ask"), {TURN: request.pop(TURN)} if TURN in request else {}
-        if ask == last:
+        ask = request.pop("ask")
+        if ask == "stop":
             return
         with around(ask, request):
             try:
                 answer: Message = getattr(target, ask)(**request)
             except Exception as error:
                 answer = failed(error)
-        write(answers, {**answer, **turn})
+        write(answers, answer)

@@ -101,8 +101,11 @@ def _fields(kind: Any) -> tuple[_Field, ...]:
     return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init)
 
 
+def _marks(hint: Any) -> dict[type, Any]:
+    return {type(mark): mark for mark in getattr(hint, "__metadata__", ())}
+
+
 def _field(field: dataclasses.Field[Any], hint: Any) -> _Field:
-    keys = [mark.name for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Key)]
     default: Callable[[], Any] | None = None
     if field.default_factory is not MISSING:
         default = field.default_factory
@@ -110,7 +113,7 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> _Field:
         default = lambda: field.default  # noqa: E731
     elif _is_array_of_tables(hint):
         default = tuple
-    return _Field(field.name, (keys or [field.name])[0], hint, default)
+    return _Field(field.name, _marks(hint).get(Key, field).name, hint, default)
 
 
 def _bare(hint: Any) -> Any:
@@ -150,8 +153,8 @@ def _raw(hint: Any) -> type:
     """Return what TOML must hold where a hint stands: text for a word or a pattern, a list for a tuple, a table for a dataclass."""
     origin = get_origin(hint)
     if origin is Annotated:
-        special = {Parsed: str, Kinds: dict}
-        return next((special[type(mark)] for mark in hint.__metadata__ if type(mark) in special), _raw(hint.__origin__))
+        marks = _marks(hint)
+        return str if Parsed in marks else dict if Kinds in marks else _raw(hint.__origin__)
     if origin in (Union, UnionType):
         return _raw(_without_none(hint))
     if origin is tuple:
@@ -159,6 +162,10 @@ def _raw(hint: Any) -> type:
     if origin in (dict, Mapping) or dataclasses.is_dataclass(hint):
         return dict
     return hint if hint in _WORDS else str
+
+
+def _is_enum(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Enum)
 
 
 def _without_none(hint: Any) -> Any:
@@ -273,63 +280,51 @@ class Table:
         self._known.append(key)
         if key not in self._values:
             raise self.refuse(key, f"is missing{self._slip(key)}; it must be {_WORDS.get(_raw(hint), 'there')}")
-        value = self._values.pop(key)
-        return value if hint is Any else self._checked(key, value, _raw(hint), None)
+        return self._values.pop(key)
 
     def _made(self, key: str, value: Any, hint: Any, allowed: Collection[Any] | None = None) -> Any:
-        origin, parts = get_origin(hint), get_args(hint)
-        if origin is Annotated:
-            return self._marked(key, value, hint)
-        if origin in (Union, UnionType):
-            return self._made(key, value, _without_none(hint), allowed)
-        if origin is tuple:
-            return self._several(key, value, parts, allowed)
-        if dataclasses.is_dataclass(hint):
-            inner = Table(self.path, self._checked(key, value, dict, None), f"{self.prefix}{key}.")
-            return inner.row(hint)  # type: ignore[arg-type]
-        if _raw(hint) is dict:
-            return {
-                self._name(key, name, parts[0]): self._made(f"{key}.{name}", each, parts[1], allowed)
-                for name, each in value.items()
-            }
-        return self._single(key, value, hint, allowed)
-
-    def _name(self, key: str, name: str, hint: Any) -> str:
-        """Return a key of a table with keys of any name, or refuse one that its hint does not allow."""
-        known = next((mark.allowed for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, OneOf)), None)
-        if known is not None and name not in known:
-            words = ", ".join(sorted(known))
-            raise self.refuse(f"{key}.{name}", f"is not a known key{suggestion(name, known)}; allowed: {words}")
-        return name
-
-    def _single(self, key: str, value: Any, hint: Any, allowed: Collection[Any] | None) -> Any:
+        """Return a value as its hint says; `allowed`: the words that it may be, or that those in it may be."""
+        origin, parts, marks = get_origin(hint), get_args(hint), _marks(hint)
         if hint is Any:
             return value
-        if get_origin(hint) is Literal:
-            return self._checked(key, value, str, get_args(hint))
-        if get_origin(hint) is re.Pattern:
-            return self._parsed(key, value, expression().parse)
-        if issubclass(hint, Enum):
-            return hint(self._checked(key, value, str, [each.value for each in hint]))
-        return self._checked(key, value, hint, allowed)
+        if origin in (Union, UnionType):
+            return self._made(key, value, _without_none(hint), allowed)
+        if OneOf in marks:
+            allowed = marks[OneOf].allowed
+        if Parsed in marks or origin is re.Pattern:
+            try:
+                return marks.get(Parsed, expression()).parse(self._checked(key, value, str, allowed))
+            except ValueError as error:
+                raise self.refuse(key, str(error)) from error
+        if origin is Annotated and Kinds not in marks:
+            return self._made(key, value, hint.__origin__, allowed)
+        if origin is Literal or _is_enum(hint):
+            allowed = parts or [each.value for each in hint]
+        if (raw := _raw(hint)) not in (list, dict):
+            value = self._checked(key, value, raw, allowed)
+            return hint(value) if _is_enum(hint) else value
+        value = self._checked(key, value, raw, None)
+        if origin is tuple:
+            return self._several(key, value, parts, allowed)
+        if origin in (dict, Mapping):
+            names = _marks(parts[0]).get(OneOf)
+            return {
+                self._name(key, name, names): self._made(f"{key}.{name}", each, parts[1], allowed)
+                for name, each in value.items()
+            }
+        with Table(self.path, value, f"{self.prefix}{key}.") as inner:
+            if Kinds not in marks:
+                return inner._row(hint, {})
+            kinds = marks[Kinds].named
+            kind = inner._checked("kind", inner._value("kind", str), str, tuple(kinds))
+            return inner._row(kinds[kind], {"kind": kind})
 
-    def _marked(self, key: str, value: Any, hint: Any) -> Any:
-        marks = hint.__metadata__
-        if kinds := next((mark.named for mark in marks if isinstance(mark, Kinds)), None):
-            with Table(self.path, value, f"{self.prefix}{key}.") as inner:
-                kind = inner._checked("kind", inner._value("kind", str), str, tuple(kinds))
-                return inner._row(kinds[kind], {"kind": kind})
-        words = next((mark.allowed for mark in marks if isinstance(mark, OneOf)), None)
-        parse = next((mark.parse for mark in marks if isinstance(mark, Parsed)), None)
-        if parse:
-            return self._parsed(key, self._checked(key, value, str, words), parse)
-        return self._made(key, value, hint.__origin__, words)
-
-    def _parsed(self, key: str, value: Any, parse: Callable[[str], Any]) -> Any:
-        try:
-            return parse(self._checked(key, value, str, None))
-        except ValueError as error:
-            raise self.refuse(key, str(error)) from error
+    def _name(self, key: str, name: str, known: OneOf | None) -> str:
+        """Return a key of a table with keys of any name, or refuse one that is not allowed."""
+        if known is not None and name not in known.allowed:
+            words = ", ".join(sorted(known.allowed))
+            raise self.refuse(f"{key}.{name}", f"is not a known key{suggestion(name, known.allowed)}; allowed: {words}")
+        return name
 
     def _several(self, key: str, values: list[Any], parts: tuple[Any, ...], allowed: Collection[Any] | None) -> Any:
         several = parts[-1] is Ellipsis

@@ -104,7 +104,8 @@ def add_list(verb: argparse._ActionsContainer, flag: str, metavar: str, help_: s
 
 def outputs(options: argparse.Namespace) -> Outputs:
     """Return where a record and what is made of it go, of the flags that the verb has (Refusal: two of them name one file)."""
-    from stackproof.record.writer import LOCAL, Outputs
+    from stackproof.record.store import LOCAL
+    from stackproof.record.writer import Outputs
 
     values = {name: getattr(options, name, None) for name in ("json", "junit", "markdown")}
     written = dict[Path, str]()

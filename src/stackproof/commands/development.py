@@ -102,7 +102,7 @@ def _expect(options: argparse.Namespace) -> int:
     project = projects.current()
     if project is None:
         require_checkout("expect")
-    stack = stacks.load(options.stack).rehearse(options.rehearsed)
+    stack = stacks.load(options.stack, rehearsed=options.rehearsed)
     if options.records and options.like:
         raise Refusal(
             "--like is for stacks without a record of their own; name records of the stack, or another's with --like"

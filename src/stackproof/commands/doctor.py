@@ -106,9 +106,10 @@ def _watch(options: argparse.Namespace) -> int:
         )
     if not line:
         raise Refusal("what is watched? write the job behind --, such as: stackproof watch -- python train.py")
-    from stackproof.jobs.watch import Watched, watch
+    from stackproof.jobs.watch import watch
+    from stackproof.stack import stacks
 
-    return watch(Watched(tuple(line), arguments.outputs(options), options.stack or ""))
+    return watch(line, arguments.outputs(options), stacks.load(options.stack) if options.stack else None)
 
 
 _ENTRY = "stackproof.jobs.pytest_entry"

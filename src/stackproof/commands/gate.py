@@ -58,35 +58,20 @@ def _add_gate(verbs: arguments.Verbs) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    sides = (
-        "base",
-        "head",
-        "base_dir",
-        "head_dir",
-        "base_lock",
-        "head_lock",
-        "base_source",
-        "head_source",
-        "base_env",
-        "head_env",
-    )
+    sides = (f"{side}{part}" for side in ("base", "head") for part in ("", "_dir", "_lock", "_source", "_env"))
     if options.same and (other := next((name for name in sides if getattr(options, name)), "")):
-        raise Refusal(
-            f"--same compares what is here with itself, and --{other.replace('_', '-')} names another; leave one out"
-        )
-    if options.command is None:
-        text = next((name for name in _OF_COMMANDS if getattr(options, name)), "")
-        if text or not options.counters:
-            flag = f"--{(text or 'no-counters').replace('_', '-')}"
-            raise Refusal(
-                f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
-            )
+        other = other.replace("_", "-")
+        raise Refusal(f"--same compares what is here with itself, and --{other} names another; leave one out")
     if options.command is not None:  # its commits are of its own repository
         asked = _command_request(options)
         need_statistics("gate")
         from stackproof.gate.command import run_command_gate
 
         return run_command_gate(asked)
+    text = next((name for name in _OF_COMMANDS if getattr(options, name)), "" if options.counters else "no-counters")
+    if text:
+        flag = f"--{text.replace('_', '-')}"
+        raise Refusal(f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out")
     request = _gate_request(options)
     need_statistics("gate")
     from stackproof.gate.gate import run_gate
@@ -216,7 +201,7 @@ def common(options: argparse.Namespace) -> dict[str, Any]:
     from stackproof.stack import stacks
 
     if options.stack:
-        stack = stacks.load(options.stack).rehearse(options.rehearsed)
+        stack = stacks.load(options.stack, rehearsed=options.rehearsed)
         require_of(options.device, stack.device) if options.device else None
     profile(options.profile) if options.profile else None
     if options.unpinned:
@@ -237,7 +222,7 @@ def variant(options: argparse.Namespace, side: str) -> Variant:
     packages = sources(getattr(options, f"{side}_source"), f"--{side}-source")
     lock = getattr(options, f"{side}_lock")
     if lock and not options.unpinned and options.stack:
-        lock = lockfile.adopt(lock, stacks.load(options.stack).rehearse(options.rehearsed))
+        lock = lockfile.adopt(lock, stacks.load(options.stack, rehearsed=options.rehearsed))
     return Variant(side, getattr(options, side) or "", lock, packages, environment)
 
 
@@ -261,7 +246,7 @@ def _sweep(options: argparse.Namespace) -> int:
     require_known(named, "--env")
     backends = [name for word in options.backend for name in word.split(",") if name]
     if options.stack:
-        known = stacks.load(options.stack).rehearse(options.rehearsed).backends
+        known = stacks.load(options.stack, rehearsed=options.rehearsed).backends
         if other := set(backends).difference(known):
             raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
     need_statistics("sweep")

@@ -35,12 +35,13 @@ def _asv(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("asv") is None:
         remedy = "use `nox -s NAME-asv -- ...`, or install what benchmarks/requirements.in lists"
         raise Refusal(f"asv is not installed in {sys.prefix}; {remedy}")
-    from stackproof.history.asv_command import Wish, call
+    from stackproof.history.asv_command import call
 
     value = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     return call(
-        Wish(options.stack or "", options.rehearsed, options.states, options.profile, options.device, tuple(value))
-    )
+        value, stack=options.stack or "", rehearsed=options.rehearsed, states=options.states, subjects=options.profile,
+        device=options.device,
+    )  # fmt: skip
 
 
 def _admit(options: argparse.Namespace) -> int:

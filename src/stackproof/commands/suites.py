@@ -118,7 +118,7 @@ def _run(options: argparse.Namespace) -> int:
         return _replay(options, outputs)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
-    stack = stacks.load(options.stack).rehearse(options.rehearsed)
+    stack = stacks.load(options.stack, rehearsed=options.rehearsed)
     _require_tables(options, stack)
     if options.locked:
         return arguments.again([stack], options.typed)
@@ -352,7 +352,7 @@ def _ranks(options: argparse.Namespace) -> int:
     from stackproof.ranks.launchers import Spec
     from stackproof.record import console
 
-    stack = stacks.load(options.stack).rehearse(options.rehearse)
+    stack = stacks.load(options.stack, rehearsed=options.rehearse)
     if options.program and not re.fullmatch(r"[\w.]+:\w+", options.program):
         raise Refusal(f"--program '{options.program}': is no MODULE:FUNCTION, such as 'mine.training:main'")
     spec = Spec(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stackproof.base.errors import Refusal, StackUnavailableError, suggestion
+from stackproof.base.errors import Refusal, StackUnavailableError, answer, suggestion
 from stackproof.device.kinds import Accelerator, Device, Host, quietly
 from stackproof.device.names import refuse_slips, require_of
 from stackproof.record.records import Figure
@@ -120,6 +120,5 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-if __name__ == "__main__":
-    # STACK DEVICE: whether this environment has it
-    sys.exit(stacks.answer(sys.argv[1:], lambda stack: parse(sys.argv[2], stack.device)))
+if __name__ == "__main__":  # STACK DEVICE: whether this environment has it
+    sys.exit(answer(lambda: parse(sys.argv[2], stacks.load(sys.argv[1]).device)))

@@ -126,7 +126,8 @@ def for_an_issue(checkup: Checkup, machine: Machine) -> str:
         *([] if chosen else ["  none is set"]),
     ]
     keep = {value for name, value in checkup.facts.items() if not name.startswith(_PRIVATE)}
-    return "```text\n" + Redactor.of(machine, keep).clean("\n".join(lines)).replace("```", "'''") + "\n```"
+    cleaned = Redactor.of(machine.environ, machine.read, keep, real=machine.real).clean("\n".join(lines))
+    return "```text\n" + cleaned.replace("```", "'''") + "\n```"
 
 
 _PRIVATE = ("container", "env.", "ld.", "python.", "folder.")

@@ -162,8 +162,7 @@ def _site(call: Call, folder: Path) -> Site:
     """
     if call.verb in run.FLAGS:  # it only looks and reads
         return Site(folder, Path(run.THIS_PYTHON))
-    stack = hosts.require(stacks.load(call.stack))
-    own = environments.location(stack)
+    own = environments.location(hosts.require(stacks.load(call.stack)))
     return Site(folder, environments.python_of(own) if environments.stamp(own) else Path(run.THIS_PYTHON))
 
 

@@ -478,7 +478,7 @@ def chosen_stack(request: CompareRequest) -> stacks.Stack:
     """Return the stack that is asked for, and refuse a host without it."""
     if not request.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
-    return hosts.require(stacks.load(request.stack).rehearse(request.rehearsed))
+    return hosts.require(stacks.load(request.stack, rehearsed=request.rehearsed))
 
 
 def opened(verb: str, stack: stacks.Stack, outputs: Outputs, what: str) -> tuple[Record, Path, GateProgress]:

@@ -137,7 +137,7 @@ class Side:
     def __init__(
         self, name: str, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str
     ) -> None:
-        self.name, self.stack = name, stacks.load(stack).rehearse(rehearsed)
+        self.name, self.stack = name, stacks.load(stack, rehearsed=rehearsed)
         for module in self.stack.imports:  # torch's extensions, before the device is asked for
             try:
                 importlib.import_module(module)

@@ -11,7 +11,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from asv import util
@@ -36,67 +35,45 @@ _BY_STATE = ("compare", "publish", "show", "preview")
 _INTERRUPTED = 130
 
 
-@dataclass(frozen=True)
-class Wish:
-    """One call of asv: its own arguments, and the stack, device and profile that ours add."""
-
-    stack: str
-    rehearsed: bool
-    states: bool
-    profile: str
-    device: str
-    arguments: tuple[str, ...]
-
-    @property
-    def command(self) -> str:
-        """What asv is to do: the first word that is no flag."""
-        return next((word for word in self.arguments if not word.startswith("-")), "")
-
-
-def call(wish: Wish) -> int:
+def call(words: list[str], *, stack: str, rehearsed: bool, states: bool, subjects: str, device: str) -> int:
     """Run asv and return the exit code of the contracts: asv says 2 where a benchmark failed, that is 1 here.
+
+    `words`: asv's own; `subjects`: the profile.
 
     Raises:
         Refusal: the command makes no sense for what was asked.
     """
     os.chdir(ROOT)
-    os.environ[leaf.PROFILE] = profile(wish.profile).name
-    os.environ[leaf.DEVICE] = wish.device
-    if not wish.arguments:
+    os.environ[leaf.PROFILE] = profile(subjects).name
+    os.environ[leaf.DEVICE] = device
+    command = next((word for word in words if not word.startswith("-")), "")
+    if not words:
         raise Refusal(
             "which command of asv? For example: run HEAD^!, continuous HEAD~1 HEAD, compare HEAD~1 HEAD, publish, check"
         )
-    if wish.states and wish.command not in _BY_STATE:
+    if states and command not in _BY_STATE:
         known = ", ".join(_BY_STATE)
         raise Refusal(f"states are made from the records of other runs; with --states there are: {known}")
-    if wish.states:
+    if command == "compare" and not any(word == "-m" or word.startswith("--machine") for word in words):
+        words = [
+            *words,
+            "--machine",
+            slug(provenance.host_name()),
+        ]  # asv compares within one machine, and wants its name
+    if states:
         show_states()
-        return _asv(["--config", str(STATES / CONFIGURATION), *wish.arguments, *_this_host(wish)])
-    code = _asv(_completed(wish))
-    if code or wish.command != "publish" or not show_states():
+        return _asv(["--config", str(STATES / CONFIGURATION), *words])
+    if command in _IN_STACK:
+        if not stack:
+            raise Refusal(f"asv {command} measures in the environment of a stack; add --stack NAME before it")
+        os.environ[leaf.STACK] = stacks.load(stack).name
+        os.environ[leaf.REHEARSED] = "1" if rehearsed else ""
+    code = _asv([*words, *(["--record-samples"] if command in _MEASURING else [])])
+    if code or command != "publish" or not show_states():
         return code
     # Below the code's pages.
-    command = [sys.executable, "-m", "asv", "--config", str(STATES / CONFIGURATION), "publish"]
-    return 0 if processes.run(command, seconds=math.inf, captured=False).ok else 1
-
-
-def _completed(wish: Wish) -> list[str]:
-    """Add what asv has to be told each time: the stack's environment, raw samples, and which host's results are compared."""
-    arguments = list(wish.arguments)
-    if wish.command in _IN_STACK:
-        if not wish.stack:
-            raise Refusal(f"asv {wish.command} measures in the environment of a stack; add --stack NAME before it")
-        os.environ[leaf.STACK] = stacks.load(wish.stack).name
-        os.environ[leaf.REHEARSED] = "1" if wish.rehearsed else ""
-    if wish.command in _MEASURING:
-        arguments.append("--record-samples")
-    return arguments + _this_host(wish)
-
-
-def _this_host(wish: Wish) -> list[str]:
-    """Say which machine: asv compares within one machine and wants its name once there are several."""
-    named = any(word == "-m" or word.startswith("--machine") for word in wish.arguments)
-    return ["--machine", slug(provenance.host_name())] if wish.command == "compare" and not named else []
+    publish = [sys.executable, "-m", "asv", "--config", str(STATES / CONFIGURATION), "publish"]
+    return 0 if processes.run(publish, seconds=math.inf, captured=False).ok else 1
 
 
 def show_states() -> int:

@@ -201,7 +201,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
 def _stack(python: str) -> stacks.Stack:
     """Return the stack that asv's word for a Python means."""
     if python != PREFERRED:
-        return stacks.load(python.removesuffix(REHEARSAL)).rehearse(python.endswith(REHEARSAL))
+        return stacks.load(python.removesuffix(REHEARSAL), rehearsed=python.endswith(REHEARSAL))
     return leaf.stack() if os.environ.get(leaf.STACK) else hosts.preferred().stack
 
 
@@ -209,7 +209,7 @@ def _stack(python: str) -> stacks.Stack:
 def _ask(interpreter: Path, name: str, rehearsed: bool) -> dict[str, Figure]:
     """Ask once a command what the stack is: asv makes every environment of its configuration beside the one that is meant."""
     return leaf.ask(
-        interpreter, stacks.load(name).rehearse(rehearsed), {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+        interpreter, stacks.load(name, rehearsed=rehearsed), {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     )
 
 

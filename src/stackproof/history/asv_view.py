@@ -72,7 +72,7 @@ class Group:
 def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[str]:
     """Make the view of the code's history from the store; return what a person should know."""
     with files.locked(results / ".view.lock"):
-        loaded, dates = store.read(store.files(folders), aside=True), _dates(repository)
+        loaded, dates = store.load(folders), _dates(repository)
         by_file: dict[str, Group] = {}
         for entry in entries(loaded.records):
             if entry.commit:

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stackproof.base import files, processes
-from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, answer
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, profiles, subjects
 from stackproof.history.timeline import Pooled, SeriesKey
 from stackproof.record import records, store
-from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 from stackproof.record.store import Place, State, slug, state
 from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import environment_proof, hosts, provenance, stacks
@@ -102,7 +102,7 @@ def join(pieces: Iterable[Record]) -> list[Record]:
         joined.seconds += piece.seconds
         joined.checks += piece.checks
         joined.measurements += piece.measurements
-        joined.verdict = overall(check.verdict for check in joined.checks)
+        joined.verdict = joined.overall
     return list(groups.values())
 
 
@@ -132,7 +132,7 @@ def stack() -> stacks.Stack:
         raise Refusal(
             f"{STACK} is not set: type `nox -s NAME-asv -- run`, or plain `asv run -E stack:NAME`; --python=same does not work"
         )
-    return stacks.load(name).rehearse(bool(os.environ.get(REHEARSED)))
+    return stacks.load(name, rehearsed=bool(os.environ.get(REHEARSED)))
 
 
 def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
@@ -278,21 +278,12 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     from stackproof.device import threads  # imports torch, which only the stack's interpreter has
     from stackproof.device.devices import torch_facts
 
-    stack = hosts.require(stacks.load(name).rehearse(rehearsed))
+    stack = hosts.require(stacks.load(name, rehearsed=rehearsed))
     figures = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
     os.environ.update(stack.process_environment())  # after they were told from what the user has set
     threads.choose(profile(os.environ.get(PROFILE, DEFAULT_PROFILE)).preset)  # as what is measured gets them
     return {**figures, **torch_facts(stack)}
 
 
-def _main(arguments: list[str]) -> int:
-    try:
-        print(json.dumps(facts(arguments[0], "rehearsed" in arguments[1:])))  # noqa: T201
-    except Refusal as refusal:
-        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
+    sys.exit(answer(lambda: json.dumps(facts(sys.argv[1], "rehearsed" in sys.argv[2:]))))

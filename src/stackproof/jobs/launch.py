@@ -170,8 +170,7 @@ def _wait(started: processes.Process, until: float) -> tuple[int | None, int]:
 
 def last_words(log: Path) -> str:
     """Return the end of what a command printed, cleaned, in one line; Python's place in it first where it was ended there."""
-    lines = [piece.strip() for line in processes.last_lines(log, 60, of_bytes=65536) for piece in line.split("\r")]
-    lines = [line for line in lines if line]
+    lines = [line.strip() for line in processes.last_lines(log, 60, of_bytes=65536)]
     if trace := processes.crash_trace(lines):
         at, frames = trace
         return plain(" / ".join((*frames[:1], *lines[max(0, at - 1) : at])), _WIDTH, lines=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 from stackproof import DATA
@@ -84,10 +85,7 @@ class Metric:
 
     def value(self, values: Sequence[float]) -> float:
         """Return the one value of a run: the last of a rate, which of a bar that ended is its mean, else the median."""
-        if self.kind == "rate":
-            return values[-1]
-        ordered = sorted(values)
-        return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+        return values[-1] if self.kind == "rate" else median(values)
 
     @property
     def counted(self) -> bool:

@@ -22,7 +22,8 @@ from stackproof.base import files, processes, rpc
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.text import first_line, plain
 from stackproof.record import writer
-from stackproof.record.records import Check, Figure, Verdict, overall
+from stackproof.record.checks import CheckCrashed, CheckEnded, CheckHung
+from stackproof.record.records import Check, Figure, Verdict
 from stackproof.stack import hosts, provenance, stacks
 
 CHILD = "STACKPROOF_PYTEST"
@@ -59,14 +60,6 @@ def _marked(item: pytest.Item) -> float | None:
 
 def refuse(refusal: Refusal) -> NoReturn:
     pytest.exit(f"stackproof: {refusal}", returncode=refusal.exit_code)
-
-
-class WorkerDied(Exception):  # noqa: N818 - it is the test that is at fault
-    """The process that ran the tests hung or is gone; the message says why."""
-
-    def __init__(self, verdict: Verdict, reason: str, status: int = 1) -> None:
-        super().__init__(reason)
-        self.verdict, self.status = verdict, max(1, status)
 
 
 class Child:
@@ -219,9 +212,9 @@ class Parent:
                         running = ""
                     if session.shouldfail or session.shouldstop:
                         return
-            except WorkerDied as death:
+            except CheckEnded as death:
                 if not began:  # it would be so again
-                    pytest.exit(f"stackproof: before the first test {death}", returncode=death.status)
+                    pytest.exit(f"stackproof: before the first test {death}", returncode=child.status)
                 self._died(death, left, running)
 
     def _report(self, data: dict[str, Any]) -> None:
@@ -231,7 +224,7 @@ class Parent:
         self._take_up(report, _WORDS[report.outcome])
         self._config.hook.pytest_runtest_logreport(report=report)
 
-    def _died(self, death: WorkerDied, left: dict[str, pytest.Item], running: str) -> None:
+    def _died(self, death: CheckEnded, left: dict[str, pytest.Item], running: str) -> None:
         if not running:
             self._broken = f"stackproof: between tests or at its end {death}"
             return
@@ -248,10 +241,8 @@ class Parent:
         known = self._checks.get(report.nodeid)
         text = "" if report.passed else first_line(report.longreprtext.splitlines()[-1] if report.longreprtext else "")
         if hasattr(report, "wasxfail"):
-            verdict, text = (
-                (Verdict.KNOWN_ISSUE if report.skipped else verdict),
-                f"xfail: {report.wasxfail or 'expected to fail'}",
-            )
+            verdict = Verdict.KNOWN_ISSUE if report.skipped else verdict
+            text = f"xfail: {report.wasxfail or 'expected to fail'}"
         if known is None or not report.passed:
             known = self._checks[report.nodeid] = Check(
                 report.nodeid, verdict, text or "passed", known.seconds if known else 0.0
@@ -267,7 +258,7 @@ class Parent:
         if not path:
             return
         self._record.checks = list(self._checks.values())
-        self._record.verdict = overall(check.verdict for check in self._record.checks)
+        self._record.verdict = self._record.overall
         self._record.seconds = time.monotonic() - self._began
         try:
             writer.keep(self._record, Path(path))
@@ -282,7 +273,7 @@ class _Worker:
         self._folder = Path(tempfile.mkdtemp(dir=home))
         self._reading, writing = os.pipe()
         self._told = rpc.Channel(self._reading, -1)  # it is told, and asks nothing
-        self._mark, self._wait = processes.new_mark(), _START_S
+        self._mark = processes.new_mark()
         self._traces, self._log = self._folder / "traces", self._folder / "log"
         request = self._folder / "request.json"
         request.write_text(json.dumps({"tests": tests, "pipe": writing, "traces": str(self._traces)}), encoding="utf-8")
@@ -296,31 +287,30 @@ class _Worker:
         os.close(writing)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield what it tells, until it ends well (WorkerDied: a test is not ready by its deadline, or the process died)."""
-        running = False
-        until = time.monotonic() + _START_S
-        while told := self._next(until, running):
-            running = told["event"] == "begins" or (running and told["event"] != "ended")
-            if told["event"] == "begins":
-                self._wait = float(told["deadline"])
-                until = time.monotonic() + self._wait + _GRACE_S
-            elif told["event"] == "ended":
-                until = time.monotonic() + _START_S
+        """Yield what it tells, until it ends well (CheckHung: a test is not ready by its deadline; CheckCrashed: the process died)."""
+        running, wait, until = False, _START_S, time.monotonic() + _START_S
+        while True:
+            try:
+                told = self._told.receive(until - time.monotonic())
+            except rpc.ClosedError:
+                break
+            except rpc.SilentError:
+                after = f"no end after {wait:g} s" if running else f"no test began for {wait:g} s"
+                raise CheckHung(f"{after}{self._frame()}") from None
+            if told["event"] != "report":
+                running = told["event"] == "begins"
+                wait = float(told["deadline"]) if running else _START_S
+                until = time.monotonic() + wait + _GRACE_S
             yield told
         status = self._process.wait()
         if running or status not in (0, 1):
             text = plain(processes.last_words(self._log), 600)
-            reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {text}"
-            raise WorkerDied(Verdict.CRASHED, reason, status)
+            raise CheckCrashed(f"the process ended with {processes.describe_exit(status)}; it printed last: {text}")
 
-    def _next(self, until: float, running: bool) -> rpc.Message | None:
-        try:
-            return self._told.receive(until - time.monotonic())
-        except rpc.ClosedError:
-            return None
-        except rpc.SilentError:
-            after = f"no end after {self._wait:g} s" if running else f"no test began for {_START_S:g} s"
-            raise WorkerDied(Verdict.HUNG, f"{after}{self._frame()}") from None
+    @property
+    def status(self) -> int:
+        """The exit code for one that cannot run tests: its own, if it is one that fails."""
+        return max(1, self._process.returncode or 1)
 
     def _frame(self) -> str:
         """Say in which line of a test it was: the innermost that is not Python's or a package's own."""

@@ -13,61 +13,54 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
-from stackproof.base.processes import signals_ignored
 from stackproof.base.text import plain
 from stackproof.jobs import launch, metrics
 from stackproof.jobs.launch import CommandEnd
 from stackproof.jobs.metrics import STEPS_FILE
 from stackproof.record import writer
-from stackproof.record.records import Check, Measurement, Record, Verdict, overall
+from stackproof.record.records import Check, Measurement, Record, Verdict
 from stackproof.record.writer import Outputs
-from stackproof.stack import hosts, provenance, stacks
+from stackproof.stack import hosts, provenance
 from stackproof.stack.stacks import Stack
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
 from stackproof.triage.reports import Answered
 
-NOT_FOUND, NOT_STARTED = 127, 126
-"""What shells, `env` and `timeout` end with where there is no such program, and where it cannot be started."""
-_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_SIGNALS = (*processes.ENDINGS, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _CHUNK = 1 << 16
 _LAST_S = 5.0
 """How long after the job's end a process that it left behind may keep its output open."""
 
 
-@dataclass(frozen=True)
-class Watched:
-    """What is watched, and where its record goes. `stack` is empty for the one that this host has."""
+def watch(words: Sequence[str], outputs: Outputs, stack: Stack | None) -> int:
+    """Run the job, keep its record, and return its exit code: 128 and the signal's number where one ended it.
 
-    words: tuple[str, ...]
-    outputs: Outputs
-    stack: str = ""
-
-
-def watch(asked: Watched) -> int:
-    """Run the job, keep its record, and return its exit code: 128 and the signal's number where one ended it."""
-    stack = stacks.load(asked.stack) if asked.stack else None
-    asked = replace(asked, outputs=_writable(asked.outputs))
-    folder, record = _opened(asked, stack)
-    job = _Job(asked.words, folder)
+    `stack`: None for the one that this host has.
+    """
+    outputs = _writable(outputs)
+    folder, record = _opened(words, outputs, stack)
+    job = _Job(words, folder)
     try:
         ended = job.run()
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        _say(f"'{asked.words[0]}' cannot be started ({error.strerror}); name a program of PATH, or by its path")
-        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
+        _say(f"'{words[0]}' cannot be started ({error.strerror}); name a program of PATH, or by its path")
+        return processes.NOT_FOUND if isinstance(error, FileNotFoundError) else processes.NOT_EXECUTABLE
     code = 128 - ended.status if ended.status < 0 else ended.status
-    with signals_ignored():
+    with processes.signals_ignored():
         try:
-            _keep(asked, record, folder, job, ended)
+            if record is not None:
+                _keep(record, outputs, folder, job, ended)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
         except Exception as error:  # whatever it is, the job ended as it ended
             _say(f"the record could not be kept ({error}); the job's exit code is {code}")
     return code
@@ -90,16 +83,16 @@ def _writable(outputs: Outputs) -> Outputs:
     return replace(outputs, **bad)
 
 
-def _opened(asked: Watched, stack: Stack | None) -> tuple[Path, Record | None]:
+def _opened(words: Sequence[str], outputs: Outputs, stack: Stack | None) -> tuple[Path, Record | None]:
     """Return a folder for the log and the empty record; where there can be none, the job runs all the same."""
     try:
         stack = stack or hosts.preferred().stack
-        if why := files.why_no_folder(asked.outputs.results):
-            raise Refusal(f"{asked.outputs.results} {why}; choose another folder with --results")
-        asked.outputs.prepare()
+        if why := files.why_no_folder(outputs.results):
+            raise Refusal(f"{outputs.results} {why}; choose another folder with --results")
+        outputs.prepare()
         record = writer.begin("watch", stack.name, provenance.host_facts(stack))
-        record.provenance |= {"command": launch.shown(asked.words), "folder": str(Path.cwd()), "pinned": False}
-        return asked.outputs.folder(record), record
+        record.provenance |= {"command": launch.shown(words), "folder": str(Path.cwd()), "pinned": False}
+        return outputs.folder(record), record
     except Exception as error:  # the job is what matters
         _say(f"no record will be kept: {error}")
         return Path(tempfile.mkdtemp(prefix="stackproof-watch-")), None
@@ -111,7 +104,7 @@ class _Job:
     def __init__(self, line: Sequence[str], folder: Path) -> None:
         self.log, self.steps = folder / "job.log", folder / "steps.jsonl"
         self.signalled: list[int] = []
-        self._line = list(line)
+        self.line = line
         self._job: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -122,9 +115,10 @@ class _Job:
             OSError: it cannot be started.
         """
         began = time.monotonic()
-        with self._passing():
+        heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        with processes.handling(heard, self._pass_on):
             self._job = job = subprocess.Popen(
-                self._line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                self.line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                 env={"PYTHONUNBUFFERED": "1", **os.environ, STEPS_FILE: str(self.steps)},
             )  # fmt: skip
             for number in tuple(self.signalled):  # they came while it was not yet there
@@ -164,21 +158,9 @@ class _Job:
                 except OSError:
                     target = os.open(os.devnull, os.O_WRONLY)
 
-    @contextmanager
-    def _passing(self) -> Iterator[None]:
-
-        def pass_on(number: int, _: object) -> None:
-            self.signalled.append(number)
-            self._send(number)
-
-        numbers = [signal.Signals[name] for name in _SIGNALS]
-        heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, pass_on) for number in heard}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _pass_on(self, number: int, _: object) -> None:
+        self.signalled.append(number)
+        self._send(number)
 
     def _send(self, number: int) -> None:
         """Send a signal to the job; a Ctrl-C to all of its processes, as a terminal does."""
@@ -187,16 +169,13 @@ class _Job:
                 (os.killpg if number == signal.SIGINT else os.kill)(self._job.pid, number)
 
 
-def _keep(asked: Watched, record: Record | None, folder: Path, job: _Job, ended: CommandEnd) -> None:
-    if record is None:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
+def _keep(record: Record, outputs: Outputs, folder: Path, job: _Job, ended: CommandEnd) -> None:
     record.seconds, record.logs = ended.seconds, [job.log.name]
     record.checks.append(_exit(job, ended))
     _triage(record, job, ended)
-    record.measurements += _figures(asked, job, ended)
-    record.verdict = overall(check.verdict for check in record.checks)
-    path = writer.keep(record, folder / "record.json", asked.outputs)
+    record.measurements += _figures(job, ended)
+    record.verdict = record.overall
+    path = writer.keep(record, folder / "record.json", outputs)
     wrong = next((check.reason for check in record.checks[1:] if check.verdict.exit_code), "")
     _say(f"{record.checks[0].reason}{f'; {wrong}' if wrong else ''}; record: {path}")
 
@@ -230,8 +209,8 @@ def _triage(record: Record, job: _Job, ended: CommandEnd) -> None:
     record.provenance |= {name: value for name, value in found.provenance.items() if name.endswith("(log)")}
 
 
-def _figures(asked: Watched, job: _Job, ended: CommandEnd) -> Iterator[Measurement]:
-    name, note = Path(asked.words[0]).name, "watched; nothing was verified"
+def _figures(job: _Job, ended: CommandEnd) -> Iterator[Measurement]:
+    name, note = Path(job.line[0]).name, "watched; nothing was verified"
     yield Measurement(name, "full", "", 1, "watch", "s", ended.seconds, [ended.seconds], note)
     steps = [row["seconds"] for row in metrics.rows_of(job.steps) if row.get("seconds", -1) >= 0]
     if steps:

@@ -268,7 +268,7 @@ def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str
 def import_packages(spec: Spec, rank: int) -> stacks.Stack:
     """Import the stack's packages in their order, and return the stack."""
     note_phase(spec.folder, rank, "importing")
-    stack = stacks.load(spec.stack).rehearse(spec.rehearsed)
+    stack = stacks.load(spec.stack, rehearsed=spec.rehearsed)
     for name in stack.imports:
         importlib.import_module(name)
     return stack

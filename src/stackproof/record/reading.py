@@ -29,23 +29,18 @@ from stackproof.record.records import (
     Verdict,
     file_digest,
     of_suite,
-    overall,
     sealed,
     validate,
 )  # fmt: skip
 
 
-class DamagedRecordError(Refusal):
-    """What is in the file is not JSON: it was cut short, or never was a record."""
-
-
 def read(path: Path) -> Record:
-    """Return the record in `path`, or refuse with what is wrong with it."""
+    """Return the record in `path`, or refuse with what is wrong with it (NotJsonError: it was cut short, or never was a record)."""
     data = files.read_bytes(path, "name a record that a run has written")
     try:
         value = files.parse_json(data, path, "set it aside and run again", strict=True)
     except files.NotJsonError as error:
-        raise DamagedRecordError(str(error).replace("is not JSON", "is not a record", 1)) from error
+        raise files.NotJsonError(str(error).replace("is not JSON", "is not a record", 1)) from error
     validate(value, path)
     edited = _edited(value)
     value["verdict"] = Verdict(value["verdict"])
@@ -161,7 +156,7 @@ def contradictions(record: Record) -> Iterator[str]:
 
 def _verdict(record: Record) -> Iterator[str]:
     """What was interrupted may have had good checks until then; of an old gate only, the whole may be worse than its checks."""
-    verdict = overall(check.verdict for check in record.checks)
+    verdict = record.overall
     graver = record.schema == FIRST_SCHEMA and record.verdict.exit_code and not verdict.exit_code
     if record.verdict not in (verdict, Verdict.INTERRUPTED) and not graver:
         yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{verdict.value}'"
@@ -214,8 +209,7 @@ def _of_suite(check: Check) -> Iterator[str]:
 def _check(check: Check) -> Iterator[str]:
     if _JUDGED.isdisjoint(check.figures):
         return
-    yield from (f"the check '{check.id}' {why}" for why in _no_numbers(check.figures, _JUDGED))
-    yield from (f"the check '{check.id}' {why}" for why in _below_nothing(check.figures, _COUNTED))
+    yield from (f"the check '{check.id}' {why}" for why in _impossible(check.figures, _JUDGED, _COUNTED))
     if check.verdict is not Verdict.PASSED:
         return
     for value, bound in _BOUNDED:
@@ -245,23 +239,18 @@ def _of_measurement(row: Measurement) -> Iterator[str]:
     yield from _figures(row)
 
 
-def _no_numbers(figures: Mapping[str, Figure], names: Collection[str]) -> Iterator[str]:
-    """A figure that is judged is a number: a word in its place would only keep it from being judged."""
-    for name, value in figures.items():
-        if name in names and _number(value) is None:
-            yield f"has '{name}' {str(value)[:60]!r}, which is no number"
-
-
-def _below_nothing(figures: Mapping[str, Figure], names: tuple[str, ...]) -> Iterator[str]:
-    for name in names:
-        value = _number(figures.get(name))
-        if value is not None and not value >= 0:
+def _impossible(figures: Mapping[str, Figure], judged: Collection[str], counted: Collection[str]) -> Iterator[str]:
+    """A figure that is judged is a number: a word in its place would only keep it from being judged; a count has no sign."""
+    for name in (name for name in figures if name in judged):
+        if (value := _number(figures[name])) is None:
+            yield f"has '{name}' {str(figures[name])[:60]!r}, which is no number"
+        elif name in counted and not value >= 0:
             yield f"has '{name}' {value:g}, which cannot be below nothing"
 
 
 def _figures(row: Measurement) -> Iterator[str]:
-    yield from _no_numbers(row.figures, (*_COUNTED, *_INTERVAL))
-    yield from _below_nothing(row.figures, _COUNTED if row.unit == "1" else _COUNTED + _INTERVAL)
+    judged = _COUNTED + _INTERVAL
+    yield from _impossible(row.figures, judged, _COUNTED if row.unit == "1" else judged)
     count = _number(row.figures.get("samples"))
     if count is not None and count != len(row.samples):
         yield f"says {count:g} samples and holds {len(row.samples)}"

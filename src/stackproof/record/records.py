@@ -255,19 +255,23 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def write(record: Record, path: Path) -> None:
-    """Validate and write a record: to a temporary file beside `path`, flushed, then renamed over it.
+    """Validate and write a record (Refusal: it is none, or cannot be written)."""
+    validate(record.as_row(), path)
+    write_file(path, record.as_json(), "record", "--json")
+
+
+def write_file(path: Path, text: str, what: str, flag: str) -> None:
+    """Write a file of a run: to a temporary file beside `path`, flushed, then renamed over it.
 
     Raises:
-        Refusal: the file cannot be written; what stood there before still does.
+        Refusal: it cannot be written; what stood there before still does.
     """
-    validate(record.as_row(), path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, record.as_json())
+        write_atomically(path, text)
     except OSError as error:
-        raise Refusal(
-            f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json"
-        ) from error
+        why = f"cannot be written ({error.strerror}); free space or choose another file with {flag}"
+        raise Refusal(f"{path}: the {what} {why}") from error
 
 
 def validate(value: Any, path: Path) -> None:

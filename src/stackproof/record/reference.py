@@ -20,8 +20,23 @@ _STORED = {shown: stored for stored, shown in RATES.items()}
 _UNITS = (*RATES, *_STORED, "s")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Figure:
+@dataclass(frozen=True)
+class ReferenceSource:
+    """Who reported figures, of what."""
+
+    title: str
+    stack: str
+    device: str
+    source: str
+    pins: Mapping[str, str]
+    conditions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One figure that somebody reported: seconds per unit of work, of one workload on all its ranks together."""
+
+    of: ReferenceSource
     subjects: tuple[str, ...]
     """Patterns of the names of subjects that do the same work, whatever their number of ranks."""
     preset: Literal["tiny", "full"]
@@ -32,26 +47,6 @@ class _Figure:
     def __post_init__(self) -> None:
         if not self.value > 0 or self.ranks < 1:
             raise Wrong("value", f"is {self.value} on {self.ranks} ranks; both must be above 0")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Source:
-    title: str
-    stack: str
-    device: str
-    source: str
-    pins: Mapping[str, str]
-    conditions: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _File(_Source):
-    figure: tuple[_Figure, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reference(_Figure, _Source):
-    """One figure that somebody reported: seconds per unit of work, of one workload on all its ranks together."""
 
     @property
     def unit(self) -> str:
@@ -81,6 +76,7 @@ def load_all(folder: Path = FOLDER) -> tuple[Reference, ...]:
 
 def load(path: Path) -> tuple[Reference, ...]:
     """Return the figures of one file; refuse what is missing, misspelt or of an unknown unit."""
-    read = vars(Table.load(path).row(_File))
-    figures = read.pop("figure")
-    return tuple(Reference(**read, **vars(figure)) for figure in figures)
+    table = Table.load(path)
+    rows = table.tables("figure")
+    source = table.row(ReferenceSource)
+    return tuple(row.row(Reference, of=source) for row in rows)

@@ -20,6 +20,7 @@ _TOOLS = ("drill", "triage")
 _WRAPPERS = ("watch",)
 """Verbs behind which, after `--`, stands somebody else's command; it is a fact of its own."""
 _BEGUN_WITH = ("--stack", "--project")
+"""Flags with which a command begins."""
 _OF_HOST = re.compile(r"LD_|NVIDIA_(?!TF32)|.*(VERSION|HOME|PATH|LIST|ROOT|DIR)$")
 """Variables of a host or an image, which are there wherever the command is typed."""
 _LONGEST = 80
@@ -52,7 +53,7 @@ def command_of_record(record: Record) -> str:
     rest = words[: words.index(record.verb)] + words[words.index(record.verb) + 1 :]
     if record.verb not in _SESSIONS:
         return _joined(record, [*_called(record), *_plain([*rest, *(["--", *theirs] if theirs else [])])])
-    return command_with(record, [*_without_stack(rest)])
+    return command_with(record, [*advice.without(rest, _BEGUN_WITH)])
 
 
 def command_of(record: Record, check: Check | None = None) -> str:
@@ -85,19 +86,6 @@ def _called(record: Record) -> list[str]:
     if not _had_sessions(record):
         return ["stackproof", record.verb]
     return ["nox", "-s", record.verb, "--"] if record.verb in _TOOLS else ["python", "-m", "stackproof", record.verb]
-
-
-def _without_stack(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words but those that name the stack and the project: the command begins with them."""
-    value = False
-    for word in words:
-        name, joined, _ = word.partition("=")
-        if value:
-            value = False
-        elif name in _BEGUN_WITH:
-            value = not joined
-        else:
-            yield word
 
 
 def _plain(words: Iterable[str]) -> list[str]:

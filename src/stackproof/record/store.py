@@ -11,14 +11,16 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from functools import cache, cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 
 from stackproof.base import places
 from stackproof.base.errors import Refusal
+from stackproof.base.files import NotJsonError
 from stackproof.base.places import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
@@ -155,7 +157,8 @@ def changes(before: State, after: State) -> dict[str, tuple[str, ...]]:
         differing = [fact for fact in sorted({**old, **new}) if old.get(fact) != new.get(fact)]
         if differing:
             groups[name] = tuple(
-                _phrase(fact.removeprefix(f"{name}."), old.get(fact), new.get(fact)) for fact in differing
+                f"{fact.removeprefix(f'{name}.')}: {_short(old.get(fact))} -> {_short(new.get(fact))}"
+                for fact in differing
             )
     return groups
 
@@ -197,10 +200,6 @@ def _sorted_in(name: str) -> tuple[str | None, str]:
 
 def _digest(value: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _phrase(fact: str, before: str | None, after: str | None) -> str:
-    return f"{fact}: {_short(before)} -> {_short(after)}"
 
 
 def _short(value: str | None) -> str:
@@ -302,25 +301,15 @@ def _create(path: Path, text: str) -> None:
 
 def files(tops: Iterable[Path], verbs: tuple[str, ...] = MEASURING) -> list[Path]:
     """Return the files of these verbs' records below these folders, by name; a folder that does not exist is empty."""
-    return sorted(path for top in tops for path in _walk(top, verbs))
-
-
-def _walk(top: Path, verbs: tuple[str, ...]) -> Iterator[Path]:
-    for at, folders, names in os.walk(top):
+    found = list[Path]()
+    for at, folders, names in chain.from_iterable(map(os.walk, tops)):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
-            if (
-                name.endswith(SUFFIX)
-                and not name.startswith(".")
-                and _measures(Path(at).name if name == SUFFIX else name, verbs)
-            ):
-                yield Path(at) / name
-
-
-def _measures(name: str, verbs: tuple[str, ...]) -> bool:
-    """Whether a name of ours says that one of these verbs wrote it; a name that says nothing is looked into."""
-    named = _NAMED.match(name)
-    return named is None or named[1] in verbs
+            named = _NAMED.match(Path(at).name if name == SUFFIX else name)
+            # What says nothing of its verb is looked into.
+            if name.endswith(SUFFIX) and not name.startswith(".") and (named is None or named[1] in verbs):
+                found.append(Path(at, name))
+    return sorted(found)
 
 
 def load(tops: Iterable[Path]) -> Loaded:
@@ -334,7 +323,7 @@ def read(paths: Iterable[Path], aside: bool = False) -> Loaded:
     for path in paths:
         try:
             loaded.records[path] = reading.read(path)
-        except reading.DamagedRecordError:
+        except NotJsonError:
             left = [f"{path}: is damaged or cut short; it was left where it is, the others were read"]
             loaded.problems += _set_aside(path) if aside else left
         except Refusal as refusal:
@@ -395,5 +384,5 @@ def dated(loaded: Loaded, today: date | None = None) -> Loaded:
     if not doubts:
         return loaded
     problems = [f"{path}: {why}; it is left out" for path, why in doubts.items()]
-    records = {path: record for path, record in loaded.records.items() if path not in doubts}
-    return replace(loaded, records=records, problems=[*loaded.problems, *problems])
+    kept = {path: record for path, record in loaded.records.items() if path not in doubts}
+    return Loaded(kept, [*loaded.problems, *problems])

@@ -14,13 +14,10 @@ from pathlib import Path
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
-from stackproof.base.files import write_atomically
-from stackproof.base.places import RESULTS
 from stackproof.base.text import plain
 from stackproof.record import records, repeat
 from stackproof.record.records import TYPED, Check, Figure, Record, Verdict
-
-LOCAL = RESULTS / "local"
+from stackproof.record.store import LOCAL
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ def _leave_out_what_is_none(record: Record, whole: str) -> None:
         k: v for k, v in record.provenance.items() if not _refused_by_schema(replace(bare, provenance={k: v}))
     }
     record.checks.append(Check("record", Verdict.CRASHED, f"some of it was left out: {whole}", 0.0))
-    record.verdict = records.overall(check.verdict for check in record.checks)
+    record.verdict = record.overall
 
 
 def _refused_by_schema(record: Record) -> str:
@@ -149,15 +146,10 @@ def write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] 
     """Write the files that were asked for; `page` makes the Markdown."""
     if outputs.json:
         records.write(record, outputs.json)
-    pages = (("--junit", outputs.junit, "JUnit file", junit), ("--markdown", outputs.markdown, "page", page))
-    for flag, path, what, made in pages:
-        if path and made:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, made(record))
-            except OSError as error:
-                remedy = f"free space or choose another file with {flag}"
-                raise Refusal(f"{path}: the {what} cannot be written ({error.strerror}); {remedy}") from error
+    if outputs.junit:
+        records.write_file(outputs.junit, junit(record), "JUnit file", "--junit")
+    if outputs.markdown and page:
+        records.write_file(outputs.markdown, page(record), "page", "--markdown")
 
 
 _ELEMENTS = {
@@ -188,8 +180,10 @@ def junit(record: Record) -> str:
     suite = ET.Element(
         "testsuite", name=plain(f"{record.stack} {record.verb}"), timestamp=record.started, time=f"{record.seconds:.3f}"
     )
-    for name, value in _counts(record).items():
-        suite.set(name, str(value))
+    kinds = [_element(record, check.verdict) for check in record.checks]
+    suite.set("tests", str(len(kinds)))
+    for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(kinds.count(kind)))
     properties = ET.SubElement(suite, "properties")
     for key, fact in record.provenance.items():
         ET.SubElement(properties, "property", name=plain(key), value=plain(str(fact)))
@@ -205,16 +199,6 @@ def _with_whole(record: Record) -> Record:
         return record
     reason = f"the run ended as '{record.verdict.value}', although none of its {len(record.checks)} checks is bad: nothing was shown"
     return replace(record, checks=[*record.checks, Check(f"{record.verb}/run::verdict", record.verdict, reason, 0.0)])
-
-
-def _counts(record: Record) -> dict[str, int]:
-    kinds = [_element(record, check.verdict) for check in record.checks]
-    return {
-        "tests": len(kinds),
-        "failures": kinds.count("failure"),
-        "errors": kinds.count("error"),
-        "skipped": kinds.count("skipped"),
-    }
 
 
 def _case(suite: ET.Element, record: Record, check: Check) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,10 +13,10 @@ from stackproof.base.places import SUITES
 from stackproof.project import projects
 from stackproof.record import reading
 from stackproof.record.records import Record, Verdict
-from stackproof.runner.request import REQUEST, Request
+from stackproof.runner.request import Request
 from stackproof.runner.suites import DEFAULT_PROFILE, counted
-from stackproof.runner.supervise import command
-from stackproof.stack import capabilities, environments, lockfile, manifest, startup
+from stackproof.runner.supervise import command, handed_over
+from stackproof.stack import capabilities, lockfile, manifest
 from stackproof.stack.manifest import FileRow
 from stackproof.stack.stacks import HOST, PRECISIONS, Stack, own_suites, suites
 
@@ -44,12 +42,8 @@ def collected(stack: Stack, theirs: bool = False) -> tuple[str, ...]:
 def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[str, bool]]:
     with tempfile.TemporaryDirectory(prefix="stackproof-expect-") as folder:
         request = Request("expect", stack, chosen, folder=folder, options={"profile": DEFAULT_PROFILE}, collect=True)
-        request.write(Path(folder) / "request.json")
-        guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
-        variables = {**stack.process_environment(), **guarded, REQUEST: str(Path(folder) / "request.json")}
-        ended = processes.run(
-            [*command(request, root), "--collect-only"], seconds=_SECONDS * processes.crowding(), environment=variables
-        )
+        words, variables = [*command(request, root), "--collect-only"], handed_over(request)
+        ended = processes.run(words, seconds=_SECONDS * processes.crowding(), environment=variables)
         path = Path(folder) / "events.jsonl"
         events = [files.parse_json(line, path) for line in path.read_bytes().splitlines()] if path.exists() else []
     wrong = [event["check"]["reason"] for event in events if event["event"] == "finished"]

@@ -64,6 +64,7 @@ def needs_of(item: pytest.Item) -> list[str]:
     return [str(name).format(**parameters) for marker in item.iter_markers("needs") for name in marker.args]
 
 
+_SAID = (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception)
 _ENDED = pytest.StashKey[tuple[Verdict, str]]()
 _FIGURES = pytest.StashKey[dict[str, Figure]]()
 _REPORTER = pytest.StashKey["Reporter"]()
@@ -188,16 +189,13 @@ class Reporter:
         """Run the check's body ourselves, and keep how it ended whatever others make of its error."""
         try:
             run_body(pyfuncitem)
-        except Exception as error:
-            device = pyfuncitem.funcargs.get("device")
+        except (Exception, *_SAID) as error:
+            device = None if isinstance(error, _SAID) else pyfuncitem.funcargs.get("device")
             if isinstance(device, Device) and not computes(device.torch):  # the next checks need a new process
                 self.config.pluginmanager.getplugin("capturemanager").suspend_global_capture()
                 sys.stderr.write(f"{first_line(error, 400)}; nothing computes on {device} since then\n")
                 sys.stderr.flush()
                 os._exit(1)
-            pyfuncitem.stash.setdefault(_ENDED, _judge(error))
-            raise
-        except (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception) as error:
             pyfuncitem.stash.setdefault(_ENDED, _judge(error))
             raise
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,7 @@ class Request:
 
     def write(self, path: Path) -> None:
         """Write it for another process; the stack travels by its name, and is read there from its folder."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values |= {"stack": self.stack.name, "rehearsed": self.stack.rehearsed}
+        values = {**vars(self), "stack": self.stack.name, "rehearsed": self.stack.rehearsed}
         path.write_text(json.dumps(values), encoding="utf-8")
 
     @classmethod
@@ -69,7 +68,7 @@ class Request:
         if REQUEST not in os.environ:
             raise Refusal(f"suites are run by stackproof: use `{advice.command('NAME', 'smoke')}`")
         read: dict[str, Any] = files.read_json(Path(os.environ[REQUEST]))
-        read["stack"] = stacks.load(read["stack"]).rehearse(read.pop("rehearsed"))
+        read["stack"] = stacks.load(read["stack"], rehearsed=read.pop("rehearsed"))
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in read.items()
         }

@@ -54,9 +54,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
         record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED
     else:
-        supervise.run(
-            request, record, observer, folder, lambda current: writer.checkpoint(current, folder / "record.json")
-        )
+        supervise.run(request, record, observer, folder)
     record.seconds += time.monotonic() - began
     record.logs = [os.path.relpath(log, folder) for log in record.logs]
     return record, writer.keep(record, folder / "record.json", outputs, console.markdown)

@@ -25,8 +25,8 @@ from stackproof.base.places import SUITES
 from stackproof.base.text import as_typed, first_line, matches
 from stackproof.project import projects
 from stackproof.project.projects import Project
-from stackproof.record import records
-from stackproof.record.records import LOADING, Check, Measurement, Record, Verdict, overall
+from stackproof.record import records, writer
+from stackproof.record.records import LOADING, Check, Measurement, Record, Verdict
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, counted, plugins_of, stages
 from stackproof.stack import environments, findings, known_issues, manifest, stacks, startup
@@ -57,7 +57,7 @@ class Observer(Protocol):
 class RunState:
     """Collects checks into a record, each once, and lets a run that is killed leave what it had.
 
-    `excuse` may turn a failure into a known issue; `save` keeps the record as it stands.
+    `excuse` may turn a failure into a known issue; `save` keeps the record as it stands; `ended`: verdict and reason by check.
     """
 
     record: Record
@@ -72,8 +72,8 @@ class RunState:
     _saved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self._ended = {check.id for check in self.record.checks}
-        self._earlier = frozenset(self._ended)
+        self.ended = {check.id: (check.verdict.value, check.reason) for check in self.record.checks}
+        self._earlier = frozenset(self.ended)
 
     def announce(self, identifiers: list[str], known: Iterable[str] = (), theirs: Iterable[str] = ()) -> None:
         """Note what a process collected; a fresh process after a crash collects the same again."""
@@ -86,13 +86,13 @@ class RunState:
 
     def conclude(self, check: Check) -> None:
         """Note how a check ended; the first word counts."""
-        if check.id in self._ended:
+        if check.id in self.ended:
             return
-        self._ended.add(check.id)
         judged = self.excuse(records.of_suite(check))
         if judged.verdict is Verdict.FAILED:
             judged = replace(judged, reason=findings.with_settings(judged.reason, os.environ))
         self.record.checks.append(judged)
+        self.ended[judged.id] = judged.verdict.value, judged.reason
         self.observer.finished(judged)
 
     def checkpoint(self) -> None:
@@ -102,11 +102,6 @@ class RunState:
         verdict, self.record.verdict = self.record.verdict, Verdict.INTERRUPTED
         self.save(self.record)
         self.record.verdict, self._saved_at = verdict, time.monotonic()
-
-    @property
-    def ended(self) -> dict[str, tuple[str, str]]:
-        """The checks that have a verdict: it and its reason, by name."""
-        return {check.id: (check.verdict.value, check.reason) for check in self.record.checks}
 
 
 _QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
@@ -141,15 +136,8 @@ class CheckProcess:
         self._events = Tail(folder / "events.jsonl")
         self._before, self._began = len(self.state.record.checks), time.monotonic()
         self._extend(_QUIET_S)
-        replace(self.request, earlier=self.state.ended).write(folder / "request.json")
-        stack = self.request.stack
-        guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
-        environment = {
-            **stack.process_environment(),
-            **guarded,
-            REQUEST: str(folder / "request.json"),
-            processes.STARTED: str(time.time()),
-        }
+        handed = handed_over(replace(self.request, earlier=self.state.ended))
+        environment = {**handed, processes.STARTED: str(time.time())}
         with self._log.open("wb") as output:
             self._child = processes.start(
                 command(self.request, self.root), output, environment, f"{self.mark}/{self._own}"
@@ -276,6 +264,14 @@ class Tail:
         self._path.stat()
 
 
+def handed_over(request: Request) -> dict[str, str]:
+    """Write a request into its folder, and return the variables of the process that reads it there."""
+    path, stack = Path(request.folder) / "request.json", request.stack
+    request.write(path)
+    guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
+    return {**stack.process_environment(), **guarded, REQUEST: str(path)}
+
+
 def command(request: Request, root: Path) -> list[str]:
     """Return the command that runs the suites of a request, with our own configuration and nothing above the folder of suites."""
     folders = [str(root / suite) for suite in request.suites]
@@ -292,29 +288,27 @@ _NAMED = 5
 """Checks that a guard names at most."""
 
 
-def run(
-    request: Request, record: Record, observer: Observer, folder: Path, save: Callable[[Record], None] | None = None
-) -> Record:
+def run(request: Request, record: Record, observer: Observer, folder: Path) -> Record:
     """Run the request's suites and fill the record; on Ctrl-C nothing is left running and the record says interrupted.
 
     Args:
         request: what to run.
         record: what is filled; checks that it holds already stay, and are not run again.
         observer: who is told as it happens.
-        folder: an existing folder for the logs of this run.
-        save: keeps the record every few seconds, so that a run that is killed leaves what it had.
+        folder: an existing folder for the logs of this run, and every few seconds its record: one that is killed leaves what it had.
     """
     rows, expected = known_issues.load(request.stack), manifest.load(request.stack)
-    state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save or (lambda _: None))
+    save = partial(writer.checkpoint, path=folder / "record.json")
+    state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save)
     mark, living = processes.new_mark(), list[CheckProcess]()
     try:
         for number, (root, stage) in enumerate(_stages(request)):
-            _run_stage(request, stage, state, folder / f"stage-{number}", mark, living, root)
+            _run_stage(request, root, stage, state, folder / f"stage-{number}", mark, living)
         for check in _guards(request, expected, state):
             state.conclude(check)
         for check in known_issues.verdicts(rows, record, request.suites, bool(request.only)):
             state.conclude(check)
-        record.verdict = overall(check.verdict for check in record.checks)
+        record.verdict = record.overall
     except KeyboardInterrupt:
         _interrupted(state, living)
     finally:
@@ -337,13 +331,7 @@ def _stages(request: Request) -> list[tuple[Path, Stage]]:
 
 
 def _run_stage(
-    request: Request,
-    stage: Stage,
-    state: RunState,
-    folder: Path,
-    mark: str,
-    living: list[CheckProcess],
-    root: Path = SUITES,
+    request: Request, root: Path, stage: Stage, state: RunState, folder: Path, mark: str, living: list[CheckProcess]
 ) -> None:
     """Keep the stage's processes running until each has come to its own end; `living` holds those that live."""
 

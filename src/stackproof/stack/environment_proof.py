@@ -22,8 +22,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from stackproof.base import advice
-from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
-from stackproof.stack import environments, installed_files, lockfile, stacks, startup
+from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError, answer
+from stackproof.stack import environments, installed_files, lockfile, startup
 from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
 
@@ -283,10 +283,8 @@ def _pin(name: str, version: str, why: str) -> str:
     return f"{name}{exactly}  # installed here{f'; {why}' if why else ''}"
 
 
-def main(arguments: list[str]) -> int:
-    """`python -m stackproof.stack.environment_proof STACK [--rehearsed] [--deep]`: prove this interpreter's environment."""
-    return stacks.answer(arguments, lambda stack: prove(stack, "--deep" in arguments).sentence(stack))
+if __name__ == "__main__":  # STACK [--rehearsed] [--deep]: prove this interpreter's environment
+    from stackproof.stack import stacks
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    named = stacks.load(sys.argv[1], rehearsed="--rehearsed" in sys.argv)
+    sys.exit(answer(lambda: prove(named, "--deep" in sys.argv).sentence(named)))

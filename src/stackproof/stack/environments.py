@@ -17,7 +17,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from stackproof.base import advice, files, places, processes
-from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, answer
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import first_few, tail
 from stackproof.base.toml import read_toml
@@ -344,10 +344,7 @@ def only_builder(environment: Path) -> AbstractContextManager[None]:
     return files.locked(environment.with_name(f"{environment.name}.building"))
 
 
-def main(arguments: list[str]) -> int:
-    """`python -m stackproof.stack.environments STACK [--rehearsed]`: build it and print its interpreter; for trees of other commits."""
-    return stacks.answer(arguments, lambda stack: prepare(stack, say=lambda _: None))
+if __name__ == "__main__":  # STACK [--rehearsed]: build it and print its interpreter; for trees of other commits
+    from stackproof.stack import stacks
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(answer(lambda: prepare(stacks.load(sys.argv[1], rehearsed="--rehearsed" in sys.argv), say=lambda _: None)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -231,10 +230,8 @@ class Stack:
         defaults = {name: value for name, value in self.environment.items() if name not in os.environ}
         return {**defaults, "PYTHONPATH": self.path(os.environ.get("PYTHONPATH", ""))} if self.packages else defaults
 
-    def rehearse(self, asked: bool = True) -> Stack:
-        """Return the stack as it is rehearsed, other device, backend, flavour, imports, else the same; itself unless that is asked."""
-        if not asked:
-            return self
+    def rehearse(self) -> Stack:
+        """Return the stack as it is rehearsed: other device, backend, flavour, imports; else the same."""
         stand_in = self.rehearsal
         return replace(
             self, rehearsed=True, device=stand_in.device, backend=stand_in.backend, backends=(stand_in.backend,),
@@ -261,22 +258,13 @@ def _files(folder: Path) -> dict[str, Path]:
     return paths
 
 
-def load(name: str, folder: Path = STACKS) -> Stack:
-    """Return the stack of that name, or refuse with the nearest name."""
+def load(name: str, folder: Path = STACKS, *, rehearsed: bool = False) -> Stack:
+    """Return the stack of that name, or its rehearsal; refuse another name with the nearest."""
     known = _files(folder)
     if name not in known:
         raise Refusal(f"there is no stack {name!r}{suggestion(name, known)}; known stacks: {', '.join(sorted(known))}")
-    return _definition(known[name])
-
-
-def answer(arguments: list[str], say: Callable[[Stack], object]) -> int:
-    """Print what a module says of `STACK [--rehearsed]`, or why it cannot, and return the exit code."""
-    try:
-        print(say(load(arguments[0]).rehearse("--rehearsed" in arguments)))  # noqa: T201
-    except Refusal as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    return 0
+    stack = _definition(known[name])
+    return stack.rehearse() if rehearsed else stack
 
 
 def display_path(path: Path) -> str:

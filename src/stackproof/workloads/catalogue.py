@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from stackproof import workloads
-from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.errors import Refusal, answer, suggestion
 from stackproof.base.text import error_line
 from stackproof.base.toml import Wrong
 from stackproof.project import offers, projects
@@ -146,18 +146,13 @@ def get(name: str) -> Workload:
     return _known()[name].workload
 
 
-def main() -> int:
-    """Hold every workload that is not ours to the contract, and print what each is as JSON; a refusal is one line on stderr."""
-    seen = {}
-    try:
-        for name, entry in theirs().items():
-            seen[name] = {"file": entry.file, "digest": entry.digest, "seen": contract.check(entry.workload)}
-    except Refusal as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201
-        return refusal.exit_code
-    print(json.dumps(seen))  # noqa: T201
-    return 0
+def _vetted() -> str:
+    """Hold every workload that is not ours to the contract, and return what each is as JSON."""
+    return json.dumps({
+        name: {"file": entry.file, "digest": entry.digest, "seen": contract.check(entry.workload)}
+        for name, entry in theirs().items()
+    })  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer(_vetted))
