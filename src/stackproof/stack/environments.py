@@ -345,6 +345,4 @@ def only_builder(environment: Path) -> AbstractContextManager[None]:
 
 
 if __name__ == "__main__":  # STACK [--rehearsed]: build it and print its interpreter; for trees of other commits
-    from stackproof.stack import stacks
-
     sys.exit(answer(lambda: prepare(stacks.load(sys.argv[1], rehearsed="--rehearsed" in sys.argv), say=lambda _: None)))
