@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
-from stackproof.triage.logs import Source, Window, windows
+from stackproof.triage.logs import Source, Unzipped, Window, windows
 from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Share, Tally, Who, rows_at
 
 _BLOCK_LINES = 2000
@@ -131,7 +131,7 @@ class _Reader:
             for probe, spots in self.waiting.values():
                 for spot in spots:
                     self._ask_all([probe], spot)
-            self.file.damage = stream.damage
+            self.file.damage = stream.damage if isinstance(stream, Unzipped) else ""
 
     def _read_window(self, window: Window) -> None:
         self._offer_all(window, self.plans.all, self._share)
