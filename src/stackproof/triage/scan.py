@@ -12,7 +12,7 @@ from functools import lru_cache
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Unzipped, Window, windows
-from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Share, Tally, Who, rows_at
+from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Share, Tally, Who, rows_at, shape
 
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
@@ -152,9 +152,9 @@ class _Reader:
     def _wants(self, probe: Probe) -> bool:
         return probe.key not in self.plans.full and (self.last or self.counts[probe.key] < probe.counted)
 
-    def _share(self, shape: int, texts: tuple[bytes, ...], count: int) -> int | None:
+    def _share(self, key: int, texts: tuple[bytes, ...], count: int) -> int | None:
         """Return of how many first and last lines of a shape all is learnt that the probes want to know."""
-        through = self.plans.barren.get(shape, ())
+        through = self.plans.barren.get(key, ())
         probes = self.plans.all.by(texts)
         asking = [probe for probe in probes if probe.key not in through and self._wants(probe)]
         most = max((probe.edge for probe in asking), default=0)
@@ -167,7 +167,7 @@ class _Reader:
     def _offer(self, spot: _Spot, probes: tuple[Probe, ...]) -> None:
         raw = spot.window.data[spot.begin : spot.end]
         digitless = raw.translate(SHAPE)
-        through = self.plans.barren.setdefault(hash(digitless), set())
+        through = self.plans.barren.setdefault(hash(shape(raw)), set())
         asked = self._asked(probes, spot, through)
         if asked and not _MARKED.search(raw):
             vain = [probe for probe in asked if not probe.may_match(raw)]

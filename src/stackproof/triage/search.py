@@ -144,7 +144,13 @@ _MOST_SHAPES = 200_000
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
 SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
-_ADDRESS = re.compile(rb"0x[0a-f]{6,}")  # in a shape
+_ADDRESS = re.compile(rb"0x[0a-f]{6,}")
+
+
+def shape(line: bytes) -> bytes:
+    """Return what a line has in common with those that differ from it in digits and addresses alone."""
+    return _ADDRESS.sub(b"0x0", line.translate(SHAPE))
+
 
 Row = tuple[int, int, tuple[bytes, ...]]
 """A line that holds texts: its begin, its end, which."""
@@ -155,7 +161,7 @@ Share = Callable[[int, tuple[bytes, ...], int], int | None]
 class Shapes:
     """The shapes that logs showed so far, and what of some texts each may hold.
 
-    Lines that differ in their digits alone have one shape, and one look at a shape does for all of them.
+    Lines that differ in their digits and addresses alone have one shape, and one look at a shape does for all of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
@@ -166,10 +172,6 @@ class Shapes:
         self._seen: set[int] = set()
         self._texts: dict[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {}
         """What each shape holds for certain, and what it holds if its digits are so."""
-        self._first: dict[int, int] = {}
-        """Of shapes that differ in addresses alone the first, by what they are without addresses."""
-        self._same: dict[int, int] = {}
-        """The others: which is the first."""
         self._idle: set[int] = set()
         """The shapes of which nobody wants to see more."""
 
@@ -179,50 +181,43 @@ class Shapes:
 
     def lines(self, window: Window, share: Share) -> Iterator[Row]:
         """Yield the lines that hold texts."""
-        shapes = window.data[window.start : window.end].translate(SHAPE).split(b"\n")
-        keys = list(map(hash, shapes))
+        bare = window.data[window.start : window.end].translate(SHAPE)
+        keys = list(map(hash, _ADDRESS.sub(b"0x0", bare).split(b"\n")))
+        rows = bare.split(b"\n")
         if len(self._seen) > _MOST_SHAPES:
-            self._seen, self._texts, self._first, self._same = set(), {}, {}, {}
+            self._seen, self._texts = set(), {}
         here = set(keys)
         if fresh := here - self._seen:
-            self._learn({key: shape for key, shape in zip(keys, shapes, strict=True) if key in fresh})
-        if not here.isdisjoint(self._same):
-            keys = list(map(self._same.get, keys, keys))
-            here = set(keys)
+            self._seen |= fresh
+            self._learn(b"\n".join({key: row for key, row in zip(keys, rows, strict=True) if key in fresh}.values()))
         places: dict[int, list[int]] = {key: [] for key in (self._texts.keys() & here) - self._idle}
         for key in list(places):
             if share(key, sum(self._texts[key], ()), 0) == 0:
                 self._idle.add(key)
                 del places[key]
-        return self._chosen(keys, shapes, window, share, places) if places else iter(())
+        return self._chosen(keys, rows, window, share, places) if places else iter(())
 
-    def _learn(self, new: dict[int, bytes]) -> None:
-        self._seen.update(new)
-        folded = _ADDRESS.sub(b"0", b"\n".join(new.values())).split(b"\n")
-        firsts = [self._first.setdefault(hash(form), key) for key, form in zip(new, folded, strict=True)]
-        fresh = [shape for (key, shape), first in zip(new.items(), firsts, strict=True) if first == key]
-        self._same.update((key, first) for key, first in zip(new, firsts, strict=True) if first != key)
-        text = b"\n".join(fresh)
+    def _learn(self, text: bytes) -> None:
         for begin, end, parts in rows_at(text, self._plan.places(text), _line):
             texts = [own for part in parts for own in self._originals[part]]
             numbered = tuple(filter(_DIGIT.search, texts))
-            self._texts[hash(text[begin:end])] = tuple(text for text in texts if text not in numbered), numbered
+            self._texts[hash(shape(text[begin:end]))] = tuple(text for text in texts if text not in numbered), numbered
 
     def _chosen(
-        self, keys: list[int], shapes: list[bytes], window: Window, share: Share, places: dict[int, list[int]]
+        self, keys: list[int], rows: list[bytes], window: Window, share: Share, places: dict[int, list[int]]
     ) -> Iterator[Row]:
         for n in itertools.compress(range(len(keys)), map(places.__contains__, keys)):
             places[keys[n]].append(n)
-        sums = list(itertools.accumulate(map(len, shapes), initial=window.start))  # without the ends of lines
+        sums = list(itertools.accumulate(map(len, rows), initial=window.start))  # without the ends of lines
         several = {text for key in places for text in self._texts[key][1]}
         present = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
         chosen = list[tuple[int, tuple[bytes, ...]]]()
-        for key, rows in places.items():
+        for key, numbers in places.items():
             sure, numbered = self._texts[key]
-            groups = {sure: rows}
+            groups = {sure: numbers}
             if numbered and not present.isdisjoint(numbered):
                 groups = {}
-                for n in rows:
+                for n in numbers:
                     begin, end = sums[n] + n, sums[n + 1] + n
                     also = [text for text in numbered if text in present and window.data.find(text, begin, end) >= 0]
                     groups.setdefault((*sure, *also), []).append(n)
