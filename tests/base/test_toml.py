@@ -20,7 +20,7 @@ from stackproof.base.toml import INLINE, Key, OneOf, Parsed, Table, Wrong, read_
     [
         (b"title = \n", "not valid TOML"),
         (b"a = 1\na = 2\n", "not valid TOML"),
-        (b"title = '\xff\xfe'\n", "not valid TOML"),
+        (b"title = '\xff\xfe'\n", "is not UTF-8 .byte 9 is 0xff.; save it as UTF-8"),
         (b"a = " + b"[" * 5000, "not valid TOML"),
     ],
     ids=["broken", "key twice", "not UTF-8", "nested without end"],

@@ -129,7 +129,7 @@ def test_a_record_of_another_schema_is_left_and_named(tmp_path: Path) -> None:
     path.write_text(json.dumps(row), encoding="utf-8")
     found = store.load([tmp_path])
     assert found.records == {}
-    assert "is not a record of schema stackproof-record-2" in found.problems[0]
+    assert "is of schema 'stackproof-record-9'" in found.problems[0]
     assert found.problems[0].endswith("it was left where it is")
     assert path.exists()
 

@@ -158,7 +158,7 @@ def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [
-    ('"somebody"', '" "', "owner' is empty"), ('"foo is wrong"', '""', "reason' is empty"), ("foo is wrong", "\udcf6", "is not valid TOML"),
+    ('"somebody"', '" "', "owner' is empty"), ('"foo is wrong"', '""', "reason' is empty"), ("foo is wrong", "\udcf6", "is not UTF-8"),
     ("error [0-9]", "(", "no pattern"), ("error [0-9]", "", "which any failure says"), ("error [0-9]", "e", "which any failure says"),
     ("error [0-9]", "AssertionError", "which any failure says"),
     ('says = "error [0-9]"\n', "", "says' is missing"), (str(LAST), "2199-01-01", "a row ends within 366 days"),

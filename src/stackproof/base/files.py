@@ -213,7 +213,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     first = _first_of_pipe(handle) if stat.S_ISFIFO(os.fstat(handle).st_mode) else b""
     os.set_blocking(handle, True)
     with os.fdopen(handle, "rb") as stream:
-        yield _Begun(first, stream) if first else stream  # type: ignore[misc]
+        yield Begun(first, stream) if first else stream  # type: ignore[misc]
 
 
 def _first_of_pipe(handle: int) -> bytes:
@@ -228,7 +228,9 @@ def _first_of_pipe(handle: int) -> bytes:
     raise OSError(errno.EPIPE, "is a pipe that nobody writes to")
 
 
-class _Begun:
+class Begun:
+    """A stream of which the first bytes are read already, and come back."""
+
     def __init__(self, first: bytes, stream: BinaryIO) -> None:
         self._first, self._stream = first, stream
 

@@ -92,8 +92,9 @@ _AT_ONCE, _HANDLED_WITHIN = 3, 60  # lines after a failure within which somebody
 class Survival:
     """Whether what went wrong was outlived."""
 
-    def __init__(self, evidence: Evidence, candidates: Iterable[Incident]) -> None:
-        self._evidence = evidence
+    def __init__(self, known: _Known, candidates: Iterable[Incident]) -> None:
+        evidence = self._evidence = known.evidence
+        self._deaths = tuple(death.hit.place for death in known.deaths if death.weight <= Weight.EXIT)
         self._candidates = tuple(candidates)
         self._done = max(
             _late(evidence, [*of_role(evidence, rules.FINISHED), *_reached(evidence)]), key=_place, default=None
@@ -155,11 +156,6 @@ class Survival:
         return {hit.place: hit for hit in of_role(self._evidence, rules.ALIVE, weak)}.values()
 
     @cached_property
-    def _deaths(self) -> tuple[Position, ...]:
-        ended = deaths(self._evidence, People(self._evidence))
-        return tuple(death.hit.place for death in ended if death.weight <= Weight.EXIT)
-
-    @cached_property
     def _restarts(self) -> dict[int, Position]:
         failed = [*self._deaths, *(row.first.place for row in self._candidates)]
         shown = [*failed, *map(_place, self._work(weak=False)), *([self.end.place] if self.end else [])]
@@ -213,16 +209,15 @@ _GROUP = re.compile(r"\{(\w+)\}")
 def judge(evidence: Evidence) -> Diagnosis:
     """Return what the evidence of one run amounts to."""
     known = _Known(evidence)
-    people = People(evidence)
-    diagnosis = Diagnosis(noise=[known.finding(row, people) for row in known.of(NOISE)])
-    candidates = _candidates(known, people, evidence)
-    later = Survival(evidence, candidates)
+    diagnosis = Diagnosis(noise=[known.finding(row) for row in known.of(NOISE)])
+    candidates = _candidates(known)
+    later = Survival(known, candidates)
     diagnosis.end = later.end
     diagnosis.earlier = [row for row in candidates if later.in_earlier_run(row)]
     diagnosis.survived = [row for row in candidates if row not in diagnosis.earlier and later.outlived(row)]
     failed = [row for row in candidates if row not in diagnosis.earlier and row not in diagnosis.survived]
     if candidates and not failed:
-        hints = [row for row in _ended(known, evidence, people) if row.hint]
+        hints = [row for row in _ended(known) if row.hint]
         failed = [row for row in hints if not later.outlived(row) and not later.in_earlier_run(row)]
     # Where nothing but complaints is left, and somebody says later that all is well, neither is believed.
     if failed and all(row.hint and later.reached(later.end, row) for row in failed):
@@ -236,13 +231,16 @@ def judge(evidence: Evidence) -> Diagnosis:
     diagnosis.others = [row for row in ranked[1:] if not row.hint]
     diagnosis.consequences = [row for row in diagnosis.consequences if row is not diagnosis.root]
     if diagnosis.root:
-        diagnosis.collective = _collective(evidence, people, diagnosis.root)
+        diagnosis.collective = _collective(known, diagnosis.root)
     return diagnosis
 
 
 class _Known:
+    """What is known of one run before anything is judged: who is who, how each ended, which signatures are recognised."""
+
     def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
+        self.evidence, self.people = evidence, People(evidence)
+        self.deaths = deaths(evidence, self.people)
         seen = [row for row in rules.load_all() if evidence.tally(row.id).count]
         holds = {probe.key: bool(evidence.tally(probe.key).count) for row in seen for probe in row.conditions}
         wanted = {key: key.split("/")[1] == "context" for key in holds}
@@ -252,11 +250,11 @@ class _Known:
         """Return the rows of a kind."""
         return [row for row in self.rows if row.kind == kind]
 
-    def finding(self, row: Signature, people: People, hits: Iterable[Hit] | None = None) -> Incident:
+    def finding(self, row: Signature, hits: Iterable[Hit] | None = None) -> Incident:
         """Return the finding for a row, with all or some of its hits."""
         tally = self.evidence.tally(row.id)
         chosen = tally.edges if hits is None else list(hits)
-        who = tuple(dict.fromkeys(map(people.who, chosen)))
+        who = tuple(dict.fromkeys(map(self.people.who, chosen)))
         title = _GROUP.sub(lambda match: chosen[0].groups.get(match[1], "?"), row.title)
         facts = (title, row.cause, row.remedy, row.link, row.certainty)
         shown = chosen if len(chosen) <= _MOST_LINES else [*chosen[: _MOST_LINES - 1], chosen[-1]]
@@ -273,16 +271,16 @@ class _Known:
         return max((row for row in self.rows if row.probe.match(text)), key=precision, default=None)
 
 
-def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incident]:
+def _candidates(known: _Known) -> list[Incident]:
     recognised = []
     for row in known.of(FAULT) + known.of(CONSEQUENCE):
-        if own := [hit for hit in evidence.tally(row.id).edges if known.best(hit.text) is row]:
-            recognised.append(known.finding(row, people, own))
-    return recognised + _unexplained(known, people, evidence, recognised) or _ended(known, evidence, people)
+        if own := [hit for hit in known.evidence.tally(row.id).edges if known.best(hit.text) is row]:
+            recognised.append(known.finding(row, own))
+    return recognised + _unexplained(known, recognised) or _ended(known)
 
 
-def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
-    rows = deaths(evidence, people)
+def _ended(known: _Known) -> list[Incident]:
+    rows = known.deaths
     followed = [death for death in rows if death.weight is Weight.FOLLOWED]
     for weight in (Weight.HINT, Weight.SENTENCE):
         complaints = [death for death in rows if death.weight is weight and known.best(death.hit.text) is None]
@@ -292,12 +290,12 @@ def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
     return [replace(_unknown(death, followed[:1], []), kind=CONSEQUENCE) for death in followed[:1]]
 
 
-def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: list[Incident]) -> list[Incident]:
-    chains, by_who = [hit.place for hit in of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
-    for death in deaths(evidence, people):
+def _unexplained(known: _Known, recognised: list[Incident]) -> list[Incident]:
+    chains, by_who = [hit.place for hit in of_role(known.evidence, rules.CHAIN)], dict[Who, list[Death]]()
+    for death in known.deaths:
         by_who.setdefault(death.who, []).append(death)
     unknown: list[tuple[Weight, Incident]] = []
-    followed = _first_consequences(known, people)
+    followed = _first_consequences(known)
     codes = (death for ended in by_who.values() for death in ended if death.weight in (Weight.EXIT, Weight.SIGNAL))
     blamed = {death.who for death in codes if death.who[0] == "rank"}
     for who, ended in by_who.items():
@@ -352,10 +350,10 @@ def _apart(death: Death, faults: list[Incident]) -> bool:
     return not any(first.line <= hit.place.line <= last for hit in hits)
 
 
-def _first_consequences(known: _Known, people: People) -> dict[Who, Position]:
+def _first_consequences(known: _Known) -> dict[Who, Position]:
     first: dict[Who, Position] = {}
     for hit in (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values()):
-        who = people.known(hit.who)
+        who = known.people.known(hit.who)
         first[who] = min(hit.place, first.get(who, hit.place))
     return first
 
@@ -418,7 +416,7 @@ def _special_first(ranked: list[Incident]) -> list[Incident]:
     return ranked
 
 
-def _collective(evidence: Evidence, people: People, root: Incident) -> str:
-    hits = (hit for fact in rules.facts(rules.COLLECTIVE) for hit in evidence.tally(fact.probe.key).last.values())
-    own = [hit for hit in hits if people.who(hit) == root.who[0] and hit.groups.get("value")]
+def _collective(known: _Known, root: Incident) -> str:
+    hits = (hit for fact in rules.facts(rules.COLLECTIVE) for hit in known.evidence.tally(fact.probe.key).last.values())
+    own = [hit for hit in hits if known.people.who(hit) == root.who[0] and hit.groups.get("value")]
     return max((hit.place, hit.groups["value"].lower()) for hit in own)[1] if own else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import stat
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
@@ -51,7 +52,7 @@ class Source:
     rank: int | None = None
 
     @contextmanager
-    def open(self) -> Iterator[_Rejoined | Unzipped]:
+    def open(self) -> Iterator[files.Begun | Unzipped]:
         """Open the log for reading; one that is compressed with gzip is unpacked, whatever its name.
 
         Raises:
@@ -65,26 +66,15 @@ class Source:
                 f"{self.name}: cannot be read ({error.strerror}); name a log that exists and is readable"
             ) from error
 
-    def _unpacked(self, stream: BinaryIO) -> _Rejoined | Unzipped:
+    def _unpacked(self, stream: BinaryIO) -> files.Begun | Unzipped:
         head = stream.read(6)
         for magic, (name, tool) in _FOREIGN.items():
             if head.startswith(magic):
                 raise Refusal(
                     f"{self.name}: is compressed with {name}; run `{tool} FILE | python -m stackproof triage -`"
                 )
-        whole = _Rejoined(head, stream)
+        whole = files.Begun(head, stream)
         return Unzipped(whole) if head.startswith(GZIP) else whole
-
-
-class _Rejoined:
-    damage = ""
-
-    def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        self._head, self._stream = head, stream
-
-    def read(self, size: int, /) -> bytes:
-        head, self._head = self._head, b""
-        return head + self._stream.read(size)
 
 
 @dataclass
@@ -173,7 +163,6 @@ _FIRST = 1 << 16  # most logs of ranks are short, and room for a chunk costs mor
 BEHIND = 1 << 14
 AHEAD = 1 << 17
 GZIP = b"\x1f\x8b"
-_COMPRESSED = 1 << 16
 
 
 class Readable(Protocol):
@@ -225,43 +214,19 @@ class Unzipped:
     """A gzip stream that gives what it can: one that is cut short or damaged ends there, and `damage` says so."""
 
     def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-        self._rest = b""
-        self._member = zlib.decompressobj(wbits=31)
+        self._stream = gzip.GzipFile(fileobj=cast("BinaryIO", stream))
         self.damage = ""
-        self._over = False
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes of text, however much a few compressed bytes stand for."""
-        while not self._over:
-            self._rest = self._rest or self._stream.read(_COMPRESSED)
-            exhausted = not self._rest
-            if text := self._decompress(size):
-                return text
-            if exhausted:
-                self._finish("" if self._member.eof else "is cut short")
-        return b""
-
-    def _decompress(self, size: int) -> bytes:
-        if self._member.eof and not self._begins_member():
-            return b""
+        text = b""
         try:
-            text = self._member.decompress(self._rest, size)
-        except zlib.error as error:
-            self._finish(f"is damaged ({error})")
-            return b""
-        self._rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            while not self.damage and (part := self._stream.read1(size - len(text))):
+                text += part
+        except EOFError:
+            self.damage = "is cut short"
+        except (gzip.BadGzipFile, zlib.error) as error:
+            self.damage = f"is damaged ({error})"
+            if "Not a gzipped file" in self.damage:
+                self.damage = "is cut short" if str(GZIP[:1]) in self.damage else "has bytes after its end"
         return text
-
-    def _begins_member(self) -> bool:
-        self._rest = self._rest.lstrip(b"\0")
-        if not self._rest:
-            return False
-        if not GZIP.startswith(self._rest[:2]):
-            self._finish("has bytes after its end")
-            return False
-        self._member = zlib.decompressobj(wbits=31)
-        return True
-
-    def _finish(self, damage: str) -> None:
-        self._over, self.damage = True, damage

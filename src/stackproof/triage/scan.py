@@ -11,10 +11,9 @@ from functools import lru_cache
 
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
-from stackproof.triage.logs import Source, Window, windows
-from stackproof.triage.search import SHAPE, Hit, Plan, Position, Probe, Row, Shapes, Tally, Who
+from stackproof.triage.logs import Source, Unzipped, Window, windows
+from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Share, Tally, Who, rows_at, shape
 
-_REPLAN = (4, 16)  # windows after which a plan without the sated texts is worth its making; then after each 64
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
 _MARKED = re.compile(rb'[\x00\x07\x08\x1b&]|</|^\{"log"')  # text may stand in what is taken out or unpacked
@@ -22,8 +21,6 @@ _MOST_CONTROL = 0.05
 _TAIL_BYTES, _TAIL_LINES = 4096, 3
 LATE = 200
 """Lines at the end of a file in which a good end is looked for."""
-
-ByText = dict[bytes, list[Probe]]
 
 
 @dataclass
@@ -63,38 +60,43 @@ def scan(sources: Iterable[Source], probes: Iterable[Probe]) -> Evidence:
     Raises:
         Refusal: a file cannot be read.
     """
-    evidence, plans = Evidence(), _Plans(probes)
+    evidence, plans = Evidence(), _Plans(tuple(probes))
     for source in sources:
         _Reader(source, plans, evidence).read()
     return evidence
 
 
-class _Plans:
+class _Asked:
+    """Probes, and the texts that they look for."""
+
     def __init__(self, probes: Iterable[Probe]) -> None:
-        self.by_text: ByText = {}
-        self.late: ByText = {}
+        self.by_text: dict[bytes, list[Probe]] = {}
         for probe in probes:
             for text in probe.texts:
-                (self.late if probe.late else self.by_text).setdefault(text, []).append(probe)
-        self.whole, self.shapes = _whole(tuple(self.by_text))
-        self.end, self.late_shapes = _whole(tuple(self.late))
-        self._asking: dict[tuple[int, tuple[bytes, ...]], tuple[Probe, ...]] = {}
+                self.by_text.setdefault(text, []).append(probe)
+        self.shapes = _shapes(tuple(self.by_text))
+        self._by: dict[tuple[bytes, ...], tuple[Probe, ...]] = {}
+
+    def by(self, texts: tuple[bytes, ...]) -> tuple[Probe, ...]:
+        """Return the probes that look for any of the texts."""
+        if texts not in self._by:
+            self._by[texts] = tuple({probe.key: probe for text in texts for probe in self.by_text[text]}.values())
+        return self._by[texts]
+
+
+class _Plans:
+    def __init__(self, probes: tuple[Probe, ...]) -> None:
+        self.all = _Asked(probe for probe in probes if not probe.late)
+        self.late = _Asked(probe for probe in probes if probe.late)
         self.barren: dict[int, set[str]] = {}
         """The probes that looked in vain at a line of such a shape and would again."""
         self.full: set[str] = set()
         """The probes that remember as many hits as they may."""
 
-    def asking(self, texts: tuple[bytes, ...], by_text: ByText) -> tuple[Probe, ...]:
-        """Return the probes that look for any of the texts."""
-        key = id(by_text), texts
-        if key not in self._asking:
-            self._asking[key] = tuple({probe.key: probe for text in texts for probe in by_text[text]}.values())
-        return self._asking[key]
-
 
 @lru_cache(maxsize=4)
-def _whole(texts: tuple[bytes, ...]) -> tuple[Plan, Shapes]:
-    return Plan(texts, b" ".join(texts)), Shapes(texts)
+def _shapes(texts: tuple[bytes, ...]) -> Shapes:
+    return Shapes(texts)
 
 
 class _Reader:
@@ -104,8 +106,6 @@ class _Reader:
         self.file = FileRead(source.name)
         self.counts: Counter[str] = Counter()
         self.last = False
-        self.plan: Plan | None = None
-        self.sated = False
         self.waiting: dict[str, tuple[Probe, deque[_Spot]]] = {}
         """The last lines for those probes that need no more than some."""
         self.document: lines.Document | None = None
@@ -120,10 +120,8 @@ class _Reader:
                     self.file.text = control <= _MOST_CONTROL * len(window.data)
                     if window.last or len(window.data) < lines.LARGEST:
                         self.document = lines.document(window.data)
-                elif self.sated and (count in _REPLAN or count % 64 == 0):
-                    self.plan = None
                 if window.last or not count:
-                    self.plans.shapes.wake(another=not count)
+                    self.plans.all.shapes.wake()
                 self.last = window.last
                 self._read_window(window)
                 self.file.bytes += window.end - window.start
@@ -133,71 +131,48 @@ class _Reader:
             for probe, spots in self.waiting.values():
                 for spot in spots:
                     self._ask_all([probe], spot)
-            self.file.damage = stream.damage
+            self.file.damage = stream.damage if isinstance(stream, Unzipped) else ""
 
     def _read_window(self, window: Window) -> None:
-        self._offer_all(window, window.start, self._lines(window), self.plans.by_text)
-        if window.last and self.plans.late:
+        self._offer_all(window, self.plans.all, self._share)
+        if window.last and self.plans.late.by_text:
             before, *after = window.data.rsplit(b"\n", LATE)
-            end = replace(window, start=len(before) + 1 if len(after) == LATE else 0)
-            rows = self.plans.late_shapes.lines(end, lambda *_: None)
-            self._offer_all(window, end.start, self._whole_lines(end, self.plans.end, rows), self.plans.late)
+            start = len(before) + 1 if len(after) == LATE else 0
+            line = window.line - window.data.count(b"\n", start, window.start)
+            self._offer_all(replace(window, start=start, line=line), self.plans.late, lambda *_: None)
 
-    def _offer_all(self, window: Window, counted: int, rows: Iterable[Row], by_text: ByText) -> None:
-        line = window.line - window.data.count(b"\n", counted, window.start)
-        for begin, end, texts in rows:
+    def _offer_all(self, window: Window, asked: _Asked, share: Share) -> None:
+        line, counted = window.line, window.start
+        for begin, end, texts in _rows(window, asked.shapes.lines(window, share)):
             if begin > counted:
                 line += window.data.count(b"\n", counted, begin)
                 counted = begin
-            self._offer(_Spot(window, begin, end, line), texts, by_text)
-
-    def _lines(self, window: Window) -> Iterator[Row]:
-        """Yield the lines with texts that somebody still wants to see: by their shapes, or one after another where all are new."""
-        rows = self.plans.shapes.lines(window, self._share)
-        if rows is None and not window.last:
-            if self.plan is None:  # one made for such bytes, for the texts of those probes that are not sated
-                self.sated = False
-                wanted = [text for text, own in self.plans.by_text.items() if any(map(self._wants, own))]
-                self.plan = Plan(wanted, window.data)
-            return self.plan.rows(window.data, window.start, window.end, _bounds)
-        return self._whole_lines(window, self.plans.whole, rows)
-
-    def _whole_lines(self, window: Window, plan: Plan, rows: Iterator[Row] | None) -> Iterator[Row]:
-        if rows is None:
-            yield from plan.rows(window.data, window.start, window.end, _bounds)
-            return
-        data, wide = window.data, b"\n\r"
-        for begin, end, texts in rows:
-            first = begin > window.start or begin == 0 or data[begin - 1] in wide
-            if first and end - begin < LONGEST and (end < window.end or window.last):
-                yield begin, end, texts
-            else:  # a part of it at a time; the first and the last line may go on outside of the window
-                yield from plan.rows(window.data, begin, end, _bounds)
+            self._offer(_Spot(window, begin, end, line), asked.by(texts))
 
     def _wants(self, probe: Probe) -> bool:
         return probe.key not in self.plans.full and (self.last or self.counts[probe.key] < probe.counted)
 
-    def _share(self, shape: int, texts: tuple[bytes, ...], count: int) -> int | None:
+    def _share(self, key: int, texts: tuple[bytes, ...], count: int) -> int | None:
         """Return of how many first and last lines of a shape all is learnt that the probes want to know."""
-        through = self.plans.barren.get(shape, ())
-        probes = self.plans.asking(texts, self.plans.by_text)
+        through = self.plans.barren.get(key, ())
+        probes = self.plans.all.by(texts)
         asking = [probe for probe in probes if probe.key not in through and self._wants(probe)]
         most = max((probe.edge for probe in asking), default=0)
         if not all(probe.edge for probe in asking):
             return None
         for probe in asking:
-            self._count(probe, max(0, count - 2 * most))
+            self.counts[probe.key] += max(0, count - 2 * most)
         return most
 
-    def _offer(self, spot: _Spot, texts: tuple[bytes, ...], by_text: ByText) -> None:
+    def _offer(self, spot: _Spot, probes: tuple[Probe, ...]) -> None:
         raw = spot.window.data[spot.begin : spot.end]
         digitless = raw.translate(SHAPE)
-        through = self.plans.barren.setdefault(hash(digitless), set())
-        asked = self._asked(self.plans.asking(texts, by_text), spot, through)
+        through = self.plans.barren.setdefault(hash(shape(raw)), set())
+        asked = self._asked(probes, spot, through)
         if asked and not _MARKED.search(raw):
             vain = [probe for probe in asked if not probe.may_match(raw)]
             for probe in vain:
-                self._count(probe, int(probe.frugal))
+                self.counts[probe.key] += int(probe.frugal)
                 asked.remove(probe)
                 if probe.alike(digitless):
                     through.add(probe.key)
@@ -213,7 +188,7 @@ class _Reader:
                 continue
             if probe.edge and self.counts[probe.key] >= probe.edge:
                 self.waiting.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
-                self._count(probe)
+                self.counts[probe.key] += 1
             else:
                 asked.append(probe)
         return asked
@@ -228,7 +203,7 @@ class _Reader:
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (match := probe.match(text)):
-            self._count(probe, int(probe.frugal))
+            self.counts[probe.key] += int(probe.frugal)
             return False
         mentioned = self._only_mentioned(probe, spot, match.start()) or lines.quotes(text, match.start())
         book = self.evidence.mentioned if mentioned else self.evidence.tallies
@@ -241,12 +216,8 @@ class _Reader:
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
         if probe.sample and not mentioned and len(tally.kept) >= probe.kept:
             self.plans.full.add(probe.key)
-        self._count(probe)
+        self.counts[probe.key] += 1
         return True
-
-    def _count(self, probe: Probe, count: int = 1) -> None:
-        self.counts[probe.key] += count
-        self.sated = self.sated or self.counts[probe.key] >= probe.counted
 
     def _only_mentioned(self, probe: Probe, spot: _Spot, at: int) -> bool:
         if self.document is None:
@@ -295,6 +266,22 @@ def _tail(window: Window) -> tuple[str, ...]:
     rows = window.data[-_TAIL_BYTES:].replace(b"\r", b"\n").decode("utf-8", "replace").split("\n")
     texts = (text for row in reversed(rows) if (text := lines.parse(row).text.strip()))
     return tuple(itertools.islice(texts, _TAIL_LINES))[::-1]
+
+
+def _rows(window: Window, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield lines; of one that is long, or goes on outside of the window, the parts around its texts."""
+    data = window.data
+    for begin, end, texts in rows:
+        first = begin > window.start or begin == 0 or data[begin - 1] in b"\n\r"
+        if first and end - begin < LONGEST and (end < window.end or window.last):
+            yield begin, end, texts
+        else:
+            finds = (
+                (found.start(), (text,))
+                for text in texts
+                for found in re.compile(re.escape(text)).finditer(data, begin, end)
+            )
+            yield from rows_at(data, sorted(finds), _bounds)
 
 
 def _bounds(data: bytes, position: int) -> tuple[int, int]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 import importlib
 import itertools
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -141,15 +139,17 @@ def blind(pattern: str) -> bool:
 
 
 _MOST_SHAPES = 200_000
-_FEW = 100
-_PATIENCE = 32  # windows at most that are read line by line where looking at shapes did not help
-_NEW = 0.7  # of a window's bytes: a look at shapes costs a quarter of a search
 
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
 SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
-_ADDRESS = re.compile(rb"(?<![A-Za-z0])(?=[a-fx]*0)[0a-f]x?[0a-f]{6,}(?![A-Za-z])")
-"""In a shape: an address or a long number, and no word such as "exceeded"."""
+_ADDRESS = re.compile(rb"0x[0a-f]{6,}")
+
+
+def shape(line: bytes) -> bytes:
+    """Return what a line has in common with those that differ from it in digits and addresses alone."""
+    return _ADDRESS.sub(b"0x0", line.translate(SHAPE))
+
 
 Row = tuple[int, int, tuple[bytes, ...]]
 """A line that holds texts: its begin, its end, which."""
@@ -160,87 +160,63 @@ Share = Callable[[int, tuple[bytes, ...], int], int | None]
 class Shapes:
     """The shapes that logs showed so far, and what of some texts each may hold.
 
-    Lines that differ in their digits alone have one shape, and one look at a shape does for all of them.
+    Lines that differ in their digits and addresses alone have one shape, and one look at a shape does for all of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         self._originals: dict[bytes, list[bytes]] = {}
         for text in texts:
             self._originals.setdefault(text.translate(SHAPE), []).append(text)
-        self._plan = Plan(self._originals, b" ".join(self._originals))
+        self._plan = Plan(self._originals)
         self._seen: set[int] = set()
         self._texts: dict[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {}
         """What each shape holds for certain, and what it holds if its digits are so."""
-        self._first: dict[int, int] = {}
-        """Of shapes that differ in addresses alone the first, by what they are without addresses."""
-        self._same: dict[int, int] = {}
-        """The others: which is the first."""
         self._idle: set[int] = set()
         """The shapes of which nobody wants to see more."""
-        self._patience = self._vain = 0
-        self._fitted = False
-        """Whether the plan was made for the log that is read."""
 
-    def wake(self, another: bool) -> None:
+    def wake(self) -> None:
         """Look again at all shapes: another file begins, or a file ends."""
         self._idle.clear()
-        if another:
-            self._patience = self._vain = 0
-            self._fitted = False
 
-    def lines(self, window: Window, share: Share) -> Iterator[Row] | None:
-        """Yield the lines that hold texts; None where most lines are new, and looking at shapes does not help."""
-        if self._patience:
-            self._patience -= 1
-            return None
-        shapes = window.data[window.start : window.end].translate(SHAPE).split(b"\n")
-        keys = list(map(hash, shapes))
+    def lines(self, window: Window, share: Share) -> Iterator[Row]:
+        """Yield the lines that hold texts."""
+        bare = window.data[window.start : window.end].translate(SHAPE)
+        keys = list(map(hash, _ADDRESS.sub(b"0x0", bare).split(b"\n")))
+        rows = bare.split(b"\n")
         if len(self._seen) > _MOST_SHAPES:
-            self._seen, self._texts, self._first, self._same = set(), {}, {}, {}
+            self._seen, self._texts = set(), {}
         here = set(keys)
         if fresh := here - self._seen:
-            self._learn({key: shape for key, shape in zip(keys, shapes, strict=True) if key in fresh}, window)
-        if not here.isdisjoint(self._same):
-            keys = list(map(self._same.get, keys, keys))
-            here = set(keys)
+            self._seen |= fresh
+            self._learn(b"\n".join({key: row for key, row in zip(keys, rows, strict=True) if key in fresh}.values()))
         places: dict[int, list[int]] = {key: [] for key in (self._texts.keys() & here) - self._idle}
         for key in list(places):
             if share(key, sum(self._texts[key], ()), 0) == 0:
                 self._idle.add(key)
                 del places[key]
-        return self._chosen(keys, shapes, window, share, places) if places else iter(())
+        return self._chosen(keys, rows, window, share, places) if places else iter(())
 
-    def _learn(self, new: dict[int, bytes], window: Window) -> None:
-        self._seen.update(new)
-        folded = _ADDRESS.sub(b"0", b"\n".join(new.values())).split(b"\n")
-        firsts = [self._first.setdefault(hash(form), key) for key, form in zip(new, folded, strict=True)]
-        fresh = [shape for (key, shape), first in zip(new.items(), firsts, strict=True) if first == key]
-        self._same.update((key, first) for key, first in zip(new, firsts, strict=True) if first != key)
-        text = b"\n".join(fresh)
-        vain = len(text) > _NEW * (window.end - window.start) and len(fresh) > _FEW
-        self._patience = self._vain = min(_PATIENCE, 2 * self._vain + 1) if vain else 0
-        if len(text) >= _SAMPLE and not self._fitted:
-            self._plan, self._fitted = Plan(self._originals, text), True
-        for begin, end, parts in self._plan.rows(text, 0, len(text), _line):
+    def _learn(self, text: bytes) -> None:
+        for begin, end, parts in rows_at(text, self._plan.places(text), _line):
             texts = [own for part in parts for own in self._originals[part]]
             numbered = tuple(filter(_DIGIT.search, texts))
-            self._texts[hash(text[begin:end])] = tuple(text for text in texts if text not in numbered), numbered
+            self._texts[hash(shape(text[begin:end]))] = tuple(text for text in texts if text not in numbered), numbered
 
     def _chosen(
-        self, keys: list[int], shapes: list[bytes], window: Window, share: Share, places: dict[int, list[int]]
+        self, keys: list[int], rows: list[bytes], window: Window, share: Share, places: dict[int, list[int]]
     ) -> Iterator[Row]:
         for n in itertools.compress(range(len(keys)), map(places.__contains__, keys)):
             places[keys[n]].append(n)
-        sums = list(itertools.accumulate(map(len, shapes), initial=window.start))  # without the ends of lines
+        sums = list(itertools.accumulate(map(len, rows), initial=window.start))  # without the ends of lines
         several = {text for key in places for text in self._texts[key][1]}
         present = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
         chosen = list[tuple[int, tuple[bytes, ...]]]()
-        for key, rows in places.items():
+        for key, numbers in places.items():
             sure, numbered = self._texts[key]
-            groups = {sure: rows}
+            groups = {sure: numbers}
             if numbered and not present.isdisjoint(numbered):
                 groups = {}
-                for n in rows:
+                for n in numbers:
                     begin, end = sums[n] + n, sums[n + 1] + n
                     also = [text for text in numbered if text in present and window.data.find(text, begin, end) >= 0]
                     groups.setdefault((*sure, *also), []).append(n)
@@ -262,69 +238,49 @@ Bounds = Callable[[bytes, int], tuple[int, int]]
 """Where the line begins and ends that a place lies in."""
 
 
+def rows_at(data: bytes, places: Iterable[Found], bounds: Bounds) -> Iterator[Row]:
+    """Yield the lines that the places, which are in order, lie in, with the texts that are there; lines are as `bounds` says."""
+    row, texts = (0, 0), dict[bytes, None]()
+    for place, here in places:
+        if not texts or place >= row[1]:
+            if texts:
+                yield *row, tuple(texts)
+            row, texts = bounds(data, place), {}
+        texts.update(dict.fromkeys(here))
+    if texts:
+        yield *row, tuple(texts)
+
+
 def _line(data: bytes, place: int) -> tuple[int, int]:
     end = data.find(b"\n", place)
     return data.rfind(b"\n", 0, place) + 1, end if end >= 0 else len(data)
 
 
-_SAMPLE = 1 << 16
 _ENDS = None  # the key of a node for the texts that end there
-_FREQUENT = 0.003  # of a sample's bytes
-_UNSEEN = 50  # what a byte weighs that the sample lacks: logs change as they go on
+_WEIGHTS = [2 ** -_USUAL.get(chr(byte), _RARE) for byte in range(256)]
+"""How frequent each byte is in logs."""
 
 
 class Plan:
-    """How to look for the texts in a log that uses bytes as the sample does.
+    """One pattern for many texts.
 
     Python's `re` tries the branches of an alternation only where a first byte fits, and then one after another. So each text is looked
-    for from its rarest byte on, texts that begin alike share their beginning, and the few that have only frequent bytes are looked for
-    apart from the many that have a rare one. A plain alternation is several times slower.
+    for from its rarest byte on, its anchor, and texts that begin alike share their beginning. A plain alternation is several times slower.
     """
 
-    def __init__(self, texts: Iterable[bytes], sample: bytes) -> None:
-        self.texts = tuple(dict.fromkeys(texts))
-        self._sample = sample[:_SAMPLE]
-        self._longest = max(map(len, self.texts), default=0)
-
-    @cached_property
-    def _parts(self) -> list[_Alternation]:
-        counts = Counter(self._sample)
-        weights = [counts[byte] + _UNSEEN for byte in range(256)]
-        usual = _FREQUENT * sum(weights)
-        rare, frequent = list[bytes](), list[bytes]()
-        for text in self.texts:
-            (rare if min(weights[byte] for byte in text[:-1]) < usual else frequent).append(text)
-        return [_Alternation(part, weights) for part in (rare, frequent) if part]
-
-    def rows(self, data: bytes, start: int, end: int, bounds: Bounds) -> Iterator[Row]:
-        """Yield the lines of `data[start:end]` in which texts begin, with those texts; lines are as `bounds` says."""
-        places = heapq.merge(*(part.places(data, start, end, self._longest) for part in self._parts))
-        row, texts = (0, 0), dict[bytes, None]()
-        for place, here in places:
-            if not texts or place >= row[1]:
-                if texts:
-                    yield *row, tuple(texts)
-                row, texts = bounds(data, place), {}
-            texts.update(dict.fromkeys(here))
-        if texts:
-            yield *row, tuple(texts)
-
-
-class _Alternation:
-    """One pattern for some texts: finds the place from which each is looked for, its anchor."""
-
-    def __init__(self, texts: list[bytes], weights: list[int]) -> None:
-        first = _first_bytes(texts, weights)
+    def __init__(self, texts: Collection[bytes]) -> None:
+        first = _first_bytes(texts)
         self._anchors: dict[bytes, list[tuple[bytes, int]]] = {}
         for text in texts:
-            begin = text.index(min(set(text[:-1]) & first, key=lambda byte: (weights[byte], byte)))
+            begin = text.index(min(set(text[:-1]) & first, key=lambda byte: (_WEIGHTS[byte], byte)))
             self._anchors.setdefault(text[begin:], []).append((text, begin))
-        self._pattern = re.compile(_alternation(self._anchors, weights))
+        self._pattern = re.compile(_alternation(self._anchors))
         self._seen: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
 
-    def places(self, data: bytes, start: int, end: int, longest: int) -> Iterator[Found]:
-        """Yield each place in `data[start:end]` where the anchor of a text lies, and the texts that are there."""
-        while (match := self._pattern.search(data, start, end + longest)) and match.start() < end:
+    def places(self, data: bytes) -> Iterator[Found]:
+        """Yield each place where the anchor of a text lies, and the texts that are there."""
+        start = 0
+        while match := self._pattern.search(data, start):
             start = match.start() + 1
             texts = tuple([text for text, k in self._candidates(match[0]) if data.startswith(text, start - 1 - k)])
             if texts:
@@ -337,7 +293,7 @@ class _Alternation:
         return self._seen[matched]
 
 
-def _first_bytes(texts: Iterable[bytes], weights: list[int]) -> set[int]:
+def _first_bytes(texts: Iterable[bytes]) -> set[int]:
     """Return bytes of which every text holds one: the most frequent are dropped first."""
     holders: dict[int, list[bytes]] = {}
     for text in texts:
@@ -345,7 +301,7 @@ def _first_bytes(texts: Iterable[bytes], weights: list[int]) -> set[int]:
             holders.setdefault(byte, []).append(text)
     left = {text: len(set(text[:-1])) for text in texts}
     chosen = set(holders)
-    for byte in sorted(holders, key=lambda byte: (-weights[byte], byte)):
+    for byte in sorted(holders, key=lambda byte: (-_WEIGHTS[byte], byte)):
         if all(left[text] > 1 for text in holders[byte]):
             chosen.discard(byte)
             for text in holders[byte]:
@@ -353,14 +309,14 @@ def _first_bytes(texts: Iterable[bytes], weights: list[int]) -> set[int]:
     return chosen
 
 
-def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]], weights: list[int]) -> bytes:
+def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
     root: dict[Any, Any] = {}
-    for anchor, texts in sorted(anchors.items(), key=lambda row: -weights[row[0][0]]):
+    for anchor, texts in sorted(anchors.items(), key=lambda row: -_WEIGHTS[row[0][0]]):
         node = root
         for byte in anchor:
             node = node.setdefault(byte, {})
         node[_ENDS] = [b"(?<=" + re.escape(text) + b")" if begin else b"" for text, begin in texts]
-    return _branches(root)
+    return _branches(root) if root else b"(?!)"
 
 
 def _branches(node: dict[Any, Any]) -> bytes:
@@ -373,7 +329,7 @@ def _branches(node: dict[Any, Any]) -> bytes:
 
 KEPT = 40
 COUNTED = 500
-"""After so many hits in a file a probe is sated: its texts are looked for no longer, except at the end of the file."""
+"""After so many hits in a file a probe is sated: it sees no further lines, except those at the end of the file."""
 _RANKS = 4096
 _GOES_ON = re.compile(r"\d|\.\d|[eE][+-]?\d")
 

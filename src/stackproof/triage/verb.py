@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from stackproof.base.text import first_few, plain
+from stackproof.record import outline
 from stackproof.record.console import plain_console
+from stackproof.record.outline import Span, TextLine
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
 from stackproof.triage.causes import Incident
@@ -57,16 +58,18 @@ def triage(question: Question) -> int:
 
 def show(rows: Sequence[Report], console: Console | None = None) -> None:
     """Print the reports; nothing of a log is taken for markup or obeyed by the terminal."""
-    console = console or plain_console()
-    for number, report in enumerate(rows):
-        if number:
-            console.print()
-        _Page(report, console).show(f"{report.name}: " if len(rows) > 1 else "")
+    parts = list[TextLine]()
+    for report in rows:
+        parts += [TextLine("")] if parts else []
+        parts += _page(report, f"{report.name}: " if len(rows) > 1 else "")
     if len(rows) > 1:
         counts = Counter(report.verdict for report in rows)
         summary = "{} runs: {} with something wrong, {} that ended well, {} of which the logs do not say"
-        console.print()
-        _print(console, "", summary.format(len(rows), *(counts[Answered(code)] for code in (1, 0, 6))), "bold")
+        parts += [
+            TextLine(""),
+            _line("", summary.format(len(rows), *(counts[Answered(code)] for code in (1, 0, 6))), "bold"),
+        ]
+    outline.show(parts, console or plain_console())
 
 
 def safe(text: str) -> str:
@@ -75,98 +78,95 @@ def safe(text: str) -> str:
     return flat if len(flat) <= _LONGEST else flat[: _LONGEST - 1] + "\u2026"
 
 
-def _print(console: Console, label: str, text: str, style: str = "default") -> None:
-    console.print(Text(f"  {label:<18} " if label else "", style=_DIM).append(safe(text), style), soft_wrap=True)
+def _line(label: str, text: str, style: str = "default") -> TextLine:
+    return TextLine((Span(f"  {label:<18} " if label else "", _DIM), Span(safe(text), f"{_DIM} {style}")))
 
 
-class _Page:
-    def __init__(self, report: Report, console: Console) -> None:
-        self.report, self.console = report, console
+def _page(report: Report, name: str) -> Iterator[TextLine]:
+    judgement = report.judgement
+    word, sentence = reports.headline(report)
+    yield TextLine((Span(f"{word}  ", _STYLES.get(word, _BAD)), Span(safe(name + sentence), "bold default")))
+    files = report.evidence.files
+    names = first_few([file.name for file in files])
+    damage = "".join(f"; {file.name} {file.damage}" for file in files if file.damage)
+    yield _line("log", f"{names}: {sum(file.lines for file in files)} lines{damage}")
+    yield from _root(report, judgement.root) if judgement.root else ()
+    for label, incidents in (
+        ("also failed", judgement.others),
+        ("follows from it", judgement.consequences),
+        ("seen, and survived", judgement.survived),
+        ("in an earlier run", judgement.earlier),
+    ):
+        yield from _failures(report, label, incidents)
+    hits = sorted(
+        (hit for tally in report.evidence.mentioned.values() for hit in tally.kept), key=lambda hit: hit.place
+    )
+    for text in list(dict.fromkeys(f"{reports.place(report, hit)}: {hit.text.strip()}" for hit in hits))[:_MOST]:
+        yield _line("only mentioned", text, _DIM)
+    yield from _expectations(report)
+    if report.training:
+        yield _line("training", reports.training(report.training))
+    for oddity in report.oddities:
+        yield _line("wrong" if oddity.wrong else "odd", oddity.sentence, _BAD if oddity.wrong else "yellow")
+    yield from _facts(report)
+    odd = {row.first.place for row in report.shown if row.odd}
+    for noise in [row for row in judgement.noise if row.first.place not in odd][:_MOST]:
+        yield _line("harmless", f"{noise.title}{_times(noise)}", _DIM)
 
-    def show(self, name: str) -> None:
-        report, judgement = self.report, self.report.judgement
-        word, sentence = reports.headline(report)
-        verdict = Text(f"{word}  ", style=_STYLES.get(word, _BAD)).append(safe(name + sentence), "default")
-        self.console.print(verdict, soft_wrap=True)
-        files = report.evidence.files
-        names = first_few([file.name for file in files], 3)
-        damage = "".join(f"; {file.name} {file.damage}" for file in files if file.damage)
-        self.line("log", f"{names}: {sum(file.lines for file in files)} lines{damage}")
-        if judgement.root:
-            self.root(judgement.root)
-        self.failures("also failed", judgement.others)
-        self.failures("follows from it", judgement.consequences)
-        self.failures("seen, and survived", judgement.survived)
-        self.failures("in an earlier run", judgement.earlier)
-        hits = sorted(
-            (hit for tally in report.evidence.mentioned.values() for hit in tally.kept), key=lambda hit: hit.place
-        )
-        for text in list(dict.fromkeys(f"{reports.place(report, hit)}: {hit.text.strip()}" for hit in hits))[:_MOST]:
-            self.line("only mentioned", text, _DIM)
-        self.expectations()
-        if report.training:
-            self.line("training", reports.training(report.training))
-        for oddity in report.oddities:
-            self.line("wrong" if oddity.wrong else "odd", oddity.sentence, _BAD if oddity.wrong else "yellow")
-        self.facts()
-        odd = {row.first.place for row in report.shown if row.odd}
-        for noise in [row for row in judgement.noise if row.first.place not in odd][:_MOST]:
-            self.line("harmless", f"{noise.title}{_times(noise)}", _DIM)
 
-    def line(self, label: str, text: str, style: str = "default") -> None:
-        _print(self.console, label, text, style)
+def _root(report: Report, root: Incident) -> Iterator[TextLine]:
+    signature = f"{root.signature}, " if root.signature else ""
+    yield _line("cause", root.cause)
+    yield _line("do", root.remedy)
+    if root.link:
+        yield _line("link", root.link)
+    yield _line("confidence", f"{signature}{reports.confidence(root, report.judgement)}")
+    if report.judgement.collective:
+        yield _line("last collective", report.judgement.collective)
+    yield from _proof(report, root.hits)
 
-    def root(self, root: Incident) -> None:
-        self.line("cause", root.cause)
-        self.line("do", root.remedy)
-        if root.link:
-            self.line("link", root.link)
-        signature = f"{root.signature}, " if root.signature else ""
-        self.line("confidence", f"{signature}{reports.confidence(root, self.report.judgement)}")
-        if self.report.judgement.collective:
-            self.line("last collective", self.report.judgement.collective)
-        self.proof(root.hits)
 
-    def proof(self, hits: Iterable[Hit]) -> None:
-        for hit in hits:
-            self.line("", f"    {reports.place(self.report, hit)}: {hit.text.strip()}")
-            if hit.block and hit.block.exception:
-                for text in (*hit.block.frames[-1:], hit.block.exception):
-                    self.line("", f"        {text}")
+def _proof(report: Report, hits: Iterable[Hit]) -> Iterator[TextLine]:
+    for hit in hits:
+        yield _line("", f"    {reports.place(report, hit)}: {hit.text.strip()}")
+        if hit.block and hit.block.exception:
+            yield from (_line("", f"        {text}") for text in (*hit.block.frames[-1:], hit.block.exception))
 
-    def failures(self, label: str, rows: Sequence[Incident]) -> None:
-        for row in rows[:_MOST]:
-            who = reports.people(row.who)
-            name = f" [{row.signature}]" if row.signature else f" ({UNKNOWN})"
-            at = f"; {reports.place(self.report, row.first)}"
-            self.line(label, f"{f'{who}: ' if who else ''}{row.title}{name}{_times(row)}{at}")
-        if len(rows) > _MOST:
-            self.line(label, f"and {len(rows) - _MOST} more")
 
-    def expectations(self) -> None:
-        for conflict in self.report.conflicts:
-            self.line("contradiction", conflict.title, "yellow")
-            if conflict.remedy:
-                self.line("do", conflict.remedy)
-            self.proof((conflict.asked, conflict.shown))
-        for answer in self.report.answers:
-            self.line(f"expected {answer.expectation.name}", answer.sentence, _GOOD if answer.holds else _BAD)
-            for part in answer.parts:
-                mixed = part.answer != YES and all(part.counts)
-                counts = f" ({part.counts[0]} lines for it, {part.counts[1]} against)" if mixed else ""
-                self.line("", f"    {part.name}: {part.answer}{counts}")
-                self.proof(part.against if part.answer == NO else part.for_it)
+def _failures(report: Report, label: str, rows: Sequence[Incident]) -> Iterator[TextLine]:
+    for row in rows[:_MOST]:
+        who = reports.people(row.who)
+        name = f" [{row.signature}]" if row.signature else f" ({UNKNOWN})"
+        at = f"; {reports.place(report, row.first)}"
+        yield _line(label, f"{f'{who}: ' if who else ''}{row.title}{name}{_times(row)}{at}")
+    if len(rows) > _MOST:
+        yield _line(label, f"and {len(rows) - _MOST} more")
 
-    def facts(self) -> None:
-        for row in self.report.shown:
-            if row.odd:
-                seen = ", ".join(value for value, _ in row.values)
-                at = reports.place(self.report, row.first)
-                self.line("odd", f"{row.name} {seen}: {row.odd}; {at}", "yellow")
-        for group in ("versions", "topology"):
-            shown = [row for row in self.report.shown if row.group == group and not row.odd]
-            if shown:
-                self.line(group, "; ".join(f"{row.name} {reports.values(row)}" for row in shown))
+
+def _expectations(report: Report) -> Iterator[TextLine]:
+    for conflict in report.conflicts:
+        yield _line("contradiction", conflict.title, "yellow")
+        if conflict.remedy:
+            yield _line("do", conflict.remedy)
+        yield from _proof(report, (conflict.asked, conflict.shown))
+    for answer in report.answers:
+        yield _line(f"expected {answer.expectation.name}", answer.sentence, _GOOD if answer.holds else _BAD)
+        for part in answer.parts:
+            mixed = part.answer != YES and all(part.counts)
+            counts = f" ({part.counts[0]} lines for it, {part.counts[1]} against)" if mixed else ""
+            yield _line("", f"    {part.name}: {part.answer}{counts}")
+            yield from _proof(report, part.against if part.answer == NO else part.for_it)
+
+
+def _facts(report: Report) -> Iterator[TextLine]:
+    for row in report.shown:
+        if row.odd:
+            seen = ", ".join(value for value, _ in row.values)
+            yield _line("odd", f"{row.name} {seen}: {row.odd}; {reports.place(report, row.first)}", "yellow")
+    for group in ("versions", "topology"):
+        shown = [row for row in report.shown if row.group == group and not row.odd]
+        if shown:
+            yield _line(group, "; ".join(f"{row.name} {reports.values(row)}" for row in shown))
 
 
 def _times(row: Incident) -> str:
