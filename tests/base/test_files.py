@@ -140,7 +140,7 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
         (b"[" * 100000, "recursion"),
         (b'{"a": NaN}', "NaN is not JSON"),
         (b'{"a": 1e999}', "1e999 is not JSON"),
-        (b'{"a": ' + b"9" * 400 + b"}", "9{100} .cut: 300 more characters"),
+        (b'{"a": ' + b"9" * 400 + b"}", "9{100,} .cut: 292 more characters"),
         (b'{"a": 1, "a": 2}', "'a' is in it twice"),
     ],
 )

@@ -98,7 +98,8 @@ class KnownIssue:
             if not is_visible(getattr(self, name)):
                 raise Wrong(name, "is empty; a row without it is looked at by nobody")
         try:
-            vague = _found(self.says, _ANY) and bool(re.search(self.says, _APART))
+            apart = re.compile(self.says)
+            vague = _found(self.says, _ANY) and bool(apart.search(_APART))
         except (re.error, OverflowError, RecursionError) as error:
             raise Wrong("says", f"is {self.says!r}, and no pattern: {error}") from error
         if vague is not False:
