@@ -7,13 +7,14 @@ shares no such dimension adds up; along a small one numbers come together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from itertools import pairwise, product
 from typing import Any
 
 import torch
+from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
 from stackproof import DATA
@@ -22,7 +23,6 @@ from stackproof.base.toml import Table
 from stackproof.device.devices import HOST
 from stackproof.operators.judges.again import threads
 from stackproof.operators.judges.references import attention
-from stackproof.operators.oracles import Decomposed
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.projection import has_float64
 from stackproof.operators.relation import Relation, UnusableError, apart, moved, numeric, widened
@@ -42,16 +42,6 @@ _POOL = 1_048_573
 _TOO_MANY = 2**30
 """Numbers from which on gradients are left out."""
 _THREADS = torch.get_num_threads()
-_DEFINED = {"nn.functional.scaled_dot_product_attention": attention}
-_DECOMPOSED = (
-    "nn.functional.batch_norm",
-    "nn.functional.max_pool2d",
-    "nn.functional.interpolate",
-    "nn.functional.embedding",
-    "mean",
-    "sort",
-)
-"""Where the operator in float64 would be the same kernel, or one that sizes decide about."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +163,7 @@ def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) ->
     few = any(letter.islower() and sizes[letter] < 3 for letter in row.letters)  # formulas cancel
     sums = 8 * single * (4 + math.log2(terms) + terms**0.5 / 16)
     tolerance = sums + 4 * torch.finfo(point.dtype).eps if floating else 0.0
-
-    def decomposed(*arguments: Any, **options: Any) -> Any:
-        with Decomposed():
-            return op(*arguments, **options)
-
-    second = decomposed if row.operators[0] in _DECOMPOSED else _DEFINED.get(row.operators[0], op)
+    second = _DEFINED.get(row.operators[0], op)
     return _Pieces(
         f"{row.name} of {says}", _made(point, row, sizes), dict(row.options), op, second, code, ulps=0.0, tolerance=tolerance,
         floor=tolerance if few or terms == 1 else 0.0, elementwise=terms == 1, widened=True, row=row, sizes=sizes, device=point.device,
@@ -368,3 +353,48 @@ class _Pieces(Relation):
 
 def _slices(word: str, block: Mapping[str, slice]) -> tuple[slice, ...]:
     return tuple(block.get(letter, slice(None)) for letter in _dims(word))
+
+
+def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *, momentum: float, eps: float, **_: Any) -> Any:
+    if x[:, :1].numel() < 2:
+        raise UnusableError("no variance")
+    shape = (1, -1, 1, 1)
+    own = x.mean((0, 2, 3)), x.var((0, 2, 3))
+    for kept, statistic in zip((mean, var), own, strict=True):
+        kept.lerp_(statistic.detach(), momentum)
+    spread = (x.var((0, 2, 3), correction=0) + eps).sqrt()
+    return (x - own[0].view(shape)) / spread.view(shape) * weight.view(shape) + bias.view(shape)
+
+
+def _max_pool(x: Any, kernel: int, stride: int, padding: int) -> Any:
+    for dim, edges in ((3, (padding, padding)), (2, (0, 0, padding, padding))):
+        windows = functional.pad(x, edges, value=-torch.inf).unfold(dim, kernel, stride).unbind(-1)
+        x = reduce(lambda best, other: torch.where(best >= other, best, other), windows)
+    return x
+
+
+def _resized(x: Any, scale_factor: float, mode: str) -> Any:
+    if max(x.shape) > 4096:
+        raise UnusableError("takes a matrix as large as the square of a side")
+    mode = {"bilinear": "linear"}.get(mode, mode)
+    eyes = [torch.eye(side, dtype=x.dtype, device=x.device)[None] for side in x.shape[2:]]
+    down, across = (functional.interpolate(eye, scale_factor=scale_factor, mode=mode)[0] for eye in eyes)
+    return down.mT @ x @ across
+
+
+def _sorted(x: Any, dim: int, descending: bool, **_: Any) -> Any:
+    places = torch.from_numpy((-x if descending else x).detach().cpu().numpy().argsort(dim, kind="stable"))
+    places = places.to(x.device)
+    return x.gather(dim, places), places
+
+
+_DEFINED: Mapping[str, Callable[..., Any]] = {
+    "nn.functional.scaled_dot_product_attention": attention,
+    "nn.functional.batch_norm": _batch_norm,
+    "nn.functional.max_pool2d": _max_pool,
+    "nn.functional.interpolate": _resized,
+    "nn.functional.embedding": lambda index, table: table[index],
+    "mean": lambda x, dim: x.sum(dim) / x.shape[dim],
+    "sort": _sorted,
+}
+"""Where the operator in float64 would be the same kernel, or one that sizes decide about."""
