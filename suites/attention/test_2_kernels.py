@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from stackproof.device.kinds import Device
-from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.judges.references import attention as definition
-from stackproof.operators.relation import Relation, UnusableError
+from stackproof.operators.relation import Relation, UnusableError, with_gradients
 from stackproof.probes import attention
 from stackproof.record.checks import NotApplicable, require
 from stackproof.record.records import Figure

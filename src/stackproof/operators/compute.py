@@ -119,6 +119,19 @@ def _names_a_device(leaf: Any) -> bool:
         return False
 
 
+def placed(tree: Any, device: torch.device | None = None) -> Any:
+    """Return the tree with tensors that have no history, moved to a device if one is named."""
+
+    def place(leaf: Any) -> Any:
+        return (
+            leaf.detach().to(device or leaf.device).requires_grad_(leaf.requires_grad)
+            if isinstance(leaf, torch.Tensor)
+            else leaf
+        )
+
+    return tree_map(place, tree)
+
+
 def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Copy a tensor as a leaf; a view keeps its strides, its offset and the storage around it."""
     source = tensor.detach()

@@ -233,7 +233,7 @@ def _windows(
     cut = [slice(0, (n - 1) * step + 1, step) for n, step in zip(counts, steps, strict=True)]
     strides = [slice(None, None, gap) for gap in gaps]
     whole = whole[cast(Any, (..., *cut, *strides))]
-    return whole.reshape(*x.shape[:-sides], *counts, -1)
+    return whole.reshape(*x.shape[:-sides], *counts, math.prod(sizes))
 
 
 def _each(value: Any, sides: int) -> list[int]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
-from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
@@ -16,6 +15,7 @@ from torch.utils._pytree import tree_map
 from stackproof import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
+from stackproof.operators.compute import placed
 from stackproof.operators.database import REFERENCE, OpInfo, SampleInput, full_name, load, samples
 from stackproof.operators.relation import describe_tree, elements_of
 from stackproof.operators.repro import NotWritableError, path_of
@@ -53,12 +53,13 @@ class OperatorPoint:
             sample.input, sample.args, sample.kwargs = placed(call, self.device)
         return chosen
 
-    def kinds(self, count: int, smallest: int = 0) -> list[SampleInput]:
-        """Draw samples of which each has other options, or other dimensions, than those before."""
+    def kinds(self, count: int, smallest: int = 0, alike: bool = False) -> list[SampleInput]:
+        """Draw samples of which each has other options than those before, or other dimensions unless these count `alike`."""
         kinds: dict[str, SampleInput] = {}
-        for sample in self.samples(120, smallest=smallest, pool=160):
+        for sample in self.samples(12) if alike else self.samples(120, smallest=smallest, pool=160):
             call = (sample.input, sample.args, sample.kwargs)
-            kinds.setdefault(describe_tree(tree_map(lambda x: x.dim() if torch.is_tensor(x) else x, call)), sample)
+            form = tree_map(lambda x: x if not torch.is_tensor(x) else "" if alike else x.dim(), call)
+            kinds.setdefault(describe_tree(form), sample)
         return [*kinds.values()][:count]
 
     @property
@@ -87,17 +88,6 @@ class OperatorPoint:
         return (torch.randn(shape, generator=generator, dtype=wide) * scale).to(self.dtype).to(self.device)
 
 
-def placed(tree: Any, device: torch.device) -> Any:
-    """Return what a database made on the CPU, moved to a device."""
-
-    def place(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        return leaf.detach().to(device).requires_grad_(leaf.requires_grad)
-
-    return tree_map(place, tree)
-
-
 @dataclass(frozen=True)
 class _Group:
     name: str
@@ -119,3 +109,32 @@ def member(group: str, name: str) -> bool:
 def database() -> Mapping[str, OpInfo]:
     """Return the operators that may be asked about relations at all: no random ones, none that only fill or only view."""
     return {full_name(op): op for op in load().values() if not member("outside", full_name(op))}
+
+
+def _with_gaps(leaf: torch.Tensor) -> torch.Tensor:
+    if leaf.layout is not torch.strided or leaf.dim() == 0:
+        return leaf
+    wide = leaf.new_full((*leaf.shape[:-1], 2 * leaf.shape[-1] + 1), 3)
+    return wide[..., 1::2].copy_(leaf)
+
+
+def _turned(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf.mT.contiguous().mT if leaf.dim() > 1 else leaf
+
+
+def _last(leaf: torch.Tensor) -> torch.Tensor:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return leaf.contiguous(memory_format=formats[leaf.dim()]) if leaf.dim() in formats else leaf
+
+
+def _shifted(leaf: torch.Tensor) -> torch.Tensor:
+    return torch.cat([leaf.new_ones(1), leaf.reshape(-1)])[1:].view(leaf.shape)
+
+
+LAYOUTS: Mapping[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
+    "strided": (_with_gaps, "x.repeat_interleave(2, -1)[..., ::2]"),
+    "transposed": (_turned, "x.mT.contiguous().mT"),
+    "channels-last": (_last, "x.contiguous(memory_format=torch.channels_last)"),
+    "behind an odd offset": (_shifted, "torch.cat([x.new_ones(1), x.reshape(-1)])[1:].view(x.shape)"),
+}
+"""Other layouts of the same numbers, and x in them as code."""

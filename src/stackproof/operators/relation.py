@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.base.text import error_line
-from stackproof.operators.compute import relocate
+from stackproof.operators.compute import placed, relocate
 from stackproof.operators.database import REFERENCE
 from stackproof.operators.repro import NotWritableError, literal
 
@@ -463,3 +464,37 @@ def _worst(actual: torch.Tensor, expected: torch.Tensor, bad: torch.Tensor, gap:
     pair = (x.reshape(-1)[place].item() for x in (actual, expected))
     texts = [f"{x:.8g}" if isinstance(x, float) else str(x) for x in pair]
     return f"number {index} is {texts[0]} instead of {texts[1]} ({int(bad.sum())} of {bad.numel()} differ)"
+
+
+def with_gradients(op: Callable[..., Any], backward: bool = True, members: int = 1) -> Callable[..., Any]:
+    """Return a function with its gradients: those of arguments that ask for one, or of all where none does.
+
+    Each of so many `members` of a batch, which come first, is fed the same.
+    """
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        if not backward:
+            return op(*arguments, **options)
+        asked = any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves((arguments, options)))
+        inputs = placed((arguments, options)) if asked else tracked((arguments, options))
+        with torch.enable_grad():
+            out = [leaf for leaf in tree_leaves(op(*inputs[0], **inputs[1])) if isinstance(leaf, torch.Tensor)]
+        roots = [leaf for leaf in out if leaf.requires_grad]
+        leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        if not roots or not leaves:
+            return out
+        gradients = torch.autograd.grad(roots, leaves, [_fed(root, members) for root in roots], allow_unused=True)
+        return [*out, *filter(torch.is_tensor, gradients)]
+
+    return run
+
+
+def _fed(root: torch.Tensor, members: int) -> torch.Tensor:
+    """Return an uneven gradient that every dtype holds exactly."""
+    return _line(root.numel() // members, root.dtype, root.device).repeat(members).reshape(root.shape)
+
+
+@lru_cache(32)
+def _line(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    line = (torch.arange(count, device=device) * 37 % 97 - 40) / 32
+    return (torch.complex(line, line.flip(0)) if dtype.is_complex else line).to(dtype)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,8 +15,9 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.device.threads import default
+from stackproof.operators.compute import placed
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, elements_of, numeric, tracked
+from stackproof.operators.relation import Relation, elements_of, numeric, with_gradients
 
 WHAT = "again is again"
 DTYPES = (torch.float32, torch.complex64, torch.int64)
@@ -47,8 +48,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     drawn = point.samples(3, gradient=backward)
     run = with_gradients(point.op, backward)
     writes = member("writes into its arguments", point.name)
-    if writes and point.dtype is torch.float32:
-        yield from _written(point)
     plain = "second = operator(*arguments, **options)"
     for place, sample in enumerate(drawn):
         other = drawn[place - 1]
@@ -66,7 +65,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             return [run(*arguments, **options), *(() if writes else tree_leaves((arguments, options)))]
 
         def once(*arguments: Any, **options: Any) -> Any:
-            before = _anew(tree_map(lambda leaf: leaf.clone() if numeric(leaf) else leaf, (arguments, options)))
+            before = placed(tree_map(lambda leaf: leaf.clone() if numeric(leaf) else leaf, (arguments, options)))
             return [run(*arguments, **options), *(() if writes else tree_leaves(before))]
 
         def elsewhere(*arguments: Any, **options: Any) -> Any:
@@ -169,98 +168,19 @@ second = operator(*arguments, **options)"""
     return Relation(f"on {count} threads as on one", inputs, options, shared, run, code, **how)
 
 
-def _anew(tree: Any) -> Any:
-    """Return the tree with tensors that have no history."""
-
-    def anew(leaf: Any) -> Any:
-        return leaf.detach().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
-
-    return tree_map(anew, tree)
-
-
-def _written(point: OperatorPoint) -> Iterator[Relation]:
-    """Yield what is written into arguments, from other layouts and without gradients as with them."""
-
-    def kept(*arguments: Any, lay: Any = None, grad: bool = False, **options: Any) -> Any:
-        inputs = (lay(arguments[0]) if lay else arguments[0], *arguments[1:])
-        with torch.set_grad_enabled(grad):
-            return [point.op(*inputs, **options), *tree_leaves((arguments[1:], options))]
-
-    for sample in point.samples(8, gradient=True):
-        inputs = (sample.input, *sample.args)
-        for says, lay in {"without gradients": None, **LAYOUTS}.items():
-            code = f"# {point.path}, {says}, and what it writes into its arguments\nfirst = second = None"
-            yield Relation(
-                f"what is written, {says}",
-                inputs,
-                dict(sample.kwargs),
-                partial(kept, lay=lay),
-                partial(kept, grad=True),
-                code,
-            )
-
-
-_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-LAYOUTS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "channels-last": lambda x: x.contiguous(memory_format=_LAST.get(x.dim(), torch.contiguous_format)),
-    "with gaps": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.dim() else x,
-}
-
-
-def with_gradients(op: Callable[..., Any], backward: bool = True) -> Callable[..., Any]:
-    """Return a function with its gradients: those of arguments that ask for one, or of all where none does."""
-
-    def run(*arguments: Any, **options: Any) -> Any:
-        if not backward:
-            return op(*arguments, **options)
-        asked = any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves((arguments, options)))
-        inputs = _anew((arguments, options)) if asked else tracked((arguments, options))
-        with torch.enable_grad():
-            out = [leaf for leaf in tree_leaves(op(*inputs[0], **inputs[1])) if isinstance(leaf, torch.Tensor)]
-        roots = [leaf for leaf in out if leaf.requires_grad]
-        leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        if not roots or not leaves:
-            return out
-        gradients = torch.autograd.grad(roots, leaves, list(map(_fed, roots)), allow_unused=True)
-        return [*out, *filter(torch.is_tensor, gradients)]
-
-    return run
-
-
-def _fed(root: torch.Tensor) -> torch.Tensor:
-    """Return an uneven gradient that every dtype holds exactly."""
-    return _line(root.numel(), root.dtype, root.device).reshape(root.shape).clone()
-
-
-@lru_cache(256)
-def _line(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    line = (torch.arange(count, device=device) * 37 % 97 - 40) / 32
-    return (torch.complex(line, line.flip(0)) if dtype.is_complex else line).to(dtype)
-
-
 def _nested(point: OperatorPoint, relation: Callable[..., Relation]) -> Relation:
     """Within one autocast, a call without gradients must not take them from the next call."""
-    half = torch.bfloat16
 
-    def run(before: bool, *arguments: Any, **options: Any) -> Any:
-        inputs = tracked((arguments, options))
-        with torch.autocast(point.device.type, half):
+    def cast(*arguments: Any, before: bool, **options: Any) -> Any:
+        with torch.autocast(point.device.type, torch.bfloat16):
             if before:
                 with torch.no_grad():
-                    point.op(*inputs[0], **inputs[1])
-            with torch.enable_grad():
-                out = [leaf for leaf in tree_leaves(point.op(*inputs[0], **inputs[1])) if numeric(leaf)]
-        leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        roots = [leaf for leaf in out if leaf.requires_grad]
-        if not roots:
-            return [*out, *map(torch.zeros_like, leaves)]
-        gradients = torch.autograd.grad(roots, leaves, [torch.ones_like(root) for root in roots], allow_unused=True)
-        pairs = zip(gradients, leaves, strict=True)
-        return [*out, *(torch.zeros_like(leaf) if gradient is None else gradient for gradient, leaf in pairs)]
+                    point.op(*arguments, **options)
+            return point.op(*arguments, **options)
 
     code = """with torch.autocast("cpu", torch.bfloat16):
     with torch.no_grad():
         operator(*arguments, **options)
     first = operator(*arguments, **options)"""
-    made = relation("with gradients after without, within one autocast", lambda *a, **o: run(True, *a, **o), code)
-    return Relation(made.says, made.arguments, made.options, made.first, lambda *a, **o: run(False, *a, **o), made.code)
+    first, second = (with_gradients(partial(cast, before=before)) for before in (True, False))
+    return replace(relation("with gradients after without, within one autocast", first, code), second=second)

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from stackproof.operators.database import SampleInput
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric
+from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric, with_gradients
 
 WHAT = "alone as in company"
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.int64)
@@ -49,9 +49,6 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
     def batched(leaf: Any, place: int) -> bool:
         return isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and (place == 0 or kind != ROWS)
 
-    def scaled(leaf: torch.Tensor, n: int) -> torch.Tensor:
-        return leaf * (1 + (n * 7 % 16) / 16) if numeric(leaf) else leaf
-
     def repeated(leaf: torch.Tensor) -> torch.Tensor:
         """Return all members of the batch; their factors are exact in every dtype."""
         factors = 1 + (torch.arange(count, device=leaf.device) * 7 % 16) / 16
@@ -59,19 +56,11 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
         rows = rows * factors.to(leaf.dtype).view(-1, *[1] * leaf.dim()) if numeric(leaf) else rows.clone()
         return rows if kind == STACKED else rows.flatten(0, 1)
 
-    def run(arguments: Any, options: Any) -> list[torch.Tensor]:
-        numbers = [leaf for leaf in arguments if numeric(leaf)] if backward else []
-        leaves = {id(leaf): leaf.detach().requires_grad_() for leaf in numbers}
-        inputs = [leaves.get(id(argument), argument) for argument in arguments]
-        with torch.set_grad_enabled(backward):
-            out = [leaf for leaf in tree_leaves(op(*inputs, **options)) if isinstance(leaf, torch.Tensor)]
-        roots = [leaf for leaf in out if leaf.requires_grad]
-        if not roots:
-            return out
-        members = count if inputs[0].shape != sample.input.shape else 1
-        fed = [_cotangent(root, members) for root in roots]
-        gradients = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
-        return [*out, *(g for n, g in enumerate(gradients) if g is not None and batched(inputs[n], n))]
+    def asked(leaf: Any, place: int) -> Any:
+        return leaf.requires_grad_() if numeric(leaf) and batched(leaf, place) and backward else leaf
+
+    def tensors(results: Any) -> list[torch.Tensor]:
+        return [*filter(torch.is_tensor, tree_leaves(results))]
 
     def company(*arguments: Any, **options: Any) -> Any:
         grows = [batched(leaf, place) and leaf.dim() + (kind == STACKED) for place, leaf in enumerate(arguments)]
@@ -79,14 +68,19 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
         if kind == STACKED:
             rest, options = _from_the_end(point.name, arguments, options)
             many = [leaf if isinstance(leaf, torch.Tensor) else other for leaf, other in zip(many, rest, strict=True)]
-        results = run(many, options)
+        many = [asked(leaf, place) for place, leaf in enumerate(many)]
+        results = tensors(with_gradients(op, backward, count)(*many, **options))
         if any(result.dim() == 0 or result.shape[0] % count for result in results):
             raise UnusableError("no batch in the result")
         return [[result.reshape(count, -1)[n] for n in shown] for result in results]
 
     def alone(*arguments: Any, **options: Any) -> Any:
-        rows = [[scaled(x, n) if batched(x, place) else x for place, x in enumerate(arguments)] for n in shown]
-        each = [run(row, options) for row in rows]
+        factors = [1 + (n * 7 % 16) / 16 for n in shown]
+        rows = [
+            [asked(x * share if numeric(x) and batched(x, place) else x, place) for place, x in enumerate(arguments)]
+            for share in factors
+        ]
+        each = [tensors(with_gradients(op, backward)(*row, **options)) for row in rows]
         return [[results[at].reshape(-1) for results in each] for at in range(len(each[0]))]
 
     join = "torch.stack" if kind == STACKED else "torch.cat"
@@ -102,13 +96,6 @@ second = [operator(*row, **options) for row in rows]"""
     floor = 64 * eps * min(max(sizes, default=0.0), 1e3)
     how: dict[str, Any] = {"ulps": 2048.0, "floor": floor, "refusable": True}
     return Relation(f"in a batch of {count}", inputs, named, company, alone, code, **how)
-
-
-def _cotangent(root: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the same gradient for each member of a batch."""
-    size = root.numel() // max(count, 1)
-    line = torch.frac(torch.arange(1, size + 1, dtype=torch.float64, device=root.device) * 0.6180339887498949)
-    return (line * 2 - 0.9).repeat(count).reshape(root.shape).to(root.dtype)
 
 
 def _from_the_end(

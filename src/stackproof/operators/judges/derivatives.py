@@ -274,7 +274,6 @@ def _of(point: OperatorPoint, sample: SampleInput, special: bool = False) -> Ite
     yield relation("reverse mode as the difference quotient", line.reverse, slope, tolerance=1e-4)
     if point.op.supports_forward_ad:
         yield relation("forward mode as reverse", line.forward, line.finite)
-        yield relation("forward mode as the difference quotient", line.forward, slope, tolerance=1e-4)
     if not point.op.supports_gradgrad or not point.on_host:
         return  # second derivatives are formulas, the same on every device: the CPU's stack proves them
     for energy in (False, True) if special else (False,):  # squares are smooth where a size itself is not

@@ -61,12 +61,9 @@ def suits(_name: str, _op: Any) -> bool:
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a few samples in other dtypes, with numbers that rounding from one to the other changes."""
-    kinds: dict[str, SampleInput] = {}
-    for sample in point.samples(12):
+    drawn = point.kinds(12, alike=True)
+    for place, sample in enumerate(sorted(drawn, key=lambda one: -elements_of((one.input, one.args)))):
         sample.input, sample.args, sample.kwargs = detached((sample.input, sample.args, sample.kwargs))
-        named = tree_map(lambda leaf: "" if isinstance(leaf, torch.Tensor) else leaf, (sample.args, sample.kwargs))
-        kinds.setdefault(repr(named), sample)
-    for place, sample in enumerate(sorted(kinds.values(), key=lambda one: -elements_of((one.input, one.args)))):
         if place < 2:
             yield from _named(point, sample)
             yield from _mixed(point, sample, place)

@@ -35,14 +35,7 @@ def suits(name: str, op: Any) -> bool:
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield the relations of two samples' options on special, extreme and ordinary numbers."""
-    seen: list[str] = []
-    for sample in point.samples(12):
-        tensors = [leaf for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor)]
-        plain = [leaf for leaf in (*sample.args, *sample.kwargs.values()) if not isinstance(leaf, torch.Tensor)]
-        kind = repr((len(tensors), plain, sorted(sample.kwargs)))
-        if kind in seen or not tensors or len(seen) == 2:
-            continue
-        seen.append(kind)
+    for sample in point.kinds(2, alike=True):
         call = (sample.input, *sample.args), dict(sample.kwargs)
         for fill in (_moderate, _filled) if point.dtype.is_complex else (_filled,):
             count = iter(range(99))
@@ -53,7 +46,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 def _of(point: OperatorPoint, arguments: Any, options: Any, on: str) -> Iterator[Relation]:
     count = _ALONE  # each is a call of its own
     chosen = point.draw.sample(range(_LENGTH), count)
-    floating = point.dtype.is_floating_point or point.dtype.is_complex
 
     def op(*inputs: Any, **named: Any) -> Any:
         return tree_map(lambda leaf: _signed(leaf, point), point.op(*inputs, **named))
@@ -103,7 +95,7 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
         yield relation(
             "as NumPy has it", lambda *a, **o: tree_leaves(op(*a, **o)), numpy_way, code, ulps, widened=narrow
         )
-    if floating:
+    if point.dtype.is_floating_point or point.dtype.is_complex:
         yield from (relation(*parts, 4.0) for parts in _mirrored(point, op, arguments, options))
     if point.dtype.is_floating_point and len(arguments) == 1:
         yield from _limits(point, options)

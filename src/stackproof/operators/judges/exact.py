@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from stackproof.operators.judges.references import grown
-from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.points import LAYOUTS, OperatorPoint, member
 from stackproof.operators.relation import Relation, numeric
 
 WHAT = "what needs no rounding is exact"
@@ -79,11 +79,7 @@ def _moved(point: OperatorPoint) -> Iterator[Relation]:
     if point.name in ("cat", "stack"):
         samples.append(([picture, picture], (1,), {}))
     for value, args, named in samples:
-        for layout in (torch.contiguous_format, torch.channels_last):
-
-            def lay(leaf: Any, layout: Any = layout) -> Any:
-                whole = isinstance(leaf, torch.Tensor) and leaf.dim() == 4
-                return leaf.contiguous(memory_format=layout) if whole else leaf
+        for says, lay in (("bits", lambda leaf: leaf), ("bits of channels-last", LAYOUTS["channels-last"][0])):
 
             def as_bits(leaf: Any) -> Any:
                 own = isinstance(leaf, torch.Tensor) and leaf.dtype is point.dtype
@@ -95,9 +91,8 @@ def _moved(point: OperatorPoint) -> Iterator[Relation]:
             def whole(*arguments: Any, **options: Any) -> Any:
                 return point.op(*tree_map(as_bits, arguments), **tree_map(as_bits, options))
 
-            arguments = tree_map(lambda leaf: lay(fill(leaf)), (value, *args))
+            arguments = tree_map(lambda leaf: lay(fill(leaf)) if torch.is_tensor(leaf) else leaf, (value, *args))  # noqa: B023
             code = f"bits = {bits}\nfirst = operator(*arguments, **options).view(bits)\nsecond = None  # of the arguments' bits"
-            says = f"bits{' of channels-last' if layout is torch.channels_last else ''}"
             yield Relation(says, arguments, tree_map(fill, dict(named)), moved, whole, code, exact=True)
 
 

@@ -8,12 +8,13 @@ from functools import cache, partial
 from typing import Any
 
 import torch
+from torch.nn.utils.stateless import _reparametrize_module
 
+from stackproof.operators.compute import placed
 from stackproof.operators.database import REFERENCE, isolated, seed
-from stackproof.operators.judges.again import LAYOUTS, with_gradients
 from stackproof.operators.networks import LAYERS, DefinedLayer
-from stackproof.operators.points import OperatorPoint, placed
-from stackproof.operators.relation import Relation, numeric, tracked
+from stackproof.operators.points import LAYOUTS, OperatorPoint
+from stackproof.operators.relation import Relation, numeric, tracked, with_gradients
 
 WHAT = "a layer in its modes"
 DTYPES = (torch.float32, torch.float64)
@@ -28,14 +29,19 @@ def subjects() -> Mapping[str, Any]:
     return {**{name: info for name, info in listed.items() if not name.startswith(("Fractional", "Lazy"))}, **LAYERS}
 
 
+def calls(info: Any, dtype: torch.dtype, training: bool = False) -> list[Any]:
+    """Return what the database makes a layer from, and calls it with."""
+    seed()
+    made = info.module_inputs_func(info, str(REFERENCE), dtype, requires_grad=False, training=training)
+    return [case for case in made if case.forward_input]
+
+
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a few of a layer's inputs; they are the same in every run, and on every device."""
     if isinstance(point.op, DefinedLayer):
         yield from _against_definition(point, point.op)
         return
-    seed()
-    more = {"device": str(REFERENCE), "dtype": point.dtype, "requires_grad": False, "training": False}
-    inputs = [case for case in point.op.module_inputs_func(point.op, **more) if case.forward_input]
+    inputs = calls(point.op, point.dtype)
     masked = point.name.startswith(("Transformer", "Multihead"))
     for each in point.draw.sample(inputs, min(len(inputs), 14 if masked else 3)):
         torch.manual_seed(3)
@@ -103,17 +109,6 @@ def _statistics(layer: torch.nn.Module, momentum: float | None, inputs: Any) -> 
     return Relation(says, batches, {}, kept, defined, code, ulps=512.0, widened=True)
 
 
-class _Called(torch.nn.Module):
-    """A layer that is called in a way of its own."""
-
-    def __init__(self, layer: torch.nn.Module, call: Callable[..., Any]) -> None:
-        super().__init__()
-        self.layer, self.call = layer, call
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.call(self.layer, *inputs)
-
-
 def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Relation]:
     """Yield results and gradients of what is given and of every parameter, and results without gradients."""
     layer = made.make().to(point.device, point.dtype)
@@ -121,8 +116,8 @@ def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Re
     inputs = tuple(point.numbers(shape) for shape in made.shapes)
 
     def called(layer: torch.nn.Module, state: Mapping[str, torch.Tensor], *inputs: Any) -> Any:
-        values = {f"layer.{name}": value for name, value in state.items()}
-        return torch.func.functional_call(_Called(layer, made.call), values, inputs)
+        with _reparametrize_module(layer, dict(state)):
+            return made.call(layer, *inputs)
 
     code = f"# {layer!r} against its definition in float64\nfirst = second = None"
     floor = 16 * torch.finfo(point.dtype).eps  # terms of size one cancel
@@ -158,7 +153,7 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dic
     if not norms:
         ways["in training"] = partial(called, training=True)
     for training in (False, True) if norms else (False,):
-        moved: dict[str, Callable[..., Any]] = {says: partial(called, lay=lay) for says, lay in LAYOUTS.items()}
+        moved: dict[str, Callable[..., Any]] = {says: partial(called, lay=lay) for says, (lay, _) in LAYOUTS.items()}
         for says, way in [*(ways.items() if training else ()), *moved.items()]:
             first, second = (partial(call, training=training) for call in (way, slow))
             words = f"{says}{', in training' * training}"

@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.points import OperatorPoint
-from stackproof.operators.relation import Relation, UnusableError
+from stackproof.operators.relation import Relation, UnusableError, with_gradients
 
 WHAT = "a list as one by one"
 DTYPES = (torch.float32, torch.bfloat16, torch.complex64, torch.int64)

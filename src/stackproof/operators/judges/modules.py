@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from stackproof.operators.database import REFERENCE, load, samples, seed
+from stackproof.operators.compute import placed
+from stackproof.operators.database import load, samples
 from stackproof.operators.judges import layers
-from stackproof.operators.judges.again import with_gradients
-from stackproof.operators.points import OperatorPoint, member, placed
-from stackproof.operators.relation import Relation
+from stackproof.operators.judges.references import around
+from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.relation import Relation, with_gradients
 
 WHAT = "a module is its function"
 DTYPES = (torch.float32, torch.float64)
@@ -97,11 +98,7 @@ def _cases(point: OperatorPoint) -> Iterator[Case]:
     listed, kind, function = layers.subjects().get(point.name), point.op, _function(point.op)
     signature = inspect.signature(kind)
     if listed:
-        seed()
-        made = listed.module_inputs_func(
-            listed, device=str(REFERENCE), dtype=point.dtype, requires_grad=False, training=True
-        )
-        for case in (case for case in made if case.forward_input):
+        for case in layers.calls(listed, point.dtype, training=True):
             bound = signature.bind(*case.constructor_input.args, **case.constructor_input.kwargs).arguments
             yield dict(bound), tuple(case.forward_input.args), dict(case.forward_input.kwargs)
         return
@@ -276,20 +273,8 @@ class _Call:
         single = "use_input_stats" in names and first.dim() == layer._get_no_batch_dim()
         named[key] = first[None] if single else first
         if bound.arguments.get("padding_mode", "zeros") != "zeros":
-            named[key], given["padding"] = _around(layer, first, bound.arguments), 0
+            reach = [step * (size - 1) for step, size in zip(layer.dilation, layer.kernel_size, strict=True)]
+            edges = around(bound.arguments["padding"], reach)
+            named[key], given["padding"] = functional.pad(first, edges, bound.arguments["padding_mode"]), 0
         result = getattr(functional, self.function)(**{**given, **named})
         return result[0] if single else result
-
-
-def _around(layer: Any, x: torch.Tensor, options: Mapping[str, Any]) -> torch.Tensor:
-    """Return a convolution's input with what its mode puts around it."""
-    sides = len(layer.kernel_size)
-    width = options["padding"]
-    if width == "same":
-        spans = [step * (size - 1) for step, size in zip(layer.dilation, layer.kernel_size, strict=True)]
-        ends = [(span // 2, span - span // 2) for span in spans]
-    else:
-        widths = [0] * sides if width == "valid" else width if isinstance(width, tuple) else [width] * sides
-        ends = [(side, side) for side in widths]
-    flat = [side for pair in reversed(ends) for side in pair]
-    return functional.pad(x, flat, options["padding_mode"])

@@ -1,4 +1,4 @@
-"""All forms of an optimiser take the same step: loop, list and fused, with groups, parameters in pieces, a resume and a scaler.
+"""All forms of an optimiser take the same step: loop, list and fused, with groups, a resume and a scaler.
 
 torch writes the loop and the list form of each optimiser apart, so that either is the other's reference; what models are trained
 with is held by its paper's form in `workloads.training`.
@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map
 
 from stackproof.device.devices import Operators
 from stackproof.operators.database import REFERENCE, isolated
+from stackproof.operators.judges.sparse import twice
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import Relation, UnusableError
 
@@ -36,8 +37,6 @@ _BETAS = (0.875, 0.984375)
 """Exact in float32, as 1 - beta is: fused kernels of CUDA take them in it (https://github.com/pytorch/pytorch/pull/173224)."""
 _SCALE = 1024.0
 """A power of two: scaling and unscaling change no bit."""
-_WHOLE = ("Adafactor",)
-"""Whose step of one number depends on the others of its parameter."""
 _NARROWED = ("ASGD", "NAdam")
 """That keep rates or products beside the count, which are loaded in the dtype of the parameter."""
 _KINDS = {"foreach", "fused", "capturable", "differentiable", "maximize"}
@@ -80,8 +79,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         yield _relation("two groups", options, few, two(), two(apart=True))
         for kind, tensors in (("loop", few), *((kind, many) for kind in ("foreach", *fused))):
             yield _relation(kind, options, tensors, way(kind), way("loop", host=True), widened=True)
-        for kind in ("loop", "foreach") if make.__name__ not in _WHOLE else ():
-            yield _relation(f"{kind}, whole as in pieces", options, few[4::5], way(kind), way(kind, pieces=True))
         for kind in ("foreach", *fused):
             yield _relation(f"{kind}, under a scaler", options, few, way(kind, scale=_SCALE), way(kind))
             for when in ("first", "later"):
@@ -185,10 +182,6 @@ class _Way:
             cut = half // 2
             first, second = _Way(self.make, self.how["first"], self.kind), _Way(self.make, self.options, self.kind)
             return [*first(*tensors[:cut], *gradients[:cut]), *second(*tensors[cut:], *gradients[cut:])]
-        if self.how.get("pieces"):
-            cuts = [[piece.clone() for piece in torch.split(tensor, 30_000)] for tensor in (*tensors, *gradients)]
-            pieces = [piece for parts in cuts for piece in parts]
-            return _joined(_Way(self.make, self.options, self.kind)(*pieces), len(cuts[0]))
         try:
             with Operators() as ran:
                 results = self._taken([tensor.requires_grad_() for tensor in tensors], gradients)
@@ -242,7 +235,7 @@ class _Way:
         for tensor, gradient in zip(tensors, gradients, strict=True):
             times = (1 + step % 3) * (-1) ** (step // 2) * (scaler.get_scale() if scaler else 1)
             made = torch.empty_like(tensor).copy_(gradient * times).detach()
-            tensor.grad = _repeated(made) if self.how.get("sparse") else made
+            tensor.grad = twice(made, made.dim() - 1) if self.how.get("sparse") else made
 
     def _stumble(self, scaler: Any, optimiser: torch.optim.Optimizer, tensors: Tensors) -> None:
         """Meet an infinite gradient, which halves the scale and moves nothing."""
@@ -257,13 +250,6 @@ class _Way:
             raise RuntimeError(f"an infinite gradient left the scale at {scaler.get_scale()}")
 
 
-def _repeated(gradient: torch.Tensor) -> torch.Tensor:
-    """Return a gradient as an embedding makes it: rows, of which each comes twice."""
-    rows = gradient.to_sparse(1)
-    indices, values = torch.cat([rows.indices()] * 2, 1), torch.cat([rows.values() / 2] * 2)
-    return torch.sparse_coo_tensor(indices, values, gradient.shape)
-
-
 def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tensor]:
     """Return each parameter, and by name what the optimiser keeps of it."""
     results = []
@@ -271,13 +257,6 @@ def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tens
         state = optimiser.state.get(tensor, {})
         results += [tensor, *(state[name] for name in sorted(state) if torch.is_tensor(state[name]))]
     return [tensor.detach().clone() for tensor in results]
-
-
-def _joined(pieces: list[torch.Tensor], count: int) -> list[torch.Tensor]:
-    """Join the pieces of each tensor again; a number that all pieces share is kept once."""
-    each = len(pieces) // count
-    kinds = [pieces[place::each] for place in range(each)]
-    return [torch.cat(parts) if parts[0].dim() else parts[0] for parts in kinds]
 
 
 def _documented(make: Any) -> Relation:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from stackproof.operators.forms import softmax
 from stackproof.operators.points import OperatorPoint
 from stackproof.operators.relation import Relation
 
@@ -24,11 +25,6 @@ _COUNTS = ("histc", "bincount", "count_nonzero")
 REPEATS = (3, 300, 513, 4096, 100_000)
 
 _Definition = Callable[..., Any]
-
-
-def _exponentials(x: Any, axis: int) -> Any:
-    shares = np.exp(x - x.max(axis, keepdims=True))
-    return shares / shares.sum(axis, keepdims=True)
 
 
 def _rising(x: Any, axis: int) -> Any:
@@ -64,8 +60,8 @@ _ALONG: dict[str, _Definition] = {
     "cummax": np.maximum.accumulate,
     "cummin": np.minimum.accumulate,
     "logcumsumexp": np.logaddexp.accumulate,
-    "softmax": _exponentials,
-    "log_softmax": lambda x, axis: np.log(_exponentials(x, axis)),
+    "softmax": softmax,
+    "log_softmax": lambda x, axis: np.log(softmax(x, axis)),
     "sort": _rising,
     "argsort": _rising,
     "quantile": lambda x, axis: np.quantile(x, 0.3, axis),

@@ -6,18 +6,17 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from itertools import combinations, count, islice
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from stackproof.operators.compute import placed
 from stackproof.operators.database import REFERENCE, SampleInput
-from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.oracles import Decomposed
-from stackproof.operators.points import OperatorPoint, member, placed
-from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric
+from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric, with_gradients
 
 WHAT = "as it is defined"
 DTYPES = (torch.float32, torch.float64, torch.complex128, torch.int64, torch.bool)
@@ -60,8 +59,11 @@ def _bag(
     per_sample_weights: Any = None,
     **more: Any,
 ) -> Any:
-    if more.get("max_norm") is not None or more.get("include_last_offset") or mode == "max":
+    if more.get("max_norm") is not None:
         raise UnusableError("has another definition")
+    if offsets is not None and more.get("include_last_offset"):
+        indices, offsets = indices[: offsets[-1]], offsets[:-1]
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights[: len(indices)]
     if offsets is not None:
         places = torch.bucketize(torch.arange(len(indices), device=indices.device), offsets, right=True) - 1
         count = len(offsets)
@@ -73,7 +75,17 @@ def _bag(
     if padding_idx is not None:
         shares = shares * (index != padding_idx % len(weight))
     total = (places == torch.arange(count, device=indices.device)[:, None]).to(weight.dtype) * shares
+    if mode == "max":
+        chosen = total[..., None] != 0
+        return weight[index].where(chosen, -torch.inf).amax(1).where(chosen.any(1), 0)
     return total @ weight[index] / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
+
+
+def around(padding: Any, reach: list[int]) -> list[int]:
+    """Return what is put before and behind each side, the last first, where a kernel reaches so far."""
+    edges = [0] * len(reach) if padding == "valid" else [padding] * len(reach) if isinstance(padding, int) else padding
+    pairs = zip(edges, edges, strict=True) if padding != "same" else [(span // 2, span - span // 2) for span in reach]
+    return [edge for pair in reversed([*pairs]) for edge in pair]
 
 
 def _convolved(
@@ -85,12 +97,7 @@ def _convolved(
         [size] * sides if isinstance(size, int) else list(size) * (sides // len(size)) for size in (stride, dilation)
     )
     reach = [gap * (size - 1) for gap, size in zip(gaps, weight.shape[2:], strict=True)]
-    if padding in ("same", "valid"):
-        edges = [(span // 2, span - span // 2) if padding == "same" else (0, 0) for span in reach]
-    else:
-        edges = [(edge, edge) for edge in ([padding] * sides if isinstance(padding, int) else padding)]
-    whole = x if x.dim() == weight.dim() else x[None]
-    whole = torch.nn.functional.pad(whole, [edge for pair in reversed(edges) for edge in pair])
+    whole = torch.nn.functional.pad(x if x.dim() == weight.dim() else x[None], around(padding, reach))
     for dim, (step, gap, span) in enumerate(zip(steps, gaps, reach, strict=True), 2):
         whole = whole.unfold(dim, span + 1, step)[..., ::gap]
     parts = zip(whole.chunk(groups, 1), weight.chunk(groups, 0), strict=True)
@@ -109,23 +116,13 @@ _WRITTEN: Mapping[str, Callable[..., Any]] = {
 """Where torch has none."""
 
 
-@cache
-def _losses() -> Mapping[str, Callable[..., Any]]:
-    """Return the definitions of losses that torch tests its modules by."""
-    from torch.testing._internal.common_nn import loss_reference_fns
-
-    return {name.lower(): function for name, function in loss_reference_fns.items()}
-
-
 def definition(op: Any, name: str) -> Callable[..., Any] | None:
     """Return an operator's reference, which runs in the dtype that it is given."""
     if not name.startswith("nn.functional.") or op.variant_test_name:
         return None
     import torch._refs.nn.functional  # takes a second, and only these need it
 
-    function = name.rpartition(".")[2]
-    loss = _losses().get(function.replace("_", "") + "loss" * (not function.endswith("loss")))
-    return _WRITTEN.get(name) or getattr(torch._refs.nn.functional, function, loss)
+    return _WRITTEN.get(name) or getattr(torch._refs.nn.functional, name.rpartition(".")[2], None)
 
 
 def suits(name: str, _op: Any) -> bool:

@@ -13,9 +13,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.operators.database import SampleInput
-from stackproof.operators.judges.again import with_gradients
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import WIDE_CODE, Relation, UnusableError, detached, numeric, widened
+from stackproof.operators.relation import WIDE_CODE, Relation, UnusableError, detached, numeric, widened, with_gradients
 
 WHAT = "unusual numbers in a narrow dtype as in a wide one"
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.complex64)

@@ -22,7 +22,7 @@ def suits(name: str, op: Any) -> bool:
     return (says and not name.startswith("masked")) or member("of sparse tensors", name)
 
 
-def _twice(x: torch.Tensor, dense: int = 0) -> torch.Tensor:
+def twice(x: torch.Tensor, dense: int = 0) -> torch.Tensor:
     """Return a tensor whose every index comes twice, the second time with three quarters of a whole number's share."""
     made = x.to_sparse(x.dim() - dense)
     whole = not x.is_floating_point() and not x.is_complex()
@@ -33,9 +33,9 @@ def _twice(x: torch.Tensor, dense: int = 0) -> torch.Tensor:
 
 _KINDS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "COO": lambda x: x.to_sparse(),
-    "COO with indices that come twice": _twice,
-    "hybrid COO with indices that come twice": lambda x: _twice(x, 1),
-    "hybrid COO that was coalesced": lambda x: _twice(x, 1).coalesce(),
+    "COO with indices that come twice": twice,
+    "hybrid COO with indices that come twice": lambda x: twice(x, 1),
+    "hybrid COO that was coalesced": lambda x: twice(x, 1).coalesce(),
     "CSR": lambda x: x.to_sparse_csr(),
     "CSC": lambda x: x.to_sparse_csc(),
     "BSR": lambda x: x.to_sparse_bsr((1, 1)),

@@ -1,4 +1,4 @@
-"""Spellings agree: methods, in place, `out=` that is strided or an argument, other layouts and kinds of arguments, and modes of a layer."""
+"""Spellings agree: methods, in place, `out=` that is strided or an argument, other layouts, whole numbers, and modes of a layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from stackproof.operators.database import SampleInput
-from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.points import LAYOUTS, OperatorPoint, member
 from stackproof.operators.relation import Relation, UnusableError, detached, numeric, refuse_on_host, tracked
 
 WHAT = "spellings agree"
@@ -39,8 +39,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         if point.op.supports_out:
             yield from _outs(point, sample)
         yield from _layouts(point, sample)
-        yield from _kinds(point, sample)
-        yield from _offsets(point, sample)
+        yield from _whole(point, sample)
         if backward:
             yield from _modes(point, sample)
 
@@ -73,7 +72,7 @@ def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
 
     name = op.name.rpartition(".")[2]
     code = f"first = arguments[0].clone()\nfirst.{name}_(*arguments[1:], **options)\n{_PLAIN}"
-    for says, copy in (("in place", torch.clone), ("in place of a strided tensor", _with_gaps)):
+    for says, copy in (("in place", torch.clone), ("in place of a strided tensor", LAYOUTS["strided"][0])):
         inputs = (sample.input, *sample.args)
         yield Relation(says, inputs, dict(sample.kwargs), partial(in_place, copy), plain, code)
 
@@ -86,7 +85,7 @@ def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
         expected = op(sample.input, *sample.args, **sample.kwargs)
     except Exception:
         return
-    for says, (lay, shown) in _LAYOUTS.items():
+    for says, (lay, shown) in LAYOUTS.items():
 
         def laid(*arguments: Any, lay: Any = lay, **options: Any) -> Any:
             target = tree_map(lambda leaf: lay(torch.full_like(leaf, 7)), expected)
@@ -159,33 +158,6 @@ def _squared(sample: SampleInput, op: Any) -> SampleInput:
     return made
 
 
-def _with_gaps(leaf: Any) -> Any:
-    if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or leaf.dim() == 0:
-        return leaf
-    wide = leaf.new_full((*leaf.shape[:-1], 2 * leaf.shape[-1] + 1), 3)
-    return wide[..., 1::2].copy_(leaf)
-
-
-def _turned(leaf: torch.Tensor) -> torch.Tensor:
-    return leaf.mT.contiguous().mT if leaf.dim() > 1 else leaf
-
-
-def _last(leaf: torch.Tensor) -> torch.Tensor:
-    return leaf.contiguous(memory_format=torch.channels_last) if leaf.dim() == 4 else leaf
-
-
-def _shifted(leaf: torch.Tensor) -> torch.Tensor:
-    return torch.cat([leaf.new_ones(1), leaf.reshape(-1)])[1:].view(leaf.shape)
-
-
-_LAYOUTS = {
-    "strided": (_with_gaps, "x.repeat_interleave(2, -1)[..., ::2]"),
-    "transposed": (_turned, "x.mT.contiguous().mT"),
-    "channels-last": (_last, "x.contiguous(memory_format=torch.channels_last)"),
-    "behind an odd offset": (_shifted, "torch.cat([x.new_ones(1), x.reshape(-1)])[1:].view(x.shape)"),
-}
-
-
 def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     """Each argument in another layout, and its gradient."""
     if member("about layout", point.name):
@@ -193,7 +165,7 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     op = point.op
     inputs = (sample.input, *sample.args)
     places = [n for n, leaf in enumerate(inputs) if isinstance(leaf, torch.Tensor) and leaf.numel() > 1]
-    for says, (change, code) in _LAYOUTS.items():
+    for says, (change, code) in LAYOUTS.items():
         for place in places:
             before = inputs[place]
             if before.layout is not torch.strided:
@@ -217,21 +189,9 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
         yield _relation(point, sample, "arguments conjugated twice, once lazily", lazily, shown)
 
 
-def _kinds(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
-    """Arguments of another kind that mean the same: truth values as masks of floats, whole numbers as floats."""
+def _whole(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+    """Whole numbers, large ones among them, as floats."""
     op = point.op
-    masks = [key for key, leaf in sample.kwargs.items() if "mask" in key and getattr(leaf, "dtype", None) is torch.bool]
-    if masks and point.dtype.is_floating_point and member("masked by floats", point.name):
-
-        def floats(*inputs: Any, **options: Any) -> Any:
-            added = {
-                k: torch.zeros_like(options[k], dtype=point.dtype).masked_fill(~options[k], -torch.inf) for k in masks
-            }
-            return op(*inputs, **{**options, **added})
-
-        shown = """masks = {k: torch.zeros(v.shape).masked_fill(~v, -inf) for k, v in options.items() if 'mask' in k}
-first = operator(*arguments, **{**options, **masks})"""
-        yield _relation(point, sample, "a mask of floats as one of truth values", floats, shown)
     wide = point.dtype.is_floating_point and torch.float64 in op.supported_dtypes(point.device.type)
     if type(op).__name__ == "BinaryUfuncInfo" and wide:
         whole = torch.arange(-140, 141, 5, device=point.device)
@@ -245,31 +205,6 @@ first = operator(*arguments, **{**options, **masks})"""
         )
         how: dict[str, Any] = {"elementwise": True, "refusable": True}
         yield Relation("whole numbers as floats", (left, whole), dict(sample.kwargs), op, as_floats, code, **how)
-
-
-def _offsets(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
-    """Compare bags that end at a last offset with bags of only the indices before it."""
-    offsets, more = sample.kwargs.get("offsets"), sample.kwargs
-    if not all(isinstance(tensor, torch.Tensor) for tensor in (offsets, *sample.args[:1])):
-        return
-    if more.get("include_last_offset") or more.get("per_sample_weights") is not None:
-        return
-    end = sample.args[0].numel() - 1
-    if offsets.numel() < 2 or int(offsets.max()) >= end:
-        return
-
-    def last(weight: Any, index: Any, **options: Any) -> Any:
-        ends = torch.cat([options.pop("offsets"), index.new_tensor([end])])
-        return point.op(weight, index, **options, offsets=ends, include_last_offset=True)
-
-    def cut(weight: Any, index: Any, **options: Any) -> Any:
-        return point.op(weight, index[:end], **options)
-
-    code = f"""ends = torch.cat([options['offsets'], torch.tensor([{end}])])
-first = operator(*arguments, **{{**options, 'offsets': ends}}, include_last_offset=True)
-second = operator(arguments[0], arguments[1][:{end}], **options)"""
-    says = "bags up to a last offset as the bags before it"
-    yield Relation(says, (sample.input, *sample.args), dict(more), last, cut, code)
 
 
 def _modes(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:

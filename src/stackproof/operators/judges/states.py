@@ -45,7 +45,7 @@ def subjects() -> Mapping[str, Callable[[Any], Any]]:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a schedule that is left after a few steps and taken up again in either order."""
 
-    def start(parameter: torch.Tensor, rate: Any = 0.1) -> Any:
+    def start(parameter: torch.Tensor, rate: Any) -> Any:
         optimiser = torch.optim.SGD([parameter.clone().requires_grad_()], lr=rate)
         return optimiser, point.op(optimiser)
 
@@ -57,9 +57,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             rates.append(float(pair[0].param_groups[0]["lr"]))
         return rates
 
-    def resumed(parameter: torch.Tensor, late: bool, left: bool = True) -> torch.Tensor:
+    def resumed(parameter: torch.Tensor, late: bool, left: bool = True, rate: Any = 0.1) -> torch.Tensor:
         """Return the rates from the third step on; `late`: the schedule is made for an optimiser that has its state already."""
-        pair = start(parameter)
+        pair = start(parameter, rate)
         advance(pair, _LEFT)
         if left:
             states = copy.deepcopy((pair[0].state_dict(), pair[1].state_dict()))
@@ -70,16 +70,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             pair[1].load_state_dict(states[1])
         return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
 
-    def tensor_rate(parameter: torch.Tensor) -> torch.Tensor:
-        pair = start(parameter, torch.tensor(0.1))
-        advance(pair, _LEFT)
-        return torch.tensor(advance(pair, _STEPS), dtype=torch.float64)
-
     code = "# state_dict() of optimiser and schedule after three steps, loaded into new ones; rates from then on\nfirst = second = None"
     for says, way, tolerance in (
         ("made before its optimiser was restored", partial(resumed, late=False), 1e-9),
         ("made after its optimiser was restored", partial(resumed, late=True), 1e-9),
-        ("with a rate that is a tensor", tensor_rate, 1e-6),
+        ("with a rate that is a tensor", partial(resumed, late=False, left=False, rate=torch.tensor(0.1)), 1e-6),
     ):
         inputs = (torch.ones(2, device=point.device),)
         yield Relation(says, inputs, {}, way, partial(resumed, late=False, left=False), code, tolerance=tolerance)
