@@ -33,6 +33,8 @@ _NAMES = tuple(
         r"(?P<run>.*?)(?:^|[/._-])node[._-]?\d{1,6}(?:\.(?:log|out|err|txt))?$",
     )
 )
+_MOST_TEXT = 1 << 34
+"""Bytes of one log that is compressed: a few of these can stand for any number."""
 _LOGS = (".log", ".out", ".err", ".txt", ".gz")
 _LOG_NAMES = re.compile(r"(?:stdout|stderr|workerlog\.\d+|log\.\d+|.*\.o\d+|.*\.e\d+)$")
 _FOREIGN = {
@@ -58,6 +60,8 @@ class Source:
         Raises:
             Refusal: it cannot be read, or is compressed otherwise.
         """
+        if self.path is None and sys.stdin is None:
+            raise Refusal(f"{self.name} is closed; name a file")
         try:
             with files.opened(self.path) if self.path else nullcontext(sys.stdin.buffer) as stream:
                 yield self._unpacked(stream)
@@ -67,7 +71,9 @@ class Source:
             ) from error
 
     def _unpacked(self, stream: BinaryIO) -> files.Begun | Unzipped:
-        head = stream.read(6)
+        head = stream.read(512)
+        if head[257:262] == b"ustar" or self.name.endswith((".tar.gz", ".tgz")):
+            raise Refusal(f"{self.name}: is a tar; unpack it, and name the folder or the logs")
         for magic, (name, tool) in _FOREIGN.items():
             if head.startswith(magic):
                 raise Refusal(
@@ -215,7 +221,7 @@ class Unzipped:
 
     def __init__(self, stream: Readable) -> None:
         self._stream = gzip.GzipFile(fileobj=cast("BinaryIO", stream))
-        self.damage = ""
+        self.damage, self._left = "", _MOST_TEXT
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes of text, however much a few compressed bytes stand for."""
@@ -229,4 +235,7 @@ class Unzipped:
             self.damage = f"is damaged ({error})"
             if "Not a gzipped file" in self.damage:
                 self.damage = "is cut short" if str(GZIP[:1]) in self.damage else "has bytes after its end"
+        self._left -= len(text)
+        if self._left <= 0:
+            self.damage = f"holds more than {_MOST_TEXT >> 30} GiB, of which the rest was not read"
         return text
