@@ -91,6 +91,11 @@ def _stacks_of(folder: Path) -> Path:
         require_checkout("init --stack")
         return STACKS
     project = projects.at(str(folder))
+    if project is None and (folder / "src" / "stackproof").is_dir():
+        raise Refusal(
+            f"{folder.resolve()}: is a checkout, and the stackproof that runs is installed elsewhere; there, type "
+            "PYTHONPATH=src python -m stackproof init --stack NAME"
+        )
     if project is None:
         raise Refusal(
             f"{folder.resolve()}: is no project; make one with `stackproof init {folder}`, then add the stack"

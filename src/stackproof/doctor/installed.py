@@ -89,7 +89,8 @@ def examine_own(installed: Installed, named: Stack | None, present: list[Stack])
         yield ok("environment", f"{text}; the flavour of {', '.join(fitting)}")
     elif named:
         sentence = f"{text}; {'; '.join(installed.lacks(named))}"
-        remedy = f"`{hosts.proof(named, named in present)}` builds the right one, or install the stack's own torch here"
+        builds = f"`{hosts.proof(named)}` builds the right one, or " if named in present else ""
+        remedy = f"{builds}install the stack's own torch here"
         yield Finding("environment", Level.PROBLEM, sentence, remedy)
     cards = [stack for stack in present if not named and "set" in stack.flavour.toolkits.values()]
     if cards and not any(stack.name in fitting for stack in cards):

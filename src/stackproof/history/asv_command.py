@@ -61,8 +61,12 @@ def call(words: list[str], *, stack: str, rehearsed: bool, states: bool, subject
             slug(provenance.host_name()),
         ]  # asv compares within one machine, and wants its name
     if states:
-        show_states()
-        return _asv(["--config", str(STATES / CONFIGURATION), *words])
+        places = show_states()
+        if code := _asv(["--config", str(STATES / CONFIGURATION), *words]):
+            log.warning(
+                f"places that have states: {', '.join(places) or 'none'}; the newest of one is PLACE, the one before PLACE~1"
+            )
+        return code
     if command in _IN_STACK:
         if not stack:
             raise Refusal(f"asv {command} measures in the environment of a stack; add --stack NAME before it")
@@ -76,8 +80,8 @@ def call(words: list[str], *, stack: str, rehearsed: bool, states: bool, subject
     return 0 if processes.run(publish, seconds=math.inf, captured=False).ok else 1
 
 
-def show_states() -> int:
-    """Bring the repository of states and what asv keeps of it up to date; return how many places there are."""
+def show_states() -> list[str]:
+    """Bring the repository of states and what asv keeps of it up to date; return the places that there are."""
     from stackproof.history import asv_view
 
     loaded = store.dated(store.load(store.folders()))
@@ -98,7 +102,7 @@ def show_states() -> int:
         "regressions_thresholds": {".*": rules().share},
     }
     (STATES / CONFIGURATION).write_text(json.dumps(configuration, indent=1), encoding="utf-8")
-    return len(chains)
+    return sorted(chains)
 
 
 def _asv(arguments: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stackproof.base import git
 from stackproof.base.errors import Refusal
+from stackproof.base.places import ROOT
 from stackproof.base.processes import BUSY
 from stackproof.base.text import first_few
 from stackproof.record import store
@@ -117,14 +118,24 @@ class Stay:
 
 
 def stays(entries: Iterable[Entry]) -> dict[str, list[Stay]]:
-    """Return the states of each place (by its slug) in order; a state that comes back later is another stay."""
+    """Return the states of each place (by its slug) in order, commits as they follow each other; one that comes back is another stay."""
     groups: dict[str, list[Stay]] = {}
     for entry in entries:
         chain = groups.setdefault(entry.place.slug, [])
         if not chain or chain[-1].state != entry.state:
             chain.append(Stay(entry.place, entry.state))
         chain[-1].entries.append(entry)
+    for chain in groups.values():
+        for n in range(1, len(chain)):
+            if _is_older_code(chain[n].state, chain[n - 1].state):
+                chain[n - 1 : n + 1] = chain[n], chain[n - 1]
     return groups
+
+
+def _is_older_code(state: State, before: State) -> bool:
+    """Whether nothing but the commit differs and it is an ancestor: `asv continuous` measures the newer of two commits first."""
+    ancestor = "merge-base", "--is-ancestor", state.commit, before.commit
+    return set(changes(before, state)) == {"code"} and git.try_output(ROOT, *ancestor) is not None
 
 
 def subject(before: Stay | None, now: Stay) -> str:
@@ -162,10 +173,12 @@ def _stream(chains: dict[str, list[Stay]]) -> Iterator[bytes]:
     mark = 0
     for name, chain in chains.items():
         yield f"reset refs/heads/{name}\n\n".encode()
+        seconds = 0
         for number, stay in enumerate(chain):
             mark += 1
             before = chain[number - 1] if number else None
-            yield f"commit refs/heads/{name}\nmark :{mark}\ncommitter {_WHO} {stay.seconds} +0000\n".encode()
+            seconds = max(stay.seconds, seconds)
+            yield f"commit refs/heads/{name}\nmark :{mark}\ncommitter {_WHO} {seconds} +0000\n".encode()
             yield _data(_message(before, stay))
             yield b"M 100644 inline state.json\n" + _data(stay.state.as_json())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stackproof.base import advice, git, places
 from stackproof.base.text import plain
-from stackproof.record.records import SUITE_VERBS, TYPED, Check, Record
+from stackproof.record.records import SUITE_VERBS, TYPED, Check, Record, Verdict
 
 _SESSIONS = (*SUITE_VERBS, "gate", "sweep", "bisect", "night")
 """Verbs that have a session of each stack (tools/sessions.toml)."""
@@ -97,7 +97,8 @@ def _begin(record: Record) -> list[str]:
     facts = record.provenance
     project = str(facts.get("project.folder") or facts.get("head.project.folder", ""))
     named = ["--project", project] if project and not Path.cwd().is_relative_to(project) else []
-    if not record.provenance.get("pinned", True):
+    unproved = record.verdict is Verdict.UNAVAILABLE  # in the environment of a lock nobody would have come so far
+    if not record.provenance.get("pinned", not unproved):
         return ["python", "-m", "stackproof", record.verb, "--stack", record.stack, *named]
     if not _had_sessions(record):
         return [*advice.words(record.stack, record.verb, session=False), *named]

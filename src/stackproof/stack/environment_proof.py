@@ -57,8 +57,8 @@ class Proof:
             return f"{what}; torch {self.torch_version}{off}"
         lock = f"{stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
         missing = (
-            f"; unhashed: {len(self.unhashed)} vendor wheels, completed by "
-            f"{advice.relock(stack.name, stack.folder)} where they can be reached"
+            f"; unhashed: {len(self.unhashed)} packages, which {advice.relock(stack.name, stack.folder)} completes "
+            "where they can be reached, and which others' pins never have"
             if self.unhashed
             else ""
         )

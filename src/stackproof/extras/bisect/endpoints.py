@@ -441,7 +441,8 @@ def _lock(
     if unpinned:
         if lock:
             raise Refusal(
-                f"--{name}-lock {lock}: --unpinned installs nothing, so locks cannot be compared; leave one of them out"
+                f"the {name} side names packages, and nothing is installed in an environment that is not ours; in a checkout of "
+                "stackproof `nox -s STACK-bisect -- ...` with the same flags installs them"
             )
         return lockfile.read(stack.lock)
     contents = lockfile.read_of(lock, stack) if lock else _of_commit(revision, stack)

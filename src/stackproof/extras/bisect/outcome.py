@@ -152,7 +152,7 @@ class Culprit:
         alone = (
             "together they are"
             if several
-            else "the whole of it on the good side is"
+            else "the whole range on the good side is"
             if self.guilty
             else "on the good side it is"
         )

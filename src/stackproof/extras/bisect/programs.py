@@ -135,7 +135,9 @@ def typed(words: Sequence[str], side: interleave.SideSpec) -> str:
     variables = {**side.environment, "PYTHONPATH": _pythonpath(side)}
     start = shlex.join(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
     path = f'PATH={shlex.join([str(side.python.parent)])}:"$PATH"'
-    return f"{shlex.join(['cd', str(side.folder or Path.cwd())])} && {start} {path} {shlex.join(words)}"
+    own = "stackproof" in words  # a check finds its suites by its side's path, and may not stand in another checkout
+    place = side.python.parent if own else side.folder or Path.cwd()
+    return f"{shlex.join(['cd', str(place)])} && {start} {path} {shlex.join(words)}"
 
 
 @dataclass
