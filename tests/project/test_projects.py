@@ -160,3 +160,19 @@ def test_its_suites_stand_beside_ours(folder: Path) -> None:
     (folder / "suites" / "models" / "test_1_x.py").write_text("", encoding="utf-8")
     with pytest.raises(Refusal, match="the suite 'models' is one of stackproof's too"):
         stacks.suites()
+
+
+def test_its_digest_changes_with_what_a_workload_imports(folder: Path) -> None:
+    found = projects.choose(str(folder))
+    assert found is not None
+    (folder / "mine").mkdir()
+    for place in (folder / "mine" / "model.py", folder / "results" / "r.toml", folder / "env" / "lib" / "a.py"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("A = 1\n", encoding="utf-8")
+    (folder / "env" / "pyvenv.cfg").touch()
+    before = found.digest()
+    for place in (folder / "results" / "r.toml", folder / "env" / "lib" / "a.py"):
+        place.write_text("A = 2\n", encoding="utf-8")
+    assert found.digest() == before
+    (folder / "mine" / "model.py").write_text("A = 2\n", encoding="utf-8")
+    assert found.digest() != before

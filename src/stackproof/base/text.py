@@ -61,7 +61,8 @@ def in_markdown(text: str) -> str:
 
 def first_line(text: object, most: int = 300) -> str:
     """Return the first line that says something, such as an error's; what a C++ trace adds behind it is left out."""
-    return next((line.strip() for line in str(text).splitlines() if line.strip()), "no message")[:most]
+    line = next((line.strip() for line in str(text).splitlines() if line.strip()), "no message")
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def error_line(error: BaseException, most: int = 300) -> str:

@@ -256,7 +256,8 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
     from stackproof.runner.request import Request
 
     _require_device(options.device, stack)
-    chosen, only, preset = _chosen(options), tuple(options.only), options.preset
+    chosen, preset = _chosen(options), options.preset
+    only = tuple(text if "[[]" in text else text.replace("[", "[[]") for text in options.only)
     if options.profile:
         only = tuple(text if "::" in text or "/" in text else f"*[[]{text}]" for text in only)
         preset = preset or profile(options.profile).preset

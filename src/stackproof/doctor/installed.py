@@ -76,7 +76,10 @@ def examine_built(stack: Stack, env: Installed, present: Sequence[Stack]) -> Ite
             "environment", Level.PROBLEM, sentence, f"rm -r {where} && {hosts.proof(stack, stack in present)}"
         )
     else:
-        yield ok("environment", f"{env.label}: {len(env.packages)} packages equal its lock, torch {env.torch}")
+        yield ok(
+            "environment",
+            f"{env.label}: {len(env.packages)} packages have the versions of its lock (files are not read here), torch {env.torch}",
+        )
 
 
 def examine_own(installed: Installed, named: Stack | None, present: list[Stack]) -> Iterator[Finding]:
@@ -89,8 +92,8 @@ def examine_own(installed: Installed, named: Stack | None, present: list[Stack])
         yield ok("environment", f"{text}; the flavour of {', '.join(fitting)}")
     elif named:
         sentence = f"{text}; {'; '.join(installed.lacks(named))}"
-        builds = f"`{hosts.proof(named)}` builds the right one, or " if named in present else ""
-        remedy = f"{builds}install the stack's own torch here"
+        builds = "builds the right one" if named in present else "builds a stand-in for the CPU"
+        remedy = f"install the stack's own torch here; `{hosts.proof(named, named in present)}` {builds}"
         yield Finding("environment", Level.PROBLEM, sentence, remedy)
     cards = [stack for stack in present if not named and "set" in stack.flavour.toolkits.values()]
     if cards and not any(stack.name in fitting for stack in cards):

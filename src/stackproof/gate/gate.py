@@ -144,7 +144,7 @@ class GateRun:
             looked = len(results.launches)
             results.cells.look(design)
             left = results.undecided()
-            words = f"undecided: {', '.join(left)}" if left else "all is decided"
+            words = f"undecided: {', '.join(left)}" if left else "nothing is left to ask"
             progress.say(f"after {looked} launches {words}")
             still, left = bool(left), [subject for subject in left if subject != PROCESS]
             return still  # start-up alone is launched too: an open cell leaves the whole gate open
@@ -378,7 +378,7 @@ def _counted(subject: str, counter: str, pairs: Pairs, results: Results) -> Chec
     before, after = base[0], head[0]
     share = percent(math.log(after / before)) if before > 0 and after > 0 else "not comparable"
     moved, once = f"{before} -> {after} ({share})", len(pairs) < results.plan.count.launches
-    more = "another launch would show whether it varies by itself: --go-on, or more --minutes"
+    more = "another launch, without --exact or by --go-on, would show whether it varies by itself"
     varies = f"it varies by itself: base {base}, head {head}"
     cases = (
         (len(base) + len(head) > 2, CellWord.NOT_JUDGED, varies),

@@ -75,12 +75,16 @@ class Project:
         return whole.hexdigest()[:12]
 
     def _read(self) -> Iterator[Path]:
-        yield self.file
-        yield from (path for path in (self.benchmarks, self.known_issues, self.expected) if path)
-        for folder in {*(path.parent for path in self.workloads), *filter(None, (self.stacks, self.suites))}:
-            yield from (
-                path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".lock") and path.is_file()
-            )
+        """Yield its code and tables wherever they lie below it: a workload imports what it likes, and runs write results beside it."""
+        for home, inner, names in os.walk(self.folder):
+            inner[:] = [
+                name for name in inner if not name.startswith((".", "__")) and name not in ("results", "node_modules")
+            ]
+            if "pyvenv.cfg" in names:
+                inner.clear()
+                continue
+            paths = (Path(home, name) for name in names if name.endswith((".py", ".toml", ".lock")))
+            yield from (path for path in paths if path.is_file())
 
     def facts(self) -> dict[str, str]:
         """Return what a record says of it: name, place, commit, digest."""
