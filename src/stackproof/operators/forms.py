@@ -126,10 +126,10 @@ def silu(values: Floats) -> Floats:
     return array
 
 
-def softmax(array: Floats, dim: int) -> Floats:
+def softmax(array: Floats, axis: int) -> Floats:
     """e^x by its sum."""
-    powers = np.exp(array - array.max(dim, keepdims=True))
-    result: Floats = powers / powers.sum(dim, keepdims=True)
+    powers = np.exp(array - array.max(axis, keepdims=True))
+    result: Floats = powers / powers.sum(axis, keepdims=True)
     return result
 
 
