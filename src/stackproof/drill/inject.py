@@ -62,9 +62,9 @@ class Edit:
         else:
             path = _only(root, self.file)
         materialise(root, path)
-        before = path.read_bytes() if path.exists() else None
         if self.rename:
             return path.rename(path.parent / self.rename)
+        before = path.read_bytes() if path.exists() else None
         path.write_bytes(self._changed(before or b""))
         if path.read_bytes() == before:
             raise Refusal(f"{self.file}: the edit changed nothing, so the fault is not there; mend the row")
