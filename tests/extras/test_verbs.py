@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import places
 from stackproof.extras import verbs
 from stackproof.record.records import Check, Record, Verdict
 
@@ -86,6 +87,9 @@ def test_an_interruption_is_handed_on(tmp_path: Path, monkeypatch: pytest.Monkey
     assert Path("said").read_text(encoding="utf-8") == "ended"
 
 
-def test_it_is_this_very_package_that_runs(tmp_path: Path) -> None:
-    found = ended(tmp_path, "print(os.environ['PYTHONPATH'].split(os.pathsep)[0])\nsys.exit(1)")
-    assert found.reason == str(Path(verbs.__file__).parents[2]) and Path(found.reason).is_absolute()
+def test_it_is_this_very_package_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "print([os.environ['PYTHONPATH'].split(os.pathsep)[0]])\nsys.exit(1)"
+    assert ended(tmp_path, text).reason == str([str(Path(verbs.__file__).absolute().parents[2])])
+    monkeypatch.setattr(places, "INSTALLED", True)  # beside it lie pip and what else that environment has
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert ended(tmp_path, text).reason == "['']"

@@ -134,7 +134,9 @@ def test_what_is_bad_stands_first_the_gravest_on_top() -> None:
     lines = shown(record(PASSED, doubtful, FAILED, verdict=Verdict.FAILED)).splitlines()
     assert [line.partition(":")[0] for line in lines[:3:2]] == ["failed", "inconclusive"]
     assert lines[-1].endswith("--only 'smoke/ddp::loss_falls[x]'") and lines[-1].startswith("what to do: mend it")
-    assert shown(record(verdict=Verdict.INTERRUPTED)).splitlines()[-1].startswith("what to do: go on: ")
+    stopped = [shown(record(verb=verb, verdict=Verdict.INTERRUPTED)).splitlines()[-1] for verb in ("bisect", "night")]
+    assert stopped[0].startswith("what to do: go on: ") and "--continue" in stopped[0]
+    assert stopped[1] == "what to do: again: nox -s cpu-night"
 
 
 def test_a_green_smoke_is_short() -> None:

@@ -111,8 +111,8 @@ def missing(package: str, session: str) -> str:
     return f"use `nox -s {session}`, or {by_hand}" if sessions() else f"{by_hand} brings it"
 
 
-_PLACES = ("--json", "--junit", "--markdown", "--results", "--site")
-"""Flags that say where something is kept: of this host, and nothing that decides what is found."""
+_PLACES = ("--json", "--junit", "--results", "--markdown")
+"""Flags that say where something is kept: of this host, and nothing that decides what is found; a night's page is a part of it."""
 _STATE = ("--locked", "--continue")
 """Flags that say from where a run goes on, each a word alone."""
 _words: list[str] = []
@@ -122,7 +122,8 @@ _words: list[str] = []
 def typing(words: Sequence[str]) -> Iterator[None]:
     """Keep the words of the command line while its verb runs."""
     own = itertools.takewhile(lambda word: word != "--", words)  # behind it stands somebody else's command
-    _words[:] = [word for word in without(own, _PLACES) if word not in _STATE]
+    dropped = _PLACES[:3] if words[:1] == ["night"] else _PLACES
+    _words[:] = [word for word in without(own, dropped) if word not in _STATE]
     try:
         yield
     finally:

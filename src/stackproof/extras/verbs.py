@@ -55,7 +55,8 @@ def call(words: Sequence[str], log: Path, deadline_s: float, python: Path = Path
 def run(command: Sequence[str], log: Path, deadline_s: float) -> int | None:
     """Run a command with its output in a file; return its exit code, None where it had to be ended."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    path = os.pathsep.join(filter(None, (str(places.PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
+    source = "" if places.INSTALLED else str(places.PACKAGE.parent)  # a wheel is found without, and has neighbours
+    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
     mark = processes.new_mark()
     with log.open("wb") as output:
         process = processes.start(list(command), output, {"PYTHONPATH": path}, mark)

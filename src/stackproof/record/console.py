@@ -22,7 +22,7 @@ from stackproof.base import advice
 from stackproof.base.text import as_typed, counted, first_line, indented, plain, shown
 from stackproof.record import outline, reference, store
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
-from stackproof.record.records import GRAVITY, LOADING, Check, Measurement, Record, Verdict
+from stackproof.record.records import GRAVITY, LOADING, SUITE_VERBS, Check, Measurement, Record, Verdict
 from stackproof.record.repeat import command_of_check, command_of_record
 
 _LOG_WIDTH = 150
@@ -211,6 +211,10 @@ def show(record: Record, where: Path, console: Console | None = None, *, verbose
     console.print(Text(f"what to do: {what_to_do(record, where)}"), soft_wrap=True)
 
 
+_RESUMED = (*SUITE_VERBS, "bisect", "drill")
+"""Verbs that have `--continue`."""
+
+
 def what_to_do(record: Record, where: Path) -> str:
     """Return the last line: nothing, the command that shows the worst failure again, or how a run goes on."""
     whole = command_of_record(record) or command_of_check(record, Check("run", record.verdict, "", 0.0))
@@ -218,6 +222,8 @@ def what_to_do(record: Record, where: Path) -> str:
         more = record.verb == "smoke" and advice.command(record.stack, "verify")
         return f"nothing; every suite: {more}" if more else "nothing"
     if record.verdict is Verdict.INTERRUPTED:
+        if record.verb not in _RESUMED:
+            return f"again: {whole}"
         joint = " " if " -- " in whole or "nox -s " not in whole else " -- "
         results = where.absolute().parents[min(2, len(where.absolute().parents) - 1)]
         kept = "" if results == store.LOCAL else f" --results {shlex.quote(str(results))}"

@@ -163,7 +163,7 @@ def test_a_host_answers_once(
     taken: list[int] = []
     plan.make("s", "cpu", "tiny", ["n1"]).keep(tmp_path)
     facts: dict[str, Figure] = {"host": "n1", "plan": plan.load(tmp_path).id}
-    made = Record("fleet", "cpu", START, 1.0, Verdict.PASSED, facts, [Check("a", Verdict.PASSED, "b", 0.0)])
+    made = Record("fleet", "cpu", START, 1.0, Verdict.FAILED, facts, [Check("a", Verdict.FAILED, "b is c", 0.0)])
 
     def take(_: object) -> Record:
         taken.append(1)
@@ -171,10 +171,11 @@ def test_a_host_answers_once(
 
     monkeypatch.setattr(card.HostWork, "take", take)
     words = ["fleet", "card", str(tmp_path), "--stack", "cpu", "--host", "n1"]
-    assert [cli.main(words), cli.main(words), len(taken)] == [0, 0, 1]
-    assert "has answered already" in capsys.readouterr().out
+    assert [cli.main(words), cli.main(words), len(taken)] == [1, 0, 1]
+    said = capsys.readouterr().out
+    assert "n1: failed in 0.0 minutes: a: b is c; record: " in said and "has answered already" in said
     answers.record_path(tmp_path, "n1").write_text("{", encoding="utf-8")
-    assert [cli.main(words), len(taken)] == [0, 2]
+    assert [cli.main(words), len(taken)] == [1, 2]
 
 
 def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:

@@ -185,6 +185,11 @@ def test_few_hosts_are_too_few_to_compare(tmp_path: Path, count: int) -> None:
     assert any(f"{count} cards are too few to compare" in note for note in found.notes)
 
 
+def test_a_red_doctor_comes_before_too_few(tmp_path: Path) -> None:
+    found = judge.judge(fleet(tmp_path, 1, MadeHost("bad", verdict=Verdict.MISMATCHED)))
+    assert of(found, "bad").reason == "doctor: a reason"
+
+
 @pytest.mark.parametrize(
     ("host", "said"),
     [

@@ -36,8 +36,10 @@ def test_a_problem_of_the_doctors_makes_a_node_unwell(tmp_path: Path) -> None:
     assert found.hosts["b"].doctor is not None and found.hosts["b"].doctor.worst.startswith("a problem")
 
 
-def test_a_gate_says_nothing_against_its_host(tmp_path: Path) -> None:
-    assert not nodes.gather([run(tmp_path, verb="watch", verdict=Verdict.FAILED)]).hosts["gpu1"].wrong
+@pytest.mark.parametrize(("verb", "wrong"), [("watch", False), ("bisect", False), ("fleet", True), ("night", True)])
+def test_a_gate_says_nothing_against_its_host(tmp_path: Path, verb: str, wrong: bool) -> None:
+    found = nodes.gather([run(tmp_path, verb=verb, verdict=Verdict.MISMATCHED)])
+    assert bool(found.hosts["gpu1"].wrong) is wrong
 
 
 def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:

@@ -159,13 +159,14 @@ def _answer(record: Record, host: str, tasks: FleetPlan) -> HostAnswer:
     cards, lacks = _compared(record, host, tasks)
     rehearsed = " (rehearsed)" if place.rehearsed else ""
     return HostAnswer(
-        host, f"{place.stack}{rehearsed} on {place.devices}", state(facts), record.verdict, _reason(record), record.started,
+        host, f"{place.stack}{rehearsed} on {place.devices}", state(facts), record.verdict, reason(record), record.started,
         record.seconds, tuple(cards), record.stack, str(facts.get("profile", "")), str(facts.get("plan", "")), tuple(lacks),
         facts.get("pinned") is not False,
     )  # fmt: skip
 
 
-def _reason(record: Record) -> str:
+def reason(record: Record) -> str:
+    """Return what the first of its gravest checks says; nothing where all is well."""
     if not record.verdict.exit_code:
         return ""
     bad = next((check for check in record.checks if check.verdict is record.verdict), None)

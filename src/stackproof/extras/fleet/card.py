@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from stackproof.api.base import Refusal, files, processes
+from stackproof.api.base import Refusal, files, processes, text
 from stackproof.api.environment import environment_proof
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, writer
 from stackproof.api.stack import hosts, provenance, stacks
@@ -210,7 +210,7 @@ class HostWork:
 
     def _add(self, check: Check) -> None:
         self.record.checks.append(check)
-        self.say(f"{check.id}: {check.verdict.value}: {check.reason[:200]}")
+        self.say(f"{check.id}: {check.verdict.value}: {text.plain(check.reason, 600, lines=False)}")
 
     def _smoke(self) -> verbs.StageOutcome:
         words = ["smoke", "--stack", self.order.stack.name, "--results", str(self._home)]

@@ -83,7 +83,7 @@ def _add_card(steps: arguments.Verbs) -> None:
 def _card(options: argparse.Namespace) -> int:
     from stackproof.api.record import writer
     from stackproof.api.stack import provenance
-    from stackproof.extras.fleet import card, plan
+    from stackproof.extras.fleet import answers, card, plan
 
     folder = options.folder
     chosen = plan.load(folder)
@@ -111,7 +111,8 @@ def _card(options: argparse.Namespace) -> int:
 
     record = card.HostWork(order, say).take()
     where = writer.keep(record, order.path)
-    _say(f"{host}: {record.verdict.value} in {record.seconds / 60:.1f} minutes; record: {where}")
+    why = f": {reason}" if (reason := answers.reason(record)) else ""
+    _say(f"{host}: {record.verdict.value} in {record.seconds / 60:.1f} minutes{why}; record: {where}")
     return record.verdict.exit_code
 
 

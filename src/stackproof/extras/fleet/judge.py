@@ -340,11 +340,10 @@ def _differs(first: HostAnswer, other: HostAnswer) -> str:
 
 
 def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> JudgedHost:
-    word = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.UNLIKE
-    if word is not HostVerdict.UNLIKE:
-        return JudgedHost(host.host, word, "", host.reason)
+    if host.verdict.exit_code:
+        return JudgedHost(host.host, _ENDED.get(host.verdict, HostVerdict.NOT_REACHED), "", host.reason)
     why = differs or f"{total} in all, and so few cannot be compared"
-    return JudgedHost(host.host, word, "", f"{like} of this state, not compared: {why}")
+    return JudgedHost(host.host, HostVerdict.UNLIKE, "", f"{like} of this state, not compared: {why}")
 
 
 class _GroupJudge:

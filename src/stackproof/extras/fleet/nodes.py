@@ -17,6 +17,8 @@ LEVELS = ("problem", "warning", "note")
 _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
 _OF_PROCESSES = "stage-"
 """How the folders of a run's processes begin."""
+_OF_ANOTHER = ("gate", "sweep", "bisect", "asv", "watch", "pytest", "triage", "drill")
+"""Verbs that judge a commit, somebody's job or our own checks, and not their host."""
 _MOST_BYTES = 64 << 20
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 _HEAD = ("node", "doctor", "stack", "verb", "verdict", "checks", "when", "torch")
@@ -48,14 +50,14 @@ class NodeSummary:
 
     @property
     def wrong(self) -> list[str]:
-        """What its fleet, its doctor and the newest runs that prove a stack have against it; a gate says nothing of its host."""
+        """What its fleet, its doctor and its newest runs have against it, but for those that judge something else."""
         lines, (when, word, fleet) = [], self.judged
         if word in BAD:
             lines.append(f"{word} among the hosts of {fleet[:_WIDEST]}, judged {when}")
         if self.doctor and self.doctor.count["problem"]:
             lines.append(f"doctor: {self.doctor.worst}")
         for record in self.runs.values():
-            if record.runs_suites and record.verdict.exit_code:
+            if record.verb not in _OF_ANOTHER and record.verdict.exit_code:
                 first = next((check for check in record.checks if check.verdict is record.verdict), None)
                 why = f": {first.id}: {first.reason[:300]}" if first else ""
                 lines.append(f"{record.verb} of {record.stack} {record.verdict.value}{why}")

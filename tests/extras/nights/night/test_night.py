@@ -61,7 +61,7 @@ def test_what_was_not_asked_for_is_said(tmp_path: Path, run: NightRun) -> None:
 def test_a_stack_that_is_not_here_ends_it(run: NightRun, monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: StageOutcome(verdict, "no card"))
     assert night.run_stages(run) is verdict
-    assert names(run) == ["doctor", "smoke"]
+    assert names(run) == ["doctor", "smoke", "site"]
 
 
 def test_a_failed_smoke_does_not_end_it(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,6 +147,23 @@ def test_the_newest_record_of_a_host_counts(tmp_path: Path) -> None:
     assert cell.state is ProofState.PASSED
 
 
+@pytest.mark.parametrize(
+    ("verdict", "state"),
+    [(Verdict.MISMATCHED, ProofState.FAILED), (Verdict.CRASHED, ProofState.FAILED), (Verdict.UNAVAILABLE, ProofState.UNVERIFIED)],
+)  # fmt: skip
+def test_a_run_that_ended_before_its_devices_were_seen_counts(
+    tmp_path: Path, verdict: Verdict, state: ProofState
+) -> None:
+    good = [making.suites("cuda", TODAY - timedelta(age), devices=2) for age in (2, 0)]
+    run = making.suites("cuda", TODAY - timedelta(1), host="box", suites="models")
+    run = replace(run, checks=[Check("environment", verdict, "scipy is not in the lock", 0.0)], verdict=verdict)
+    cell = models(tmp_path / "a", good[0], run)
+    assert cell.state is state and cell.why == f"{verdict.value}: environment: scipy is not in the lock"
+    assert models(tmp_path / "b", good[0], run, good[1]).state is ProofState.PASSED
+    other = replace(run, provenance={**run.provenance, "host": "another"})
+    assert models(tmp_path / "c", good[0], other).state is ProofState.PASSED
+
+
 def test_the_worst_host_counts(tmp_path: Path) -> None:
     records = [
         making.suites("cuda", TODAY - timedelta(1), Verdict.FAILED, "one"),

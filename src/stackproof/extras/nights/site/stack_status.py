@@ -182,13 +182,13 @@ def matrix(
     rehearsals. A run of single checks, or one that was interrupted, proves nothing and has no cell. `nightly` suites stand first;
     without any, all of `suites` are of a night.
     """
-    newest: dict[tuple[str, str, str], _Proof] = {}
+    newest: dict[_Key, _Proof] = {}
     measured: dict[str, IndexedRun] = {}
     for run in runs:  # oldest first
         if not run.record.runs_suites and run.record.measurements and not _rehearsed(run):
             measured[run.record.stack] = run
         for suite, proof in _proofs(run):
-            newest[run.record.stack, suite, run.place.digest] = proof
+            newest |= dict.fromkeys(_keys(run, suite, newest), proof)
     groups: dict[tuple[str, str], list[_Proof]] = {}
     for (stack, suite, _), proof in newest.items():
         groups.setdefault((stack, suite), []).append(proof)
@@ -200,6 +200,18 @@ def matrix(
     return StackMatrix(rows, columns, cells, today, days, tuple(nightly or suites), measured)
 
 
+_Key = tuple[str, str, store.Place]
+
+
+def _keys(run: IndexedRun, suite: str, known: Iterable[_Key]) -> list[_Key]:
+    """Return for which places a run speaks: its own, or all of its host if it ended before a check could see devices."""
+    stack, place = run.record.stack, run.place
+    if any(map(_suite, run.record.checks)):
+        return [(stack, suite, place)]
+    host = (stack, suite, place.host, place.rehearsed)
+    return [key for key in known if (*key[:2], key[2].host, key[2].rehearsed) == host]
+
+
 def _proofs(run: IndexedRun) -> Iterator[tuple[str, _Proof]]:
     record = run.record
     if not record.runs_suites or record.provenance.get("only") or record.verdict is Verdict.INTERRUPTED:
@@ -208,6 +220,8 @@ def _proofs(run: IndexedRun) -> Iterator[tuple[str, _Proof]]:
     for check in record.checks:
         if suite := _suite(check):
             groups.setdefault(suite, []).append(check)
+    if not groups and record.verdict.exit_code:
+        groups = dict.fromkeys(str(record.provenance.get("suites", "")).split(), record.checks)
     for suite, checks in groups.items():
         yield suite, _proof(run, checks)
 
@@ -234,7 +248,7 @@ def _proof(run: IndexedRun, checks: Sequence[Check]) -> _Proof:
 
 
 def _state(run: IndexedRun, bad: Sequence[Check], ran: Sequence[Check]) -> ProofState:
-    if any(check.verdict is not Verdict.INCONCLUSIVE for check in bad):
+    if any(check.verdict not in (Verdict.INCONCLUSIVE, Verdict.UNAVAILABLE) for check in bad):
         return ProofState.FAILED
     if bad or not ran:
         return ProofState.UNVERIFIED
