@@ -20,7 +20,7 @@ HELD = ("torch==2.4.1", "torchvision==0.19.1", "numpy==1.26.4")
 def documented() -> list[str]:
     """Return the commands of docs/start.md for somebody else's environment."""
     text = (ROOT / "docs" / "start.md").read_text(encoding="utf-8").partition("## In somebody else's environment")[2]
-    block = re.search(r"```\n(.*?)```", text, re.DOTALL)
+    block = re.search(r"```\n(python .*?)```", text, re.DOTALL)  # behind how the container is started
     assert block
     return block[1].strip().splitlines()
 
