@@ -17,7 +17,7 @@ def test_it_writes_a_folder_and_then_nothing(tmp_path: Path, capsys: pytest.Capt
     words = ["site", str(tmp_path / "out"), "--results", str(tmp_path / "r")]
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert "No night has been measured yet" in said and f"{tmp_path / 'out' / 'index.html'}: " in said
+    assert "No night has left figures yet" in said and f"{tmp_path / 'out' / 'index.html'}: " in said
     assert "passed" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert main(words) == 0
     assert " 0 written, 0 removed" in capsys.readouterr().out

@@ -220,7 +220,7 @@ class SiteModel:
         suspected = sum(len(place.suspicions) for place in self.drift.places)
         newest = max((place.nights[-1].started.date() for place in self.drift.places), default=None)
         if newest is None:
-            yield "no night has been measured yet, so nothing is known of slowdowns"
+            yield "no night has left figures yet, so nothing is known of slowdowns"
             return
         lacking = min(place.lacking for place in self.drift.places)
         lost = sum(far.clear and far.size > 0 for place in self.drift.places for far in place.long_terms)
