@@ -133,7 +133,7 @@ def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
     mine = {name for name, family in variables.families().items() if stack.backend in family.read_by}
     for finding in findings.examine(os.environ, mine):
         if finding.level is variables.Level.PROBLEM:
-            raise Refusal(f"{finding.sentence}: {finding.remedy.partition('   #')[0]}")
+            raise Refusal(finding.refusal)
     known_issues.load(stack)
     manifest.load(stack)
     capabilities.require_known(stack)

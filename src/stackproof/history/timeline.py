@@ -126,9 +126,11 @@ def stays(entries: Iterable[Entry]) -> dict[str, list[Stay]]:
             chain.append(Stay(entry.place, entry.state))
         chain[-1].entries.append(entry)
     for chain in groups.values():
-        for n in range(1, len(chain)):
-            if _is_older_code(chain[n].state, chain[n - 1].state):
-                chain[n - 1 : n + 1] = chain[n], chain[n - 1]
+        for end in range(1, len(chain)):
+            at = end
+            while at and _is_older_code(chain[at].state, chain[at - 1].state):
+                chain[at - 1 : at + 1] = chain[at], chain[at - 1]
+                at -= 1
     return groups
 
 

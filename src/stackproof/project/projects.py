@@ -165,12 +165,11 @@ def _file_in(folder: Path) -> Path | None:
 
 def _names_us(pyproject: Path) -> bool:
     """Whether a file that may be somebody else's has our table, or what should be one."""
-    if "stackproof" not in pyproject.read_text(encoding="utf-8", errors="replace"):
-        return False
+    text = pyproject.read_text(encoding="utf-8", errors="replace")
     try:
-        tool = read_toml(pyproject).get("tool")
+        tool = read_toml(pyproject).get("tool") if "stackproof" in text else None
     except Refusal:
-        return f"[{_TABLE}" in pyproject.read_text(encoding="utf-8", errors="replace")
+        return f"[{_TABLE}" in text
     return isinstance(tool, dict) and "stackproof" in tool
 
 

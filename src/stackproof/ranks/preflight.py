@@ -229,7 +229,7 @@ def _environment(group: PlannedGroup) -> Iterator[str]:
                 short and group.stack.visibility in slip.variables
             )  # a mask that leaves fewer cards than ranks was not meant so
             if likely or slip.misspelt or slip.level is variables.Level.PROBLEM:
-                yield f"{slip.sentence}: {slip.remedy.partition('   #')[0]}"
+                yield slip.refusal
 
 
 _LOOKS: tuple[Callable[[PlannedGroup], Iterator[str]], ...] = (

@@ -227,6 +227,11 @@ class EnvFinding:
     misspelt: bool = False
     """Whether a name that is set does nothing, because it is a letter or two away from one that would."""
 
+    @property
+    def refusal(self) -> str:
+        """The sentence and what to type, without what else would do."""
+        return f"{self.sentence}: {self.remedy.partition('   #')[0]}"
+
     def setting(self, environ: Mapping[str, str]) -> str:
         """Return what is set, as a shell would have it."""
         return " ".join(f"{name}={environ[name]}" for name in self.variables)
