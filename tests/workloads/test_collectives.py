@@ -69,18 +69,19 @@ def test_a_call_that_is_left_out_is_caught_wherever_it_was(call: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "ranks"), [("bfloat16", 3), ("bfloat16", 6), ("float16", 2), ("float32", 3)])
-def test_sums_of_sums_stay_exact(dtype: str, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_are_exact_and_use_all_digits(dtype: str, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: ranks)
-    work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype=dtype))
-    work.begin(work.most_runs)
-    assert work.most_runs > 1 and bool(work.buffers[0].any())
-    everyone = [work._of(rank, 0) * work._scale(work.most_runs) for rank in range(ranks)]
-    for _ in range(work.most_runs):
-        total = everyone[0].clone()
-        for other in everyone[1:]:
-            total += other
-        assert torch.equal(total.double(), torch.stack(everyone).double().sum(0))
-        everyone = [total] * ranks
+    sent = []
+    for rank in range(ranks):
+        monkeypatch.setattr(dist, "get_rank", lambda rank=rank: rank)
+        work = TimedCollective(setting(call="all-reduce", mib=0.1, dtype=dtype))
+        work.begin(3)
+        sent.append(torch.stack(work.buffers[:3]))
+    total = sum(sent[1:], sent[0])
+    exact = torch.stack(sent).double().sum(0)
+    assert torch.equal(total.double(), exact)
+    assert exact.abs().max() * torch.finfo(total.dtype).eps > 0.5, "half the digits would do"
+    assert not any(torch.equal(total[one], total[other]) for one, other in ((0, 1), (1, 2), (0, 2)))
 
 
 def _pair(rank: int, file: str) -> None:
