@@ -10,9 +10,10 @@ import pytest
 from stackproof.base.text import shown
 from stackproof.bench import engine
 from stackproof.bench.rows import measurements, result
-from stackproof.bench.sampling import Sampler, calibrate
+from stackproof.bench.sampling import calibrate
 from stackproof.bench.subjects import Subject, profile
 from stackproof.device.kinds import Device
+from stackproof.probes.spans import Sampler
 from stackproof.record.records import Figure, Measurement
 from stackproof.runner.request import Request
 from stackproof.workloads.work import Work

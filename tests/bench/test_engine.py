@@ -10,11 +10,13 @@ from dataclasses import replace
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.bench import engine, sampling
+from stackproof.bench import engine
 from stackproof.bench.engine import measure
-from stackproof.bench.sampling import Sampler, Warmth
+from stackproof.bench.sampling import Warmth
 from stackproof.bench.subjects import Budget, subjects
+from stackproof.probes import spans
 from stackproof.probes.clock import ClockWrongError, Meanwhile
+from stackproof.probes.spans import Sampler
 from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive
 from stackproof.stack.stacks import Stack
 
@@ -156,7 +158,7 @@ def test_the_last_block_is_compared_and_others_may_go_on_from_where_they_are(
 ) -> None:
     begun = list[bool]()
     monkeypatch.setattr(random, "random", lambda: 0.5)
-    monkeypatch.setattr(sampling, "_BLOCK_S", 0.02)
+    monkeypatch.setattr(spans, "_BLOCK_S", 0.02)
     monkeypatch.setattr(spin, "begin", lambda _, runs, compared=True: begun.append(compared))
     monkeypatch.setattr(spin, "verify", lambda *_: time.sleep(0.05))
     found = measure(subject_of(cpu), HOST, "tiny", replace(SHORT, seconds=1.0, noise=0.0))

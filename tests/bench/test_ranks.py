@@ -11,7 +11,7 @@ import torch.distributed as dist
 from stackproof.bench import ranks
 from stackproof.bench.engine import alone as cards_of
 from stackproof.bench.engine import measure, workspace
-from stackproof.bench.ranks import Together, as_rank_0
+from stackproof.bench.ranks import as_rank_0
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Host
 from stackproof.ranks.rank import Rank
@@ -66,19 +66,6 @@ def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkey
     with pytest.raises(RuntimeError), workspace("bad") as folder:
         raise RuntimeError("a rank died")
     assert folder.exists()
-
-
-def test_the_slowest_rank_counts(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slower(tensor: torch.Tensor, op: object = None) -> None:
-        assert op == dist.ReduceOp.MAX
-        tensor.copy_(torch.arange(1, len(tensor) + 1))
-
-    sampler = Together(HOST, lambda: None)
-    sampler.start_clock()
-    assert sampler.spent() == 0.0
-    monkeypatch.setattr(dist, "all_reduce", slower)
-    assert sampler.block(3) == [1.0, 2.0, 3.0]
-    assert sampler.spent() == 4.0
 
 
 def test_ranks_hold_blocks_when_rank_0_does(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,22 @@ ARGUMENTS = {
 
 def test_an_all_reduce_is_timed_and_compared(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     found = timing.all_reduce_rate(alone, 0.25)
-    assert (found["gb"], len(found["seconds"]), found["wrong"]) == (262144 / 1e9, 15, "") and min(found["seconds"]) > 0
-    monkeypatch.setattr(dist, "all_reduce", lambda tensor: tensor[-1].add_(1))
+    assert (found["gb"], len(found["seconds"]), found["wrong"]) == (262144 / 1e9, 24, "") and min(found["seconds"]) > 0
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor, **_: tensor[-1:].add_(1))
     assert "all-reduce of 262144 bytes on 1 ranks is wrong" in timing.all_reduce_rate(alone, 0.25)["wrong"]
+
+
+def test_the_slowest_rank_counts(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slower(tensor: torch.Tensor, op: object = None) -> None:
+        assert op == dist.ReduceOp.MAX
+        tensor.copy_(torch.arange(1, len(tensor) + 1))
+
+    sampler = timing.Together(alone.device, lambda: None)
+    sampler.start_clock()
+    assert sampler.spent() == 0.0
+    monkeypatch.setattr(dist, "all_reduce", slower)
+    assert sampler.block(3) == [1.0, 2.0, 3.0]
+    assert sampler.spent() == 4.0
 
 
 def test_steps_are_those_of_the_slowest_rank() -> None:

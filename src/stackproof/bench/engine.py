@@ -27,12 +27,13 @@ from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
 from stackproof.base.text import tail
 from stackproof.bench.rows import Sampled, figures, measurements, result
-from stackproof.bench.sampling import Sampler, Warmth, calibrate, energy, enough, sample, warm_up
+from stackproof.bench.sampling import Warmth, calibrate, enough, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import devices, threads
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, energy_counter, require_alone
 from stackproof.probes.clock import ClockWrongError
+from stackproof.probes.spans import Sampler, energy
 from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.record.checks import CapabilityMissing, CheckCrashed, CheckEnded, CheckFailed, CheckHung, require
 from stackproof.record.records import Figure, Measurement, Verdict

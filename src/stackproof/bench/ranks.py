@@ -6,7 +6,7 @@ Every rank takes the same decisions, because all look at the slowest rank's seco
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
 from stackproof.bench.engine import timed
-from stackproof.bench.sampling import Sampler
 from stackproof.bench.subjects import FILE, Budget
+from stackproof.collectives.timing import Together
 from stackproof.device.kinds import Device
 from stackproof.ranks.rank import Rank, digest, require_exact
 from stackproof.record.checks import require
@@ -28,29 +28,6 @@ from stackproof.workloads.training import SEED, TrainingSteps
 from stackproof.workloads.work import Setting, Work
 
 _REST_S = 0.2
-
-
-class Together(Sampler):
-    """Samples that all ranks take at once: each is the slowest rank's, and so is the time that has passed."""
-
-    _passed = 0.0
-
-    def start_clock(self) -> None:
-        super().start_clock()
-        self._passed = 0.0
-
-    def spans(self, lengths: Sequence[int], compared: bool = True) -> list[float]:
-        """Start together and return the slowest rank's seconds of each span."""
-        dist.barrier()
-        own = [*super().spans(lengths, compared), time.perf_counter() - self._began]
-        slowest = torch.tensor(own, dtype=torch.float32).to(self.device.torch)  # some cards have no float64
-        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-        *seconds, self._passed = slowest.cpu().tolist()
-        return seconds
-
-    def spent(self) -> float:
-        """Return the seconds that had passed on the slowest rank after the last block."""
-        return self._passed
 
 
 def as_rank_0(device: Device, asked: bool) -> bool:

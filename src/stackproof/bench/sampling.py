@@ -1,22 +1,21 @@
 """The device's clock is proved before it is believed, once a process: k and 2k units of known work must scale.
 
-Times runs back to back, as training runs them: the device's queue is drained after a block of samples, not after each.
+Then work is warmed up, and sampled until it is known well enough.
 """
 
 from __future__ import annotations
 
 import gc
-import math
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
 from stackproof.base.statistics import median_interval
 from stackproof.bench.subjects import Budget
-from stackproof.device.kinds import Device, HostStopwatch
+from stackproof.device.kinds import Device
 from stackproof.probes import clock
+from stackproof.probes.spans import LONG_S, Sampler, Slope
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.record.records import Figure
 
@@ -46,13 +45,6 @@ def calibrate(device: Device) -> dict[str, Figure]:
     raise AssertionError("the last attempt returns or raises")
 
 
-_CYCLE = (1, 2, 4, 8)
-"""Spans of so many runs follow one on the other, and one of none: by all together a run is known without what each span costs or lacks."""
-_BLOCK_S, _FEW = 0.8, 3
-"""Of slow work too a block has several runs, so that what it leaves takes little beside it to compare."""
-_MOST_IN_BLOCK = 64
-_LONG_S = 1.0
-"""A run that takes so long hides what filling an empty queue costs."""
 _WINDOW = 5
 _WINDOW_OF_LONG = 2
 _LEAST_WARM_S = 0.3
@@ -64,12 +56,6 @@ _TELLING, _WHOLE, _WAIT_S = 2, 0.992, 3e-4
 """On a busy host the gaps between samples may be long in some blocks, and never in all; and a block begins and ends with a wait."""
 _GAPS = 2
 """Between spans two marks follow each other, as they do in a span of no runs (14 to 32 us on an H100): twice that may pass there."""
-_MOST_EMPTY_S = 1e-4
-"""What a span of no runs may take: two marks in the device's order of work."""
-_COUNTED_S, _COUNTED_IN_ALL_S = 0.2, 1.0
-"""Counters of energy move each tenth of a second or less, so that four blocks or more are known to some per cent."""
-SPAN_S = 5e-4
-"""A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
 
 
 @dataclass(frozen=True)
@@ -84,77 +70,6 @@ class Warmth:
     settled: bool
     change: float
     took: float
-
-
-@dataclass
-class Sampler:
-    """Takes samples of `number` runs each, in blocks of `most` runs at most, with one wait at the end.
-
-    `begin` is called with the number of runs before each block, outside its time, and with False if nobody will look at what it left.
-    `blocks`: the seconds of each by the host's raw counter, those that its spans add up to, and how many spans there were. `energy` reads
-    the joules that the device has drawn so far; `drawn`: joules, seconds and runs of the blocks that are long enough for that counter.
-    """
-
-    device: Device
-    run: Callable[[], object]
-    number: int = 1
-    begin: Callable[..., object] = lambda *_: None
-    most: int = 1 << 30
-    blocks: list[tuple[float, float, int]] = field(default_factory=list)
-    energy: Callable[[], float] | None = None
-    drawn: tuple[float, float, int] = 0.0, 0.0, 0
-    _watches: list[HostStopwatch] = field(default_factory=list)
-    _began: float = field(default_factory=time.perf_counter)
-
-    def start_clock(self) -> None:
-        self._began = time.perf_counter()
-
-    def pause(self, seconds: float) -> None:
-        self._began += seconds
-
-    def spent(self) -> float:
-        """Return the seconds since the clock was started, as all who sample together see them."""
-        return time.perf_counter() - self._began
-
-    def spans(self, lengths: Sequence[int], compared: bool = True) -> list[float]:
-        """Return the seconds of spans of so many runs each, back to back; `compared`: whether what they leave will be verified."""
-        while len(self._watches) < len(lengths):
-            self._watches.append(self.device.stopwatch())
-        watches = self._watches[: len(lengths)]
-        self.begin(sum(lengths), *(() if compared else (False,)))
-        self.device.synchronize()
-        before = self.energy() if self.energy else 0.0
-        began = clock.raw()
-        for watch, runs in zip(watches, lengths, strict=True):
-            watch.start()
-            for _ in range(runs):
-                self.run()
-            watch.stop()
-        self.device.synchronize()
-        whole = clock.raw() - began
-        if self.energy and whole >= _COUNTED_S:
-            joules, seconds, runs = self.drawn
-            self.drawn = joules + self.energy() - before, seconds + whole, runs + sum(lengths)
-        spans = [watch.seconds() for watch in watches]
-        self.blocks.append((whole, sum(spans), len(spans)))
-        return spans
-
-    def block(self, count: int) -> list[float]:
-        """Return the seconds of one run, for each of `count` spans of equal length."""
-        return [span / self.number for span in self.spans([self.number] * count)]
-
-    def fit(self, seconds: float) -> None:
-        """Repeat runs of this length until a sample is long enough for the clock."""
-        self.number = min(self.most, max(1, math.ceil(SPAN_S / max(seconds, 1e-9))))
-
-    def lengths(self, seconds: float) -> list[int]:
-        """Return the runs of each span of a block, for runs of this length: cycles as long and as many as there is time and room for."""
-        room = min(self.most, max(_FEW if seconds < _LONG_S else 1, round(_BLOCK_S / max(seconds, 1e-9))))
-        cycle = [0, self.number]
-        for runs in _CYCLE[1:]:
-            if sum(cycle) + runs * self.number <= room:
-                cycle.append(runs * self.number)
-        return cycle * max(1, min(_MOST_IN_BLOCK // len(cycle), room // sum(cycle)))
 
 
 def freeze_collector() -> None:
@@ -176,7 +91,7 @@ def warm_up(sampler: Sampler, seconds: float) -> Warmth:
     sampler.start_clock()
     taken, runs = sampler.block(1), 1
     while True:
-        window = _WINDOW if min(taken) < _LONG_S else _WINDOW_OF_LONG
+        window = _WINDOW if min(taken) < LONG_S else _WINDOW_OF_LONG
         taken += sampler.block(window)
         runs += window * sampler.number
         sampler.fit(min(taken[-window:]))
@@ -188,46 +103,6 @@ def warm_up(sampler: Sampler, seconds: float) -> Warmth:
             settled = change <= max(0.02, 2 * spread / median(after))
             if settled or spent > seconds or runs > _MOST_WARM * sampler.number:
                 return Warmth(runs, spent, settled, change, min(after))
-
-
-@dataclass
-class Slope:
-    """Spans of several lengths, in order. What one run takes is the slope of their times over their runs.
-
-    The line goes through the spans of no runs, which vary least by far. So whatever a clock adds to every span, or leaves out, drops out.
-    """
-
-    lengths: list[int] = field(default_factory=list)
-    spans: list[float] = field(default_factory=list)
-
-    @property
-    def empty(self) -> float:
-        return median(span for runs, span in zip(self.lengths, self.spans, strict=True) if not runs)
-
-    @property
-    def seconds(self) -> list[float]:
-        """The seconds of a run by each of the other spans."""
-        empty = self.empty
-        return [(span - empty) / runs for runs, span in zip(self.lengths, self.spans, strict=True) if runs]
-
-    def require_believable(self, modelled: bool = False) -> dict[str, Figure]:
-        """Return what a span takes beside its runs, which may be nothing by a modelled clock.
-
-        Raises:
-            ClockWrongError: nothing or less, or more than two marks take: the clock leaves something out of each span, or adds it.
-        """
-        if not (0 < self.empty or (modelled and not self.empty)) or self.empty > _MOST_EMPTY_S:
-            raise clock.ClockWrongError(
-                f"a span of no runs took {self.empty * 1e6:.1f} us by the clock that times them, and more than 0 and at most "
-                f"{_MOST_EMPTY_S * 1e6:.0f} are believable: it leaves something out of each span, or adds it"
-            )
-        return {"span of no runs, s": self.empty}
-
-
-def energy(sampler: Sampler) -> dict[str, Figure]:
-    """Return what a run draws and what the card drew meanwhile, where it has a counter and its blocks were long enough for it."""
-    joules, seconds, runs = sampler.drawn
-    return {"joules of a run": joules / runs, "watts": joules / seconds} if seconds >= _COUNTED_IN_ALL_S else {}
 
 
 def sample(

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof import DATA
 from stackproof.base.toml import Table
+from stackproof.probes.spans import Sampler, Slope
 from stackproof.ranks.rank import Board, Rank, digest, timed
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads.base import Job
@@ -22,26 +25,57 @@ from stackproof.workloads.catalogue import get
 from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.work import Setting
 
-_WARM_UP, _SPANS, _CALLS = 3, 15, 8
+_LENGTHS = [0, 4, 8] * 4
+_BLOCKS = 3
+
+
+class Together(Sampler):
+    """Samples that all ranks take at once: each is the slowest rank's, and so is the time that has passed."""
+
+    _passed = 0.0
+
+    def start_clock(self) -> None:
+        super().start_clock()
+        self._passed = 0.0
+
+    def spans(self, lengths: Sequence[int], compared: bool = True) -> list[float]:
+        """Return the slowest rank's seconds of each span."""
+        own = [*super().spans(lengths, compared), time.perf_counter() - self._began]
+        slowest = torch.tensor(own, dtype=torch.float32).to(self.device.torch)  # some cards have no float64
+        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+        *seconds, self._passed = slowest.cpu().tolist()
+        return seconds
+
+    def start(self, runs: int, compared: bool) -> None:
+        """Wait for the ranks whose block is ready later."""
+        super().start(runs, compared)
+        dist.barrier()
+        self.device.synchronize()
+
+    def spent(self) -> float:
+        """Return the seconds that had passed on the slowest rank after the last block."""
+        return self._passed
 
 
 def all_reduce_rate(rank: Rank, mib: float) -> dict[str, Any]:
-    """Time spans of all-reduces of `mib` in float32, one call after the other as `bench` does; compare all that each span leaves.
+    """Time all-reduces of `mib` in float32 in a few blocks, as `bench` does in many; compare all that each block leaves.
 
-    Returns `gb` (1e9 bytes of the whole tensor), `seconds` of a call of each span on this rank, and `wrong`: what was wrong, or
+    Returns `gb` (1e9 bytes of the whole tensor), `seconds` of a call of each span on the slowest rank, and `wrong`: what was wrong, or
     nothing. A wrong number ends no rank, because the others would wait for it.
     """
     row = Table(DATA / "benchmarks.toml", {"call": "all-reduce", "mib": mib, "dtype": "float32"})
     work = TimedCollective(Setting(rank.device, "tiny", row))
-    seconds, wrong = list[float](), ""
-    for _ in range(_WARM_UP + _SPANS):
-        work.begin(_CALLS)
-        seconds.append(timed(rank, lambda: [work.run() for _ in range(_CALLS)]) / _CALLS)
+    sampler, wrong = Together(rank.device, work.run, begin=work.begin), ""
+    sampler.spans(_LENGTHS)
+    slope = Slope()
+    for _ in range(_BLOCKS):
+        slope.lengths += _LENGTHS
+        slope.spans += sampler.spans(_LENGTHS)
         try:
-            work.verify(_CALLS)
+            work.verify(sum(_LENGTHS))
         except CheckFailed as failure:
             wrong = wrong or str(failure)
-    return {"gb": work.worth["GB"], "seconds": seconds[_WARM_UP:], "wrong": wrong}
+    return {"gb": work.worth["GB"], "seconds": slope.seconds, "wrong": wrong}
 
 
 def _decided(rank: Rank, what: str, value: int) -> int:

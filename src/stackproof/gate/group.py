@@ -17,9 +17,10 @@ from typing import Any
 
 from stackproof.base import rpc
 from stackproof.bench.engine import alone
-from stackproof.bench.ranks import Parallel, Together, rest, setting_of
+from stackproof.bench.ranks import Parallel, rest, setting_of
 from stackproof.bench.sampling import freeze_collector, warm_up
 from stackproof.bench.subjects import Subject
+from stackproof.collectives.timing import Together
 from stackproof.device.kinds import Device
 from stackproof.gate import computed
 from stackproof.ranks import blame

@@ -24,7 +24,7 @@ from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import error_line
 from stackproof.bench.engine import require_possible
-from stackproof.bench.sampling import Sampler, freeze_collector, warm_up
+from stackproof.bench.sampling import freeze_collector, warm_up
 from stackproof.bench.subjects import Subject, subjects
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.device import devices, threads
@@ -35,6 +35,7 @@ from stackproof.gate import changed, computed, planted
 from stackproof.gate.group import RankGroup, arranged, in_effect
 from stackproof.gate.plan import RANKED
 from stackproof.gate.planted import PlantedFault
+from stackproof.probes.spans import Sampler
 from stackproof.project import projects
 from stackproof.record.checks import CapabilityMissing, CheckEnded
 from stackproof.stack import installed_files, stacks

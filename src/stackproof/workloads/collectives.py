@@ -98,7 +98,7 @@ class TimedCollective(Work):
         drawn = torch.stack([self._drawn(rank) for rank in range(self._world)])
         numbers = self._numbers(drawn.sum(0, keepdim=True) if self._call in _SUMS else drawn)
         for turn, buffer in enumerate(left):
-            parts = numbers[:, turn : turn + self._whole].unflatten(1, (self._world, -1))
+            parts = numbers[:, turn : turn + self._whole].reshape(len(numbers), self._world, -1)
             right = torch.equal(buffer, _PROMISED[self._call](parts, self._rank).flatten())
             require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong after {runs} runs")
 
