@@ -26,8 +26,8 @@ def test_an_all_reduce_is_timed_and_compared(alone: Rank, monkeypatch: pytest.Mo
 
 def test_the_slowest_rank_counts(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     def slower(tensor: torch.Tensor, op: object = None) -> None:
-        assert op == dist.ReduceOp.MAX
-        tensor.copy_(torch.arange(1, len(tensor) + 1))
+        if op == dist.ReduceOp.MAX:
+            tensor.copy_(torch.arange(1, len(tensor) + 1))
 
     sampler = timing.Together(alone.device, lambda: None)
     sampler.start_clock()

@@ -62,6 +62,18 @@ def test_a_journal_keeps_the_last_calls(tmp_path: Path) -> None:
     assert (calls[0].number, calls[-1].number, len(calls)) == (8, blame.SLOTS + 7, blame.SLOTS)
 
 
+@pytest.mark.usefixtures("group")
+def test_a_timed_block_is_one_call_of_a_journal(alone: rank.Rank, tmp_path: Path) -> None:
+    with rank.journaled(blame.journal_path(tmp_path, 0)):
+        rank.timed(alone, lambda: dist.all_reduce(torch.ones(2)), calls=9)
+        dist.broadcast(torch.ones(3), 0)
+    assert [call.words for call in blame.journal(tmp_path, 0)] == [
+        "barrier",
+        "timed 9 calls",
+        "broadcast of 3 float32, root 0",
+    ]
+
+
 def test_known_numbers_differ_by_rank_and_place() -> None:
     assert not torch.equal(rank.known(0), rank.known(1))
     assert len(set(rank.known(3).tolist())) == rank.known(3).numel()

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stackproof import DATA
 from stackproof.base.toml import Table
 from stackproof.probes.spans import Sampler, Slope
-from stackproof.ranks.rank import Board, Rank, digest, timed
+from stackproof.ranks.rank import Board, Rank, digest, timed, unnoted
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get
@@ -40,17 +40,18 @@ class Together(Sampler):
 
     def spans(self, lengths: Sequence[int], compared: bool = True) -> list[float]:
         """Return the slowest rank's seconds of each span."""
-        own = [*super().spans(lengths, compared), time.perf_counter() - self._began]
+        with unnoted(f"{sum(lengths)} runs"):
+            own = [*super().spans(lengths, compared), time.perf_counter() - self._began]
         slowest = torch.tensor(own, dtype=torch.float32).to(self.device.torch)  # some cards have no float64
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         *seconds, self._passed = slowest.cpu().tolist()
         return seconds
 
     def start(self, runs: int, compared: bool) -> None:
-        """Wait for the ranks whose block is ready later."""
+        """Wait for the ranks whose block is ready later; devices wait too, so that all start their clocks together."""
         super().start(runs, compared)
         dist.barrier()
-        self.device.synchronize()
+        dist.all_reduce(torch.zeros(1, device=self.device.torch))
 
     def spent(self) -> float:
         """Return the seconds that had passed on the slowest rank after the last block."""

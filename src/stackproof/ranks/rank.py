@@ -105,15 +105,17 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
 
 _FIRST = re.compile("_?(all|broadcast|reduce|gather|scatter|barrier)")
 _TO_ONE = ("send", "recv", "recv_anysource")
-_C10D, _WRAPPERS = "distributed_c10d.py", ("c10d_logger.py", __file__)
+_C10D, _WRAPPERS = "distributed_c10d.py", ("c10d_logger.py", "contextlib.py", __file__)
 _TORCH = str(Path(torch.__file__).parent)
 
 
 class _Journal:
     """The last calls of this rank, in a file that is mapped into memory: what was noted outlives a rank that is killed or stopped.
 
-    A note costs some microseconds, of which timed calls know nothing else.
+    A note takes as long as a small collective does, so blocks of timed calls are noted as one (`unnoted`).
     """
+
+    current: _Journal | None = None
 
     def __init__(self, path: Path) -> None:
         with path.open("wb+") as file:
@@ -121,6 +123,19 @@ class _Journal:
             self._memory = mmap.mmap(file.fileno(), SLOTS * SLOT)
         self._at, self._numbers, self._groups = 0, dict[str, int](), dict[Any, tuple[str, str]]()
         self._began, self.flush = time.monotonic(), self._memory.flush
+        names = [name for name in vars(ProcessGroup) if _FIRST.match(name) or name in _TO_ONE]
+        places: list[tuple[Any, str]] = [
+            *((ProcessGroup, name) for name in names),
+            (dist.Reducer, "prepare_for_backward"),
+        ]
+        places.append((distributed_c10d, "_new_group_with_tag"))
+        self._places = [
+            (owner, name, vars(owner)[name], _noting(self, name, getattr(owner, name))) for owner, name in places
+        ]
+
+    def switch(self, on: bool) -> None:
+        for owner, name, original, noting in self._places:
+            setattr(owner, name, noting if on else original)
 
     def note(self, stream: str, members: str, words: str, name: str = "") -> None:
         """Note a call; the name of torch.distributed's own function that was called goes before `name`."""
@@ -159,19 +174,29 @@ def _line(code: Any, number: int) -> str:
 @contextlib.contextmanager
 def journaled(path: Path) -> Iterator[None]:
     """Note what this rank calls of torch's groups, of DDP's reducer (which goes on in C++), and each new group."""
-    journal, group = _Journal(path), ProcessGroup
-    names = [name for name in vars(group) if _FIRST.match(name) or name in _TO_ONE]
-    places: list[tuple[Any, str]] = [*((group, name) for name in names), (dist.Reducer, "prepare_for_backward")]
-    places.append((distributed_c10d, "_new_group_with_tag"))
-    originals = [(owner, name, vars(owner)[name]) for owner, name in places]
-    for owner, name, _ in originals:
-        setattr(owner, name, _noting(journal, name, getattr(owner, name)))
+    journal = _Journal.current = _Journal(path)
+    journal.switch(True)
     try:
         yield
     finally:
         journal.flush()  # on a disk of several hosts
-        for owner, name, function in originals:
-            setattr(owner, name, function)
+        journal.switch(False)
+        _Journal.current = None
+
+
+@contextlib.contextmanager
+def unnoted(calls: str) -> Iterator[None]:
+    """Note what is called in a block that is timed as one call."""
+    journal = _Journal.current
+    if not journal:
+        yield
+        return
+    journal.note(*journal.group(dist.group.WORLD), calls, "timed")
+    journal.switch(False)
+    try:
+        yield
+    finally:
+        journal.switch(True)
 
 
 def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -350,8 +375,9 @@ def timed(rank: Rank, action: Callable[[], object], calls: int = 1) -> float:
     dist.barrier()
     rank.device.synchronize()
     watch = rank.device.stopwatch()
-    watch.start()
-    for _ in range(calls):
-        action()
-    watch.stop()
+    with unnoted(f"{calls} calls"):
+        watch.start()
+        for _ in range(calls):
+            action()
+        watch.stop()
     return watch.seconds()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
 from typing import Annotated
 
 import torch
@@ -61,7 +63,7 @@ class TimedCollective(Work):
         self.device, self.dtype = setting.device, name_of(row.dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
         part = max(1, int(row.mib * _MIB) // row.dtype.itemsize // self._world)
-        self._whole, self._turn, self._block = part * self._world, 0, 0
+        self._whole, self._block = part * self._world, 0
         self._bytes = self._whole * row.dtype.itemsize
         self.facts = {"call": self._call}
         self.proof = f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
@@ -77,7 +79,7 @@ class TimedCollective(Work):
 
     def begin(self, runs: int, compared: bool = True) -> None:  # noqa: ARG002 - sums would grow on
         """Write what this rank sends, and what nobody sends where it receives."""
-        self._turn, self._block = 0, self._block + 1
+        self._block += 1
         numbers = self._numbers(self._drawn(self._rank)[None])[0]
         sends = self._call in ("all-reduce", "reduce") or (self._call == "broadcast" and self._rank == 0)
         for turn, (buffer, sent) in enumerate(zip(self.buffers[:runs], self.contents, strict=False)):
@@ -85,10 +87,13 @@ class TimedCollective(Work):
             buffer.copy_(own) if sends else buffer.fill_(_NOBODYS)
             sent.copy_(own[len(sent) * self._rank :][: len(sent)] if self._call == "all-gather" else own[: len(sent)])
 
+        call = _CALLS[self._call]  # made ready: a small collective takes little longer than queueing it
+        self._calls = cycle(
+            [partial(call, buffer, sent) for buffer, sent in zip(self.buffers, self.contents, strict=True)]
+        )
+
     def run(self) -> object:
-        turn = self._turn % len(self.buffers)
-        self._turn += 1
-        return _CALLS[self._call](self.buffers[turn], self.contents[turn])
+        return next(self._calls)()
 
     def verify(self, runs: int) -> None:
         """Hold every element of what the runs left against what the call promises, computed without the backend."""
