@@ -19,7 +19,7 @@ ARGUMENTS = {
 
 def test_an_all_reduce_is_timed_and_compared(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     found = timing.all_reduce_rate(alone, 0.25)
-    assert (found["gb"], len(found["seconds"]), found["wrong"]) == (262144 / 1e9, 24, "") and min(found["seconds"]) > 0
+    assert (found["gb"], found["wrong"]) == (262144 / 1e9, "") and found["seconds"] and min(found["seconds"]) > 0
     monkeypatch.setattr(dist, "all_reduce", lambda tensor, **_: tensor[-1:].add_(1))
     assert "all-reduce of 262144 bytes on 1 ranks is wrong" in timing.all_reduce_rate(alone, 0.25)["wrong"]
 

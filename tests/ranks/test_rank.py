@@ -62,7 +62,6 @@ def test_a_journal_keeps_the_last_calls(tmp_path: Path) -> None:
     assert (calls[0].number, calls[-1].number, len(calls)) == (8, blame.SLOTS + 7, blame.SLOTS)
 
 
-@pytest.mark.usefixtures("group")
 def test_a_timed_block_is_one_call_of_a_journal(alone: rank.Rank, tmp_path: Path) -> None:
     with rank.journaled(blame.journal_path(tmp_path, 0)):
         rank.timed(alone, lambda: dist.all_reduce(torch.ones(2)), calls=9)

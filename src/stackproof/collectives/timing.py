@@ -25,13 +25,16 @@ from stackproof.workloads.catalogue import get
 from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.work import Setting
 
-_LENGTHS = [0, 4, 8] * 4
-_BLOCKS = 3
+_BLOCKS, _MOST = 4, 48
 
 
 class Together(Sampler):
-    """Samples that all ranks take at once: each is the slowest rank's, and so is the time that has passed."""
+    """Samples that all ranks take at once: each is the slowest rank's, and so is the time that has passed.
 
+    They last longer than one device's: ranks start together to some tens of microseconds, and each queues its calls by itself.
+    """
+
+    least_s = 2e-3
     _passed = 0.0
 
     def start_clock(self) -> None:
@@ -66,14 +69,18 @@ def all_reduce_rate(rank: Rank, mib: float) -> dict[str, Any]:
     """
     row = Table(DATA / "benchmarks.toml", {"call": "all-reduce", "mib": mib, "dtype": "float32"})
     work = TimedCollective(Setting(rank.device, "tiny", row))
-    sampler, wrong = Together(rank.device, work.run, begin=work.begin), ""
-    sampler.spans(_LENGTHS)
-    slope = Slope()
+    sampler, slope, wrong = (
+        Together(rank.device, work.run, begin=work.begin, most=min(_MOST, work.most_runs)),
+        Slope(),
+        "",
+    )
+    for _ in range(2):
+        sampler.fit(took := min(sampler.block(3)))
     for _ in range(_BLOCKS):
-        slope.lengths += _LENGTHS
-        slope.spans += sampler.spans(_LENGTHS)
+        slope.lengths += (lengths := sampler.lengths(took))
+        slope.spans += sampler.spans(lengths)
         try:
-            work.verify(sum(_LENGTHS))
+            work.verify(sum(lengths))
         except CheckFailed as failure:
             wrong = wrong or str(failure)
     return {"gb": work.worth["GB"], "seconds": slope.seconds, "wrong": wrong}

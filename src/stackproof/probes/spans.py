@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import ClassVar
 
 from stackproof.device.kinds import Device, HostStopwatch
 from stackproof.probes import clock
@@ -36,6 +37,7 @@ class Sampler:
     the joules that the device has drawn so far; `drawn`: joules, seconds and runs of the blocks that are long enough for that counter.
     """
 
+    least_s: ClassVar[float] = SPAN_S
     device: Device
     run: Callable[[], object]
     number: int = 1
@@ -90,7 +92,7 @@ class Sampler:
 
     def fit(self, seconds: float) -> None:
         """Repeat runs of this length until a sample is long enough for the clock."""
-        self.number = min(self.most, max(1, math.ceil(SPAN_S / max(seconds, 1e-9))))
+        self.number = min(self.most, max(1, math.ceil(self.least_s / max(seconds, 1e-9))))
 
     def lengths(self, seconds: float) -> list[int]:
         """Return the runs of each span of a block, for runs of this length: cycles as long and as many as there is time and room for."""
