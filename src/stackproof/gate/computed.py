@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from stackproof.base.rpc import Message
+from stackproof.device import threads
 from stackproof.device.devices import HOST, Operators
 from stackproof.device.kinds import Device
 from stackproof.workloads.base import Job
@@ -36,6 +37,7 @@ _ALLOCATION = "[memory]"
 """What the profiler calls the event of an allocator."""
 
 
+@threads.chosen("tiny")
 def fingerprint(work: Work, own: Mapping[str, dict[str, Message]]) -> Message:
     """Return all that is compared of work: `settings`, what a run is `worth`, and sketches by group and name.
 

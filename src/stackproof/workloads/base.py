@@ -15,6 +15,7 @@ from torch import nn
 
 from stackproof.base import places
 from stackproof.base.errors import Refusal
+from stackproof.device import threads
 from stackproof.device.devices import HOST
 from stackproof.project import offers
 from stackproof.project.offers import Offer
@@ -249,7 +250,8 @@ class Workload(ABC):
 
     def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> StepResult:
         """Return the float64 outcome on the CPU, from the same weights and data."""
-        return self.build(HOST.torch, preset, seed, torch.float64, shard=shard, scale=scale).observe()
+        with threads.chosen(preset):
+            return self.build(HOST.torch, preset, seed, torch.float64, shard=shard, scale=scale).observe()
 
     def require(self) -> None:
         """End a check with the rule that says why this environment cannot run it."""

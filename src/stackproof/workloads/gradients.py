@@ -15,6 +15,7 @@ from functools import cache
 
 import torch
 
+from stackproof.device import threads
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import MIXED, Judgement, judge, judge_mixed, relative_error, rule, shortened
@@ -123,6 +124,7 @@ AGAIN = 0.05
 """How far gradients may move, as one vector, between two times that a job computes the same: atomics add in any order."""
 
 
+@threads.chosen("tiny")
 def against_float64(workload: Workload, job: Job) -> str:
     """Hold what a tiny job computes against float64, the mean gradient of ranks against that of all their samples; say what was seen.
 
