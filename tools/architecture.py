@@ -142,7 +142,9 @@ def main(words: list[str]) -> int:
         if "--check" not in words:
             write_atomically(path, made)
         elif made != page:
-            wrong.append(f"{path}: what is imported has changed; run `python -m tools.architecture`")
+            wrong.append(
+                f"{path}: what is imported has changed; run `PYTHONPATH=src .nox/lint/bin/python -m tools.architecture`"
+            )
     print("".join(f"{one}\n" for one in wrong), end="", file=sys.stderr)  # noqa: T201
     return int(bool(wrong))
 

@@ -25,7 +25,7 @@ def test_what_git_ignores_already_is_left(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / ".gitignore").write_text("data/\n", encoding="utf-8")
     assert cli.main(["init", str(tmp_path)]) == 0
     assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == "data/\n"
-    assert "results/local/ belongs into it" in capsys.readouterr().out
+    assert "results/local/ belongs into .gitignore" in capsys.readouterr().out
 
 
 def test_no_name_is_no_folder(
@@ -43,9 +43,16 @@ def test_no_name_is_no_folder(
 def test_it_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine\n", encoding="utf-8")
-    assert cli.main(["init", str(tmp_path)]) == 2
-    assert "exists already, and nothing was written" in capsys.readouterr().err
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
+    project = name == "stackproof.toml"
+    assert cli.main(["init", str(tmp_path)]) == (2 if project else 0)
+    printed = capsys.readouterr()
+    assert (
+        ("exists already, and nothing was written" in printed.err)
+        if project
+        else (f"stays as it is: {name}" in printed.out)
+    )
+    assert (tmp_path / name).read_text(encoding="utf-8") == "mine\n"
+    assert all((tmp_path / other).exists() is not project for other in FILES if other != name)
 
 
 def test_a_file_in_the_way_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

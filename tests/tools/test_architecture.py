@@ -87,7 +87,7 @@ def test_a_stale_page_is_told_and_written_anew(
     found = architecture.arrows()
     monkeypatch.setattr(architecture, "arrows", lambda: found)
     assert architecture.main(["--check"]) == 1
-    assert "old" in page.read_text(encoding="utf-8") and "run `python -m tools.architecture`" in capsys.readouterr().err
+    assert "old" in page.read_text(encoding="utf-8") and "python -m tools.architecture`" in capsys.readouterr().err
     assert architecture.main([]) == architecture.main(["--check"]) == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "flowchart TD" in text and "old\n" not in text

@@ -222,12 +222,7 @@ def variant(options: argparse.Namespace, side: str) -> Variant:
     packages = sources(getattr(options, f"{side}_source"), f"--{side}-source")
     lock = getattr(options, f"{side}_lock")
     if lock and not options.unpinned and options.stack:
-        stack, named = stacks.load(options.stack, rehearsed=options.rehearsed), lock
-        lock = lockfile.adopt(named, stack)
-        if lost := sorted(lockfile.HARNESS - {pin.name for pin in lockfile.read_of(lock, stack).pins}):
-            raise Refusal(
-                f"{named}: has no {', '.join(lost)}, which prove and run a side; install them there, and freeze it anew"
-            )
+        lock = lockfile.adopt_side(lock, stacks.load(options.stack, rehearsed=options.rehearsed))
     return Variant(side, getattr(options, side) or "", lock, packages, environment)
 
 

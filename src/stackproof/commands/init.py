@@ -39,20 +39,21 @@ def _run(options: argparse.Namespace) -> int:
     folder: Path = options.folder or Path(getattr(options, "project", "."))
     if options.stack is not None:
         return _write_stack(options.stack, folder)
-    if there := next((folder / name for name in FILES if (folder / name).exists()), None):
-        raise Refusal(f"{there} exists already, and nothing was written; name another folder")
+    if (folder / FILES[0]).exists():
+        raise Refusal(f"{folder / FILES[0]} exists already, and nothing was written; name another folder")
+    texts = {name: (EXAMPLE / name).read_text(encoding="utf-8") for name in FILES} | {_IGNORE: _IGNORED}
+    there = [name for name in texts if (folder / name).exists()]
     try:
-        for name in FILES:
+        for name in texts.keys() - there:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text((EXAMPLE / name).read_text(encoding="utf-8"), encoding="utf-8")
-        if own := not (folder / _IGNORE).exists():
-            (folder / _IGNORE).write_text(_IGNORED, encoding="utf-8")
+            (folder / name).write_text(texts[name], encoding="utf-8")
     except OSError as error:
         raise Refusal(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
     where = "" if folder == Path() else f"cd {folder} && "
-    print(f"written: {', '.join((*FILES, *([_IGNORE] if own else [])))}")  # noqa: T201
-    if not own:
-        print(f"{folder / _IGNORE} was there and stays as it is; results/local/ belongs into it")  # noqa: T201
+    print(f"written: {', '.join(name for name in texts if name not in there)}")  # noqa: T201
+    if there:
+        hint = "; results/local/ belongs into .gitignore" if _IGNORE in there else ""
+        print(f"was there and stays as it is: {', '.join(there)}{hint}")  # noqa: T201
     print(f"next: {where}stackproof smoke --stack cpu --locked")  # noqa: T201
     return 0
 
@@ -82,7 +83,8 @@ def _write_stack(name: str, folder: Path) -> int:
     except OSError as error:
         raise Refusal(f"{where / name}: cannot be written ({error.strerror}); name another folder") from error
     print(f"written: {', '.join(str(where / name / file) for file in texts)}")  # noqa: T201
-    print(f"next: `stackproof doctor --stack {name}`; change its files, then `stackproof lock {name}`")  # noqa: T201
+    words = ("nox -s doctor --", "nox -s lock --") if where == STACKS else ("stackproof doctor", "stackproof lock")
+    print(f"next: `{words[0]} --stack {name}`; change its files, then `{words[1]} {name}`")  # noqa: T201
     return 0
 
 

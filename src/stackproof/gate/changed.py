@@ -72,7 +72,7 @@ class Sameness:
         shown = [each.words for each in self.differences if each.group == first][:_SHOWN]
         also = [group for group in dict.fromkeys(each.group for each in self.differences) if group != first]
         cause, tail = _CAUSES.get(first, f"from the same seeds the {first} differs"), "; so do: " if also else ""
-        many = f"{len(self.differences)} of {self.compared} differ"
+        many = f"{len(self.differences)} of {self.compared} tensors and settings differ"
         return f"CHANGED {cause}: {'; '.join(shown)} ({many}){tail}{', '.join(also)}"
 
 

@@ -378,7 +378,7 @@ def _counted(subject: str, counter: str, pairs: Pairs, results: Results) -> Chec
     before, after = base[0], head[0]
     share = percent(math.log(after / before)) if before > 0 and after > 0 else "not comparable"
     moved, once = f"{before} -> {after} ({share})", len(pairs) < results.plan.count.launches
-    more = "another launch would show whether it varies by itself: leave out --exact, or add --go-on"
+    more = "another launch would show whether it varies by itself: --go-on asks for it, --exact never does"
     varies = f"it varies by itself: base {base}, head {head}"
     cases = (
         (len(base) + len(head) > 2, CellWord.NOT_JUDGED, varies),

@@ -34,8 +34,8 @@ _WORDS = {
 _PLAIN = {CellWord.BLIND: "too noisy", CellWord.NOT_JUDGED: "not compared"}
 """What people read in place of a word of the record."""
 _REMEDIES = {
-    Verdict.INCONCLUSIVE: "too few launches or too much noise to tell: run it again with more --minutes on a quieter machine, or compare "
-    "less: fewer benchmarks with --only, or a metric that varies less. --allow-inconclusive lets such a gate pass",
+    Verdict.INCONCLUSIVE: "too few launches or too much noise to tell: run it again on a quieter machine (with more --minutes where they "
+    "were over), or compare less: fewer benchmarks with --only, or a metric that varies less. --allow-inconclusive lets such a gate pass",
     Verdict.FAILED: "look at the rows on top; what each side printed is beside the record. Running it again until it passes proves nothing",
     Verdict.HUNG: "the sentence says where the side was; on a slow host --deadline-scale 3 gives more time",
     Verdict.CRASHED: "the sentence has the side's last words; its whole output is beside the record",

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 from stackproof.base import files, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, answer
+from stackproof.base.text import tail
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, profiles, subjects
 from stackproof.history.timeline import Pooled, SeriesKey
@@ -30,7 +31,7 @@ from stackproof.record import records, store
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 from stackproof.record.store import Place, State, slug, state
 from stackproof.runner.suites import DEFAULT_PROFILE
-from stackproof.stack import environment_proof, hosts, provenance, stacks
+from stackproof.stack import environment_proof, hosts, lockfile, provenance, stacks
 
 RETIRED = "retired"
 """The module of subjects that `data/benchmarks.toml` no longer has; their history stays."""
@@ -267,6 +268,8 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
         raise StackUnavailableError(f"{python}: does not answer what it is ({why})")
     if not ended.ok:
         lines = [line for line in ended.errors.splitlines() if line.strip()]
+        if ended.code not in _KINDS and "ModuleNotFoundError" in ended.errors:
+            raise Refusal(f"{python}: {tail(ended.errors)}; it needs torch and {', '.join(sorted(lockfile.HARNESS))}")
         sentence = "\n".join(line.removeprefix("stackproof: ") for line in lines[-12:]) or "it said nothing"
         raise _KINDS.get(ended.code, Refusal)(sentence)
     figures: dict[str, Figure] = files.parse_json(ended.output.splitlines()[-1], f"what {python} says of its stack")

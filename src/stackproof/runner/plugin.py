@@ -17,6 +17,7 @@ import re
 import signal
 import sys
 import time
+import traceback
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -35,6 +36,7 @@ from stackproof.base.text import error_line, first_line, is_visible, matches
 from stackproof.device import devices, threads
 from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device, computes
+from stackproof.project import projects
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckFailed, CheckInconclusive
 from stackproof.record.records import Check, Figure, Measurement, Verdict
 from stackproof.runner.request import Request
@@ -393,7 +395,15 @@ def _judge(error: BaseException) -> tuple[Verdict, str]:
         )
     if isinstance(error, Refusal):
         return Verdict.FAILED, first_line(error, _MOST)
-    return Verdict.FAILED, error_line(error, _MOST)
+    return Verdict.FAILED, f"{error_line(error, _MOST)}{_in_project(error)}"
+
+
+def _in_project(error: BaseException) -> str:
+    """Return the line of the user's own project that an error passed last; nothing where it passed none."""
+    project = projects.current()
+    frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    own = [(path, line) for path, line in frames if project and path.is_relative_to(project.folder)]
+    return f" (at {own[-1][0].relative_to(project.folder)}:{own[-1][1]})" if project and own else ""
 
 
 @pytest.fixture(scope="session")

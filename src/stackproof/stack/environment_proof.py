@@ -23,6 +23,7 @@ from packaging.version import Version
 
 from stackproof.base import advice
 from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError, answer
+from stackproof.base.text import counted
 from stackproof.stack import environments, installed_files, lockfile, startup
 from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import TOOLKITS, Flavour, Stack
@@ -56,12 +57,7 @@ class Proof:
             off = f"; {self.companions}" if self.companions else ""
             return f"{what}; torch {self.torch_version}{off}"
         lock = f"{stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
-        missing = (
-            f"; unhashed: {len(self.unhashed)} packages, which {advice.relock(stack.name, stack.folder)} completes "
-            "where they can be reached, and which others' pins never have"
-            if self.unhashed
-            else ""
-        )
+        missing = f"; {counted(len(self.unhashed), 'package')} without a hash" if self.unhashed else ""
         files = f"; {self.files.sentence()}" if self.files else ""
         return f"{self.packages} packages equal {lock}, torch {self.torch_version}{files}{missing}"
 

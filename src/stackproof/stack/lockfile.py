@@ -194,6 +194,16 @@ def adopt(path: Path, stack: Stack) -> Path:
     return made
 
 
+def adopt_side(path: Path, stack: Stack) -> Path:
+    """Return the same for a side that runs in that environment; one that cannot is refused."""
+    lock = adopt(path, stack)
+    if lost := sorted(HARNESS - {pin.name for pin in read_of(lock, stack).pins}):
+        raise Refusal(
+            f"{path}: has no {', '.join(lost)}, which prove and run a side; install them there, and freeze it anew"
+        )
+    return lock
+
+
 def text_of(like: Lock, pins: Collection[str], *titles: str) -> str:
     """Return the text of a lock with the header of another and these pins, each as its lines."""
     body = "".join(pins)

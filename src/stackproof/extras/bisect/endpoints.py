@@ -419,7 +419,7 @@ def _file(
     if place.is_dir() or (place.suffix != ".json" and files.try_read_json(place) is None):
         if lock:
             raise Refusal(f"--{name} {place} is a lock, and --{name}-lock {lock} another; name one")
-        return "", lockfile.adopt(place, stack), {}
+        return "", lockfile.adopt_side(place, stack), {}
     record = reading.read(place)
     commit = str(record.provenance.get("commit", ""))
     return ("" if commit.startswith(("unknown", "version")) else commit.split(" ")[0]), lock, record.provenance
