@@ -55,6 +55,7 @@ def _call(words: Sequence[str]) -> int:
         _require_folder()
         projects.choose(_project(words))  # what verbs offer depends on it
         options = _parser().parse_args(words, argparse.Namespace(typed=words))
+        arguments.require_apart(options)
         with advice.typing(words):
             code: int = options.run(options)
     except Refusal as refusal:
@@ -84,7 +85,7 @@ def _project(words: Sequence[str]) -> str | None:
     if words and words[0] == "init":
         return ""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--project")
+    parser.add_argument("--project", nargs="?")  # the verb itself says that it names nothing
     own = words[: words.index("--")] if "--" in words else words  # what stands behind it is somebody else's command
     named: str | None = parser.parse_known_args(own)[0].project
     return named

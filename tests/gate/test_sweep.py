@@ -42,7 +42,13 @@ def test_what_there_was_no_time_for_is_inconclusive(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [(["A"], "NAME=V1,V2"), (["A="], "NAME=V1,V2"), (["A=1", "A=2"], "twice"), ([], "what is swept")],
+    [
+        (["A"], "NAME=V1,V2"),
+        (["A="], "NAME=V1,V2"),
+        (["A=1", "A=2"], "twice"),
+        ([], "what is swept"),
+        ([f"{name}={','.join(map(str, range(99)))}" for name in "AB"], "9801 settings"),
+    ],
 )
 def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) -> None:
     with pytest.raises(Refusal, match=sentence):

@@ -102,17 +102,39 @@ def add_list(verb: argparse._ActionsContainer, flag: str, metavar: str, help_: s
     verb.add_argument(flag, action="append", default=[], metavar=metavar, help=help_.replace("%", "%%"))
 
 
+_WRITTEN = ("json", "junit", "markdown")
+
+
 def outputs(options: argparse.Namespace) -> Outputs:
-    """Return where a record and what is made of it go, of the flags that the verb has (Refusal: two of them name one file)."""
+    """Return where a record and what is made of it go, of the flags that the verb has."""
     from stackproof.record.store import LOCAL
     from stackproof.record.writer import Outputs
 
-    values = {name: getattr(options, name, None) for name in ("json", "junit", "markdown")}
-    written = dict[Path, str]()
-    for name, path in values.items():
-        if path and (other := written.setdefault(path.resolve(), name)) != name:
+    return Outputs(options.results or LOCAL, *(getattr(options, name, None) for name in _WRITTEN))
+
+
+def require_apart(options: argparse.Namespace) -> None:
+    """Refuse to write over a file that another flag or word names, or that lies in a folder that one names to be read."""
+    named = dict[Path, str]()
+    written = [(name, path) for name in _WRITTEN if isinstance(path := getattr(options, name, None), Path)]
+    for name, path in written:
+        if (other := named.setdefault(path.resolve(), name)) != name:
             raise Refusal(f"--{other} and --{name} both name {path}; give each a file of its own")
-    return Outputs(options.results or LOCAL, *values.values())
+    for name, value in vars(options).items():
+        for read in value if isinstance(value, (list, tuple)) else [value]:
+            if (
+                name in (*_WRITTEN, *_NOT_READ)
+                or not isinstance(read, (str, Path))
+                or not (place := Path(read)).exists()
+            ):
+                continue
+            for path, flag in named.items():
+                if path.exists() and (path == place.resolve() or (place.is_dir() and place.resolve() in path.parents)):
+                    raise Refusal(f"--{flag} {path}: is in {read}, which is read; name a file of its own")
+
+
+_NOT_READ = ("typed", "results", "project", "site", "folder", "words", "command", "source", "unpinned")
+"""Of what is parsed: words of the command line as a whole, and folders of which a part is written."""
 
 
 class Once(argparse.Action):

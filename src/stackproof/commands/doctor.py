@@ -62,6 +62,8 @@ def _add_triage(verbs: arguments.Verbs) -> None:
 def _doctor(options: argparse.Namespace) -> int:
     from stackproof.doctor import checkup, machine, report
 
+    if options.json and options.report:
+        raise Refusal("--json and --report are two forms of one answer; leave one out")
     here = machine.Machine()
     seen = checkup.examine(options.stack, here)
     if options.json not in (None, _STDOUT):

@@ -115,6 +115,10 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     outputs = arguments.outputs(options)
     if options.replay:
+        if flag := next(
+            (flag for flag, given in (("--continue", options.resume), ("--only", options.only)) if given), ""
+        ):
+            raise Refusal(f"--replay shows a record and runs nothing; leave out {flag}")
         return _replay(options, outputs)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")

@@ -7,6 +7,7 @@ its first line, and can never be mistaken for a verdict on a change.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -44,9 +45,12 @@ def read(text: str) -> PlantedFault:
     if kind not in KINDS:
         raise Refusal(f"--head-drill '{text}': there is no drill '{kind}'{suggestion(kind, KINDS)}; {menu}")
     try:
-        return PlantedFault(kind, float(value) if value else KINDS[kind][1])
+        size = float(value) if value else KINDS[kind][1]
     except ValueError:
-        raise Refusal(f"--head-drill '{text}': '{value}' is not a number; {menu}") from None
+        size = math.nan
+    if not 0 < size < math.inf:
+        raise Refusal(f"--head-drill '{text}': '{value}' is not a number above 0; {menu}")
+    return PlantedFault(kind, size)
 
 
 def plant_before_proof(work: Work, drill: PlantedFault) -> None:

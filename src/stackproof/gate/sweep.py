@@ -45,6 +45,9 @@ class SweptSetting:
         return " ".join(filter(None, words)) or "defaults"
 
 
+_MOST_SETTINGS = 200
+
+
 def grid(words: Sequence[str], backends: Sequence[str]) -> list[SweptSetting]:
     """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
     axes: dict[str, list[tuple[str, str]]] = {}
@@ -61,6 +64,10 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[SweptSetting]:
         axes[name] = axis
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
+    if (many := math.prod(map(len, (backends or [""], *axes.values())))) > _MOST_SETTINGS:
+        raise Refusal(
+            f"{many} settings: at most {_MOST_SETTINGS} are swept, because each takes launches; name fewer values"
+        )
     points = itertools.product(backends or [""], itertools.product(*axes.values()))
     return [SweptSetting(dict(point), backend) for backend, point in points]
 
@@ -83,6 +90,9 @@ def sweep(
         place = folder / f"setting-{number}"
         results.append(setting)
         minutes = max(0.0, until - time.monotonic()) / 60 / (len(settings) - number)
+        if not minutes:
+            setting.effect = {"silent": "not asked: the minutes were over"}
+            continue
         try:
             setting.effect = _effect(comparison, spec, setting.environment, place)
             # A setting may compute other bits: that is no reason to stop before it is timed.
@@ -126,6 +136,9 @@ def conclude(results: Sequence[SweptSetting], defaults: Answer, record: Record) 
         record.checks.append(_effect_check(result, defaults))
         if result.ended is not None:
             record.checks.append(_whole(result.label, "runs", result.ended.verdict, str(result.ended)))
+        elif result.outcome is None:
+            why = "was not begun before the minutes were over; allow more --minutes"
+            record.checks.append(_whole(result.label, "runs", Verdict.INCONCLUSIVE, why))
         if result.outcome is not None:
             record.checks += _cells(result.label, result.outcome)
             record.provenance |= result.outcome.facts["base"]

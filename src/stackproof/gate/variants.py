@@ -213,8 +213,9 @@ def _import_root(package: str, path: Path) -> Path:
 
 def require_interpreter(python: Path) -> None:
     """Refuse what is no program at all."""
-    if not (os.access(python, os.X_OK) and python.is_file()):
-        why = "is no program that can be run; name the Python of the environment, such as /opt/venv/bin/python"
+    runs = os.access(python, os.X_OK) and python.is_file()
+    if not runs or processes.run([python, "-c", "print(1)"], seconds=60).output.strip() != "1":
+        why = "is no Python that can be run; name the Python of the environment, such as /opt/venv/bin/python"
         raise Refusal(f"--unpinned {python}: {why}")
 
 

@@ -24,7 +24,7 @@ from stackproof.base.text import first_line, plain
 from stackproof.record import writer
 from stackproof.record.checks import CheckCrashed, CheckEnded, CheckHung
 from stackproof.record.records import Check, Figure, Verdict
-from stackproof.stack import hosts, provenance, stacks
+from stackproof.stack import environment_proof, environments, hosts, provenance, stacks
 
 CHILD = "STACKPROOF_PYTEST"
 """The variable by which a pytest process knows that it is the one that runs the tests, and where its request is."""
@@ -40,6 +40,8 @@ _WORDS = {"passed": Verdict.PASSED, "failed": Verdict.FAILED, "skipped": Verdict
 def register(config: pytest.Config) -> None:
     """Be what this process is: the one that runs the tests, or the one that watches it."""
     _seconds(config.getoption("--stack-deadline"), "--stack-deadline")
+    if (path := config.getoption("--stack-json")) and (why := files.why_unwritable(Path(path))):
+        raise Refusal(f"--stack-json {path}: {why}")
     if os.environ.get(CHILD):
         config.pluginmanager.register(Child(config), "stackproof-child")
     else:
@@ -163,7 +165,9 @@ class Parent:
             )
         self._config, self._stack = config, stack
         self._home = tempfile.TemporaryDirectory(prefix="stackproof-pytest-")
-        self._record = writer.begin("pytest", stack.name, {**provenance.host_facts(stack), "pinned": False})
+        ours = Path(sys.prefix) == environments.location(stack)
+        proof = provenance.proof_facts(environment_proof.prove(stack)) if ours else {"pinned": False}
+        self._record = writer.begin("pytest", stack.name, {**provenance.host_facts(stack), **proof})
         self._began = time.monotonic()
         self._checks: dict[str, Check] = {}
         self._broken = ""

@@ -23,7 +23,7 @@ from stackproof.base.text import as_typed, counted, first_line, indented, plain,
 from stackproof.record import outline, reference, store
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import GRAVITY, LOADING, SUITE_VERBS, Check, Measurement, Record, Verdict
-from stackproof.record.repeat import command_of_check, command_of_record
+from stackproof.record.repeat import command_of, command_of_check, command_of_record
 
 _LOG_WIDTH = 150
 _SILENCE_S = 30.0
@@ -233,7 +233,7 @@ def what_to_do(record: Record, where: Path) -> str:
     first = next(iter(_failures(record)), [Check("run", record.verdict, "", 0.0)])[0]
     if "::" not in first.id:
         return f"what the first sentence says; then: {whole}"
-    return f"mend it; this repeats the first: {command_of_check(record, first)}"
+    return f"mend it; this repeats the first: {again}" if (again := command_of(record, first)) else "mend it"
 
 
 def label(record: Record) -> str:
@@ -312,8 +312,8 @@ def _failure(record: Record, checks: list[Check]) -> Group:
     lines = [text]
     if repro := str(first.figures.get("repro", "")):
         lines.append(_code(repro))
-    if "/" in first.id:
-        lines.append(Text(f"  repeat just this: {command_of_check(record, first)}", style="dim"))
+    if "/" in first.id and (again := command_of(record, first)):
+        lines.append(Text(f"  repeat just this: {again}", style="dim"))
     return Group(*lines)
 
 

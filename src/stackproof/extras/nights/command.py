@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import shlex
+import shutil
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -99,6 +100,10 @@ def add_night(verbs: arguments.Verbs) -> None:
 def _words(typed: str) -> list[str]:
     try:
         if words := shlex.split(typed):
+            if shutil.which(words[0]) is None:
+                raise argparse.ArgumentTypeError(
+                    f"{words[0]!r} is no program of PATH, nor a file that may be run (chmod +x)"
+                )
             return words
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{typed!r} cannot be split into words ({error})") from error
