@@ -81,12 +81,16 @@ def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
 def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
     run(tmp_path)
     for day, word in (("2026-03-05", HostVerdict.PROVED), ("2026-03-06", HostVerdict.SLOW)):
-        hosts = (JudgedHost("gpu1", word, "", ""), JudgedHost("gpu2", HostVerdict.SUSPECTED, "", ""))
+        hosts = (
+            JudgedHost("gpu1", word, "", ""),
+            JudgedHost("gpu2", HostVerdict.SUSPECTED, "", ""),
+            JudgedHost("gpu3", HostVerdict.NOT_REACHED, "", ""),
+        )
         said = FleetJudgement(SCHEMA, "monday", f"{day}T00:00:00+00:00", 1.0, 1.0, hosts, (), ())
         (tmp_path / f"{day}.json").write_text(as_json(said), encoding="utf-8")
     found = nodes.gather([tmp_path])
     lines = nodes.terminal(found).splitlines()
-    assert lines[0] == "NOT WELL: 1 of 2 nodes" and not found.hosts["gpu2"].wrong and not found.damaged
+    assert lines[0] == "NOT WELL: 2 of 3 nodes" and not found.hosts["gpu2"].wrong and not found.damaged
     assert lines[1].strip() == "gpu1: slow among the hosts of monday, judged 2026-03-06T00:00:00+00:00"
 
 

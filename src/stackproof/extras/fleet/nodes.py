@@ -11,7 +11,7 @@ from typing import Any
 from stackproof.api.base import Refusal, files, text
 from stackproof.api.record import Record, outline, reading
 from stackproof.extras.fleet import judgement
-from stackproof.extras.fleet.judgement import BAD, FleetJudgement
+from stackproof.extras.fleet.judgement import BAD, FleetJudgement, HostVerdict
 
 LEVELS = ("problem", "warning", "note")
 _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
@@ -52,7 +52,7 @@ class NodeSummary:
     def wrong(self) -> list[str]:
         """What its fleet, its doctor and its newest runs have against it, but for those that judge something else."""
         lines, (when, word, fleet) = [], self.judged
-        if word in BAD:
+        if word in (*BAD, HostVerdict.NOT_REACHED, HostVerdict.INCOMPLETE):
             lines.append(f"{word} among the hosts of {fleet[:_WIDEST]}, judged {when}")
         if self.doctor and self.doctor.count["problem"]:
             lines.append(f"doctor: {self.doctor.worst}")
