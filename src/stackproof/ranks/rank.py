@@ -367,17 +367,16 @@ def digest(tensors: Mapping[str, torch.Tensor]) -> str:
     return hasher.hexdigest()
 
 
-def timed(rank: Rank, action: Callable[[], object], calls: int = 1) -> float:
-    """Return this rank's seconds for so many calls back to back, which all ranks begin together.
+def timed(rank: Rank, action: Callable[[], object]) -> float:
+    """Return this rank's seconds for an action that all ranks begin together.
 
-    The barrier's own work is waited for before the clock starts, so that no call pays for it.
+    The barrier's own work is waited for before the clock starts, so that no action pays for it.
     """
     dist.barrier()
     rank.device.synchronize()
     watch = rank.device.stopwatch()
-    with unnoted(f"{calls} calls"):
+    with unnoted("action"):
         watch.start()
-        for _ in range(calls):
-            action()
+        action()
         watch.stop()
     return watch.seconds()
