@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,12 @@ def test_table_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert cli.main(["fleet", "nodes", str(hosts)]) == 0
     assert "1 node, all well" in capsys.readouterr().out
     run(hosts, node="gpu2", verdict=Verdict.CRASHED)
-    (hosts / "cut.json").write_text("{", encoding="utf-8")
+    (hosts / "cut\x1b[31m.json").write_text("{", encoding="utf-8")
+    os.mkfifo(hosts / "pipe.json")
     assert cli.main(["fleet", "nodes", str(hosts)]) == 1
     said = capsys.readouterr()
-    assert "NOT WELL: 1 of 2 nodes" in said.out and "passed over: " in said.err and "cut.json" in said.err
+    assert "NOT WELL: 1 of 2 nodes" in said.out and "\x1b" not in said.err
+    assert "cut\\x1b[31m.json: is not JSON" in said.err and "pipe.json: is a pipe" in said.err
 
 
 def test_what_the_doctor_writes_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,26 @@ def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
             nodes.gather([tmp_path / f"{name}.json"])
 
 
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        ({"node": {"x": 1}}, "for 'node', which is no text"), ({"looked": 3}, "for 'looked', which is no text"),
+        ({"exit_code": "1"}, "has '1' for 'exit_code'"), ({"exit_code": 1}, "ended with 1, and holds 0 problems"),
+        ({"looked": "9999-12-31T23:59:59+00:00"}, "in the future; set the clock"), ({"looked": "noon"}, "is no time"),
+        ({"findings": {}}, "for 'findings', which is no list"), ({"findings": [{"level": "bad", "sentence": ""}]}, "level 'bad'"),
+        ({"schema": "stackproof.doctor/99"}, "calls itself 'stackproof.doctor/99'"), ({"schema": None}, "calls itself 'None'"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_cannot_be_is_named_and_shown_of_no_host(
+    tmp_path: Path, edit: dict[str, object], says: str
+) -> None:
+    path = look(tmp_path, "gpu1")
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | edit), encoding="utf-8")
+    found = nodes.gather([tmp_path])
+    (said,) = found.damaged
+    assert not found.hosts and said.startswith(f"{path}: ") and says in said
+
+
 def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
     run(tmp_path)
     run(tmp_path, node="gpu2", verdict=Verdict.FAILED, reason="loss is NaN")

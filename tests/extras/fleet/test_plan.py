@@ -28,7 +28,7 @@ def test_lists_of_hosts_are_expanded(text: str, hosts: list[str]) -> None:
     "text", ["a[", "a]b", "a[3-1]", "a[x]", "a[1-]", "-x", "a;b", "a[1-99999999]", "$(id)", "a[[1]]"]
 )
 def test_what_is_no_list_is_refused(text: str) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(Refusal, match="names more than 100000 hosts" if "9999" in text else "write|name"):
         plan.expanded(text)
 
 

@@ -137,7 +137,7 @@ def _judge(options: argparse.Namespace) -> int:
         raise Refusal(f"--stack {stack}: {why}")
     whole = judge.judge(folder)
     if problem := judge.keep(whole, folder):
-        print(f"stackproof: {problem}", file=sys.stderr)  # noqa: T201
+        print(text.plain(f"stackproof: {problem}", lines=False), file=sys.stderr)  # noqa: T201
     print(judgement.terminal(whole, str(folder)).rstrip("\n"))  # noqa: T201
     return whole.exit_code
 
@@ -157,7 +157,7 @@ def _nodes(options: argparse.Namespace) -> int:
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
     table = nodes.gather(places)
     for sentence in table.damaged:
-        print(f"stackproof: passed over: {sentence}", file=sys.stderr)  # noqa: T201
+        print(text.plain(f"stackproof: passed over: {sentence}", lines=False), file=sys.stderr)  # noqa: T201
     if not table.hosts:
         where = ", ".join(map(str, places)) or "results/local"
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")

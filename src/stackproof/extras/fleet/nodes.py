@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,13 @@ from stackproof.extras.fleet import judgement
 from stackproof.extras.fleet.judgement import BAD, FleetJudgement, HostVerdict
 
 LEVELS = ("problem", "warning", "note")
-_DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
+_DOCTOR, _RECORD = "stackproof.doctor", "stackproof-record-"
+_KNOWN = (f"{_DOCTOR}/1", f"{_DOCTOR}/2")
+_ANSWER = {"findings", "looked"}
+"""What makes an object an answer of the doctor, whatever it calls itself."""
+_KINDS: dict[type, str] = {str: "text", int: "whole number", list: "list"}
+_CLOCKS = timedelta(hours=1)
+"""So much the clocks of hosts may differ before an answer is from the future."""
 _OF_PROCESSES = "stage-"
 """How the folders of a run's processes begin."""
 _OF_ANOTHER = ("gate", "sweep", "bisect", "asv", "watch", "pytest", "triage", "drill")
@@ -107,7 +113,7 @@ def gather(places: Iterable[Path]) -> Nodes:
             continue
         for path in sorted(place.rglob("*.json")):
             inside = any(part.startswith(_OF_PROCESSES) for part in path.relative_to(place).parts[:-1])
-            if inside or not path.is_file():  # what processes of a run leave beside its record may be half written
+            if inside or path.is_dir():  # what processes of a run leave beside its record may be half written
                 continue
             try:
                 nodes.add(_read(path))
@@ -123,7 +129,7 @@ def _read(path: Path) -> DoctorAnswer | Record | FleetJudgement:
         raise Refusal(f"{path}: {why}; {_REMEDY}")
     value = files.read_json(path, _REMEDY)
     schema = str(value.get("schema", "")) if isinstance(value, dict) else ""
-    if schema.startswith(_DOCTOR):
+    if schema.startswith(_DOCTOR) or (isinstance(value, dict) and value.keys() >= _ANSWER):
         return _doctor_answer(value, path)
     if schema == judgement.SCHEMA:
         return judgement.read(path)
@@ -134,15 +140,30 @@ def _read(path: Path) -> DoctorAnswer | Record | FleetJudgement:
 
 def _doctor_answer(fields: dict[str, Any], path: Path) -> DoctorAnswer:
     """Take from an answer what is shown; older ones do not say of whom they are, and are called by their file."""
+    anew = "write it anew with `doctor --json`"
+    if (schema := fields.get("schema")) not in _KNOWN:
+        raise Refusal(f"{path}: calls itself '{schema!s:.60}', and what is read here is {' or '.join(_KNOWN)}; {anew}")
+    for name, kind in (("node", str), ("looked", str), ("exit_code", int), ("findings", list)):
+        if not isinstance(fields.get(name, kind()), kind):
+            raise Refusal(f"{path}: has {fields[name]!r:.60} for '{name}', which is no {_KINDS[kind]}; {anew}")
     try:
         findings = [(str(row["level"]), str(row["sentence"])) for row in fields["findings"]]
     except (KeyError, TypeError) as error:
-        raise Refusal(f"{path}: is no whole answer of `doctor --json`; write it anew") from error
+        raise Refusal(f"{path}: is no whole answer of `doctor --json`; {anew}") from error
+    if strange := {level for level, _ in findings} - {*LEVELS, "ok"}:
+        raise Refusal(f"{path}: has a finding of level '{min(strange):.60}', which is none; {anew}")
     count = {level: sum(word == level for word, _ in findings) for level in LEVELS}
     worst = next((sentence for level in LEVELS[:2] for word, sentence in findings if word == level), "")
-    if (looked := _time(str(fields.get("looked", "")))) is _NEVER and "looked" in fields:
-        raise Refusal(f"{path}: 'looked' is no time; write the answer anew with `doctor --json`")
-    return DoctorAnswer(str(fields.get("node") or path.stem), looked, count, worst)
+    if (looked := _time(fields.get("looked", ""))) is _NEVER and "looked" in fields:
+        raise Refusal(f"{path}: 'looked' is no time; {anew}")
+    if looked > datetime.now(timezone.utc) + _CLOCKS:
+        raise Refusal(
+            f"{path}: was written at {looked.isoformat()}, in the future; set the clock of its host, and {anew}"
+        )
+    if bool(fields.get("exit_code", count["problem"])) != bool(count["problem"]):
+        why = f"ended with {fields['exit_code']}, and holds {text.counted(count['problem'], 'problem')}"
+        raise Refusal(f"{path}: {why}, so that it was changed or cut; {anew}")
+    return DoctorAnswer(fields.get("node") or path.stem, looked, count, worst)
 
 
 def _time(words: str) -> datetime:

@@ -341,7 +341,9 @@ def _numbers(ranges: str, piece: str) -> list[str]:
     for word in ranges.split(","):
         matched = _RANGE.fullmatch(word)
         first, last = (matched[1], matched[2] or matched[1]) if matched else ("1", "0")
-        if not matched or int(last) < int(first) or int(last) - int(first) >= most:
+        if matched and int(last) - int(first) >= most:
+            raise Refusal(f"the range '{word[:40]}' names more than {most} hosts; sweep them in several folders")
+        if not matched or int(last) < int(first):
             raise Refusal(f"'{piece[:80]}' holds the range '{word[:40]}', which is none; write hosts as node[01-16,20]")
         words += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return words
