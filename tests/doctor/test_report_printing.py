@@ -83,6 +83,11 @@ def test_colour_is_only_added() -> None:
 def test_what_others_wrote_cannot_steer_the_terminal() -> None:
     (line,) = [line for line in report.terminal(WORST) if "red" in line]
     assert r"\x1b[31mred line" in line
+    value = "\x1b\x7f\x9b\u202e"
+    said = report.as_json(checkup(Finding("variables", Level.NOTE, value)))
+    assert (
+        said.replace("\n", "").isprintable() and said.isascii() and json.loads(said)["findings"][0]["sentence"] == value
+    )
 
 
 def test_no_problem_is_said() -> None:

@@ -110,7 +110,8 @@ def as_json(checkup: Checkup) -> str:
         "variables": asdict(checkup.known),
         "facts": dict(sorted(checkup.facts.items())),
     }
-    return json.dumps(whole, indent=1, ensure_ascii=False)
+    # ASCII, so that no value steers the terminal that it is printed on; DEL is the one control that JSON leaves.
+    return json.dumps(whole, indent=1).replace("\x7f", "\\u007f")
 
 
 def for_an_issue(checkup: Checkup, machine: Machine) -> str:
