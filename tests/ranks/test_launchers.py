@@ -45,6 +45,7 @@ def test_each_launcher_tells_the_rank_its_place(environ: dict[str, str], place: 
     ("environ", "words"),
     [
         ({}, "no launcher started this process.*torchrun --nproc-per-node=N -m stackproof ranks"),
+        ({"RANK": "0"}, "^RANK is set and WORLD_SIZE is not: export it too"),
         ({**PLAIN, "RANK": "one"}, "RANK=one is not a number"),
         ({**PLAIN, "RANK": "-1"}, "RANK=-1 is not a number"),
         ({key: PLAIN[key] for key in ("RANK", "WORLD_SIZE")}, "LOCAL_RANK are not set: export one"),
@@ -78,7 +79,10 @@ def test_ranks_meet_where_they_are_told_and_never_at_a_port_made_up(
     if address:
         assert address == rendezvous(placement(environ), environ, asked, run)
         return
-    with pytest.raises(Refusal, match="--rendezvous|--run NAME"):
+    with pytest.raises(
+        Refusal,
+        match="^MASTER_PORT=auto is no port.*--rendezvous" if "MASTER_PORT" in environ else "--rendezvous|--run NAME",
+    ):
         rendezvous(placement(environ), environ, asked, run)
 
 

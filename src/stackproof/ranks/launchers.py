@@ -124,6 +124,10 @@ def placement(environ: Mapping[str, str]) -> Placement:
     """
     row = next((row for row in _rows() if all(name in environ for name in row.marks)), None)
     if row is None:
+        marks = _rows()[-1].marks
+        if given := [name for name in marks if name in environ]:
+            lacking = [name for name in marks if name not in environ]
+            raise Refusal(f"{', '.join(given)} is set and {', '.join(lacking)} is not: export it too, or {_HOW}")
         raise Refusal(f"no launcher started this process, so that it cannot know which rank it is: {_HOW}")
     rank, world_size = _number(row, row.rank, environ), _number(row, row.world_size, environ)
     local_rank = _number(row, row.local_rank, environ)
@@ -181,8 +185,13 @@ def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", ru
     ports, hosts = environ.get("SLURM_STEP_RESV_PORTS", ""), environ.get("SLURM_STEP_NODELIST", "")
     if ports and hosts:
         return f"tcp://{first_host(hosts)}:{re.split('[-,]', ports)[0]}"
+    wrong = (
+        f"MASTER_PORT={port[:20]} is no port, and "
+        if (port := environ.get("MASTER_PORT", "")) and not port.isdecimal()
+        else ""
+    )
     raise Refusal(
-        "the ranks do not know where to meet: export MASTER_ADDR=HOST-OF-RANK-0 MASTER_PORT=FREE-PORT, "
+        f"{wrong}the ranks do not know where to meet: export MASTER_ADDR=HOST-OF-RANK-0 MASTER_PORT=FREE-PORT, "
         "or add --rendezvous file:///FOLDER (one that all hosts share), or give srun --resv-ports"
     )
 

@@ -50,6 +50,8 @@ _NUMBER = r"-?(\d+|0x[0-9a-f]+)"
 _AMOUNT = re.compile(r"(\d+)\s*([kmgt]?)(i?b?|s|ms|sec|seconds|min)\.?", re.IGNORECASE)
 _DEVICE = re.compile(r"\b(cuda|gpu|xpu|hip|rocm|card|device|dev|level_zero)s?[:=_-]?(?=\d)", re.IGNORECASE)
 _PORT = re.compile(r":\d{3,5}$")
+_PATH = re.compile(r"(?:^|[,;:|\s])(?:~|\.{1,2})?/")
+"""A path, of which the parts are no list."""
 _ALIKE = 0.75
 _MANY = 3
 
@@ -243,7 +245,9 @@ class Grammar:
             (self._respelt(value), self._respelt(plain), plain, _bare(value), plain.replace(",", ";"))
         )
         texts = (value.translate(_QUOTES).strip(), self._respelt(plain))
-        parted = [re.sub(r"[,;:|/\s]+", separator, text) for text in texts for separator in ",;:."]
+        parted = [
+            re.sub(r"[,;:|/\s]+", separator, text) for text in texts for separator in ",;:." if not _PATH.search(text)
+        ]
         for group in (parted, whole) if re.search(r"\w\s+\w", value.strip()) else (whole, parted):
             for text in group:
                 yield from self._by_truth(text, name if self._switches else "")
