@@ -34,6 +34,7 @@ def test_the_gate_that_shows_it_again_is_one_that_can_be_typed(tmp_path: Path) -
     assert options.only == ["gemm-float32"] and assignments(options.head_env, "--head-env") == {"V": _ODD}
     assert [one.requirement for one in lockfile.read(options.head_lock).pins] == ["alpha==2", "beta==1"]
     assert [one.requirement for one in lockfile.read(options.base_lock).pins] == ["alpha==1", "beta==1"]
+    assert outcome.remedy([alpha], [], good, bad, tmp_path).endswith(" pip install alpha==1`")
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run:
     git(home, "init", "-q")
     for code in (0, 0, 1):
         (home / "inner" / "tells.py").write_text(
-            f"import pathlib\nprint(pathlib.Path.cwd())\nraise SystemExit({code})\n"
+            f"import os, pathlib, signal\nprint(pathlib.Path.cwd())\n"
+            f"pathlib.Path({str(run.folder)!r}, 'stop').exists() and os.kill(os.getppid(), signal.SIGINT)\nraise SystemExit({code})\n"
         )
         (home / "other").write_text(str(os.urandom(4)))
         git(home, "add", "-A")
@@ -100,6 +101,9 @@ def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run:
     assert git(home, "worktree", "list").count("\n") == 1 and git(home, "status", "--porcelain") == ""
     assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1
     assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1  # its checkout is there by now
+    (run.folder / "stop").touch()
+    first, last = (git(home, "rev-parse", name)[:10] for name in ("HEAD~1", "HEAD"))
+    assert f"still suspected: commits (2 commits: {first} to {last})" in inside(run, home / "inner", *_COMMITS).stdout
 
 
 @pytest.mark.parametrize(("codes", "edit", "said"), [

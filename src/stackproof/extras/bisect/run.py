@@ -35,6 +35,7 @@ from stackproof.extras.bisect.endpoints import (
     mixed,
     repository,
     requirements_of,
+    short,
     units,
 )
 from stackproof.extras.bisect.evidence import Blame, NoAnswer, SetWord, Slowdown
@@ -248,7 +249,11 @@ def _guarded(searching: Searching) -> None:
     except KeyboardInterrupt:
         search = searching.bisection
         suspects = search.splitting.suspects if search else [change.name for change in searching.changes]
-        result.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
+        moving = search.changes(suspects) if search else searching.changes
+        left = search.left if search and search.left else searching.line
+        line = f" ({text.counted(len(left), 'commit')}: {short(left[0])} to {short(left[-1])})" if left else ""
+        line = line if any(change.kind is ChangeKind.COMMITS for change in moving) else ""
+        result.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}{line}"
         result.go_on = again
     except (Refusal, OSError) as error:
         refusal = error if isinstance(error, Refusal) else files.disk_refusal(error)

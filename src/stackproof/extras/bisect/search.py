@@ -195,6 +195,8 @@ class Bisection:
     say: environments.Say
     tests: list[SetTest] = field(default_factory=list)
     splitting: Splitting = field(init=False)
+    left: Sequence[str] = ()
+    """The commits that may still be the first bad one, once these are searched."""
     _began: float = 0.0
 
     def __post_init__(self) -> None:
@@ -308,6 +310,7 @@ class Bisection:
         )
         lineage = Lineage(len(line), ran, evidence.rules().search.sure)
         launches = 0
+        self.splitting.suspects = blame.units
         while (asked := lineage.ask(evidence.rules().search.beside if timed else 1)) and launches < _ENDLESS:
             self._say_line(lineage, line, asked, launches)
             key = f"commits {_digest(blame.units)} {launches}"
@@ -328,6 +331,8 @@ class Bisection:
 
     def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
         likely, sure = lineage.likeliest()
+        few = (1 - lineage.sure) / len(line)
+        self.left = [commit for commit, chance in zip(line, lineage.posterior(), strict=True) if chance > few]
         tried, first = ", ".join(short(line[at]) for at in asked), short(line[likely[0]])
         self.say(f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {first} ({sure:.0%})")
 
