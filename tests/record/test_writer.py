@@ -64,6 +64,19 @@ def test_the_folder_of_a_run_says_when_and_which_verb(tmp_path: Path) -> None:
     assert re.fullmatch(r"20260102T030405-drill-\w+", first.name)
 
 
+@pytest.mark.parametrize(("name", "hidden"), [("local", True), ("named", False)])
+def test_git_does_not_see_the_folder_that_nobody_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hidden: bool
+) -> None:
+    monkeypatch.setattr(writer, "LOCAL", tmp_path / "local")
+    outputs, ignore = Outputs(tmp_path / name), tmp_path / name / ".gitignore"
+    outputs.prepare()
+    assert ignore.exists() is hidden and (not hidden or ignore.read_text() == "*\n")
+    ignore.unlink(missing_ok=True)
+    outputs.folder(ended())
+    assert not ignore.exists()  # whoever deleted it wants it seen
+
+
 def test_all_that_was_asked_for_is_written(tmp_path: Path, temporary: Path) -> None:
     outputs = Outputs(tmp_path, tmp_path / "copy.json", tmp_path / "junit.xml", tmp_path / "new" / "page.md")
     path = writer.keep(ended(), tmp_path / "record.json", outputs, lambda record: f"# {record.verb}\n")

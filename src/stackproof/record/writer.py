@@ -14,6 +14,7 @@ from pathlib import Path
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
+from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.text import plain
 from stackproof.record import records, repeat
 from stackproof.record.records import TYPED, Check, Figure, Record, Verdict
@@ -43,7 +44,7 @@ class Outputs:
                 )
         for folder in {self.results, *(path.parent for _, path in self._named)}:
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                self._make(folder)
                 with tempfile.TemporaryFile(dir=folder):
                     pass
             except OSError as error:
@@ -53,10 +54,17 @@ class Outputs:
                     f"or choose another place with {flags}"
                 ) from error
 
+    def _make(self, folder: Path) -> None:
+        """Make a folder; where nobody named it and it is not in our checkout, git shall not see it in the user's repository."""
+        new = self.results == LOCAL and not self.results.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        if new and self.results.exists() and (INSTALLED or not LOCAL.is_relative_to(ROOT)):
+            (self.results / ".gitignore").write_text("*\n", encoding="utf-8")
+
     def folder(self, record: Record) -> Path:
         """Make and return a new folder for the record and the logs of one run."""
         base = self.results / record.stack
-        base.mkdir(parents=True, exist_ok=True)
+        self._make(base)
         began = record.started[:19].replace("-", "").replace(":", "")
         return Path(tempfile.mkdtemp(prefix=f"{began}-{record.verb}-", dir=base))
 
