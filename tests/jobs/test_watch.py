@@ -107,6 +107,9 @@ def test_what_cannot_start_ends_as_shells_end(words: list[str], code: int, tmp_p
     )
     assert ended.returncode == code
     assert ended.stderr.count("stackproof") >= 1 and "Traceback" not in ended.stderr
+    assert ("`chmod +x ./not-executable`, or start it by its interpreter, such as `sh ./not" in ended.stderr) is (
+        code == 126
+    )
 
 
 def test_a_record_that_cannot_be_kept_costs_the_job_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

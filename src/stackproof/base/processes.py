@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -74,6 +75,15 @@ def _marked(environment: Mapping[str, str], mark: str, unset: Collection[str]) -
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """What a shell, `run` and `watch` say of a program that could not be started."""
+
+
+def why_not_started(program: str, error: OSError, folder: Path = Path()) -> str:
+    """Return why a program cannot be started that a user typed, and what to type instead."""
+    path, remedy = folder / program, "name a program of PATH, or by its path"
+    if isinstance(error, PermissionError) and "/" in program and path.is_file() and not os.access(path, os.X_OK):
+        name = shlex.quote(program)
+        remedy = f"`chmod +x {name}`, or start it by its interpreter, such as `{'python' if path.suffix == '.py' else 'sh'} {name}`"
+    return f"({error.strerror}); {remedy}"
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log:
             if not folder.is_dir():
                 raise Refusal(f"{folder}: there is no such folder to run '{program}' in") from error
             raise Refusal(
-                f"'{program}' cannot be started in {folder} ({error.strerror}); name a program of PATH, or by its path"
+                f"'{program}' cannot be started in {folder} {processes.why_not_started(words[0], error, folder)}"
             ) from error
         try:
             status, peak = _wait(started, began + deadline_s)

@@ -52,7 +52,7 @@ def watch(words: Sequence[str], outputs: Outputs, stack: Stack | None) -> int:
         ended = job.run()
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        _say(f"'{words[0]}' cannot be started ({error.strerror}); name a program of PATH, or by its path")
+        _say(f"'{words[0]}' cannot be started {processes.why_not_started(words[0], error)}")
         return processes.NOT_FOUND if isinstance(error, FileNotFoundError) else processes.NOT_EXECUTABLE
     code = 128 - ended.status if ended.status < 0 else ended.status
     with processes.signals_ignored():
