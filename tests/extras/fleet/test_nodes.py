@@ -84,6 +84,8 @@ def test_an_answer_that_cannot_be_is_named_and_shown_of_no_host(
     found = nodes.gather([tmp_path])
     (said,) = found.damaged
     assert not found.hosts and said.startswith(f"{path}: ") and says in said
+    run(tmp_path)
+    assert nodes.terminal(nodes.gather([tmp_path])).startswith("1 node that could be read, well; 1 file passed over\n")
 
 
 def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:

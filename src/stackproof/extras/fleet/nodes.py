@@ -183,7 +183,9 @@ def _parts(table: Nodes) -> Iterator[outline.Part]:
     nodes = sorted(table.hosts.values(), key=lambda node: (not node.wrong, node.name))
     ill = [node for node in nodes if node.wrong]
     every = text.counted(len(nodes), "node")
-    yield outline.TextLine(f"NOT WELL: {len(ill)} of {every}" if ill else f"{every}, all well")
+    passed = f"; {text.counted(len(table.damaged), 'file')} passed over" if table.damaged else ""
+    well = f"{every} that could be read, well" if passed else f"{every}, all well"
+    yield outline.TextLine(f"NOT WELL: {len(ill)} of {every}{passed}" if ill else f"{well}{passed}")
     yield from (outline.TextLine(f"{node.name[:_WIDEST]}: {why}", 1) for node in ill for why in node.wrong)
     yield outline.TextTable(_HEAD, [row for node in nodes for row in _rows(node)])
 
