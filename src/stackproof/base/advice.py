@@ -112,7 +112,7 @@ def missing(package: str, session: str) -> str:
 
 
 _PLACES = ("--json", "--junit", "--results", "--markdown")
-"""Flags that say where something is kept: of this host, and nothing that decides what is found; a night's page is a part of it."""
+"""Flags that say where something is kept, and nothing that decides what is found; a night's page, and the nights that it is held against, do."""
 _STATE = ("--locked", "--continue")
 """Flags that say from where a run goes on, each a word alone."""
 _words: list[str] = []
@@ -122,7 +122,7 @@ _words: list[str] = []
 def typing(words: Sequence[str]) -> Iterator[None]:
     """Keep the words of the command line while its verb runs."""
     own = itertools.takewhile(lambda word: word != "--", words)  # behind it stands somebody else's command
-    dropped = _PLACES[:3] if words[:1] == ["night"] else _PLACES
+    dropped = _PLACES[:2] if words[:1] == ["night"] else _PLACES
     _words[:] = [word for word in without(own, dropped) if word not in _STATE]
     try:
         yield

@@ -96,7 +96,7 @@ _SECONDS = 300.0
 def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any]:
     """Return which checks, and whether the night, ended otherwise than when they last ran; nothing where all is as it was.
 
-    `before`: records of earlier nights, the newest first. The first night tells what failed in it.
+    `before`: records of earlier nights, the newest first. The first night tells what failed in it, which `was` nothing.
     """
     known: dict[str, Verdict] = {}
     for earlier in before[:_NIGHTS]:
@@ -106,9 +106,14 @@ def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any
             continue
         known = {check.id: check.verdict for check in night.checks if check.verdict is not Verdict.SKIPPED} | known
     rows = [
-        {"check": check.id, "was": was.value, "is": check.verdict.value, "reason": check.reason}
+        {
+            "check": check.id,
+            "was": known[check.id].value if check.id in known else "",
+            "is": check.verdict.value,
+            "reason": check.reason,
+        }
         for check in record.checks
-        if check.verdict is not Verdict.SKIPPED and (was := known.get(check.id, Verdict.PASSED)) is not check.verdict
+        if check.verdict is not Verdict.SKIPPED and known.get(check.id, Verdict.PASSED) is not check.verdict
     ]
     facts = {"stack": record.stack, "host": record.provenance.get("host", ""), "record": str(path)}
     return {**facts, "verdict": record.verdict.value, "changes": rows} if rows else {}
@@ -121,7 +126,7 @@ def notify(command: Sequence[str], record: Record, path: Path, results: Path) ->
         return "nothing changed since the nights before, so that nobody is notified"
     ended = processes.run(command, seconds=_SECONDS, stdin=json.dumps(message).encode())
     if ended.ok:
-        return f"{len(message['changes'])} changes were handed to {command[0]}"
+        return f"{text.counted(len(message['changes']), 'change')} handed to {command[0]}"
     why = "did not end in time" if ended.timed_out else processes.describe_exit(ended.code)
     return f"--notify {command[0]}: {why}: {ended.errors.strip()[-300:]}; the night's verdict stands"
 
