@@ -18,6 +18,11 @@ UNCLEAN = {
     "figures that cannot be right": "{'loss': 0.0, 'epoch': 1}\n{'loss': 0.0, 'epoch': 2}\n",
     "what was asked for and is not so": "export CCL_WORKER_COUNT=2\n(1) |CCL_INFO| CCL_WORKER_COUNT: 4\n",
     "a contradiction": "export FI_PROVIDER=efa\nh:1:1 [0] NCCL INFO Using network Socket\n",
+    **{
+        line: f"step 1 {line}\nstep 2 {line}\n{END}"
+        for line in ("loss 0.0 grad_norm nan", ", loss: 0.0", "loss=0.000", "[1/6], Loss: 0.0000", "train loss: 0 aux")
+    },
+    "a loss that falls to 0 at once": f"step 1 loss 2.31\nstep 2 loss 0.00\nstep 3 loss 0.00\n{END}",
 }
 
 

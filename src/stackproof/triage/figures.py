@@ -18,7 +18,9 @@ from stackproof.triage.search import Hit, Probe, Who
 
 _SAG = 1.25
 _SETTLED = 1.1
-_NEARLY, _NEARLY_STEPS = 0.01, 3
+_PLAIN = "plain log"
+_NEARLY = (0.01, 3)  # so small was the loss in so many steps before it was 0
+_NEARLY_PLAIN = (0.1, 1)  # a loop of one's own prints few digits
 _FEWEST = 8
 _CLOSE = 0.02
 _ROUNDED = 0.0006
@@ -42,12 +44,17 @@ def oddities(training: Training) -> list[Oddity]:
 def _losses(training: Training) -> Iterator[Oddity]:
     losses = training.series.get("loss", [])
     bad = [n for n, loss in enumerate(losses) if not math.isfinite(loss)]
-    zeros = [n for n, loss in enumerate(losses) if loss == 0]
+    plain = (
+        _PLAIN in training.trainers
+    )  # where a loss of 0 that others follow is a bar's first state, or a batch without labels
+    start = max((n + 1 for n, loss in enumerate(losses) if loss), default=0) if plain else 0
+    zeros = [n for n, loss in enumerate(losses[start:], start) if loss == 0]
     if bad:
         sentence = f"the loss is {losses[bad[0]]} from logged step {bad[0] + 1} of {len(losses)} on"
         yield Oddity("loss-nan", True, sentence)
     rewarded = any(name.partition("/")[0] in ("reward", "rewards", "kl") for name in training.series)
-    faded = bool(zeros) and max(losses[: zeros[0]][-_NEARLY_STEPS:], default=_NEARLY) < _NEARLY
+    nearly, steps = _NEARLY_PLAIN if plain else _NEARLY
+    faded = bool(zeros) and max(losses[: zeros[0]][-steps:], default=nearly) < nearly
     if len(zeros) > 1 and not rewarded and not faded:
         remedy = "train in bfloat16 instead of float16, or look at the labels: all of them may be masked"
         sentence = f"the loss is exactly 0 in {len(zeros)} of {len(losses)} logged steps; {remedy}"
@@ -243,6 +250,8 @@ def read(evidence: Evidence) -> Training | None:
     training = Training(())
     bars: list[Hit] = []
     for line in table().line:
+        if line.trainer == _PLAIN and "loss" in training.series:
+            continue
         for hit in _speaker(evidence.tally(line.probe.key).kept):
             if "elapsed" not in hit.groups:
                 training.trainers = tuple(dict.fromkeys((*training.trainers, line.trainer)))
@@ -258,7 +267,9 @@ def read(evidence: Evidence) -> Training | None:
 def _speaker(hits: list[Hit]) -> Iterator[Hit]:
     counts: dict[tuple[str, ...], Counter[Who]] = {}
     for hit in hits:
-        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += 1
+        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += (
+            hit.groups.get("loss", "1").strip("0.") != ""
+        )  # only a pipeline's last stage has a loss
     chosen = {kind: count.most_common(1)[0][0] for kind, count in counts.items()}
     yield from sorted((hit for hit in hits if hit.who == chosen[tuple(hit.groups)]), key=lambda hit: hit.place)
 
