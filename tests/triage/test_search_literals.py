@@ -29,7 +29,19 @@ def found(plan: Plan, data: bytes) -> set[bytes]:
 
 def test_every_text_is_found() -> None:
     data = b"xx " + b" | ".join(TEXTS) + b" yy"
-    assert found(Plan(TEXTS), data) == set(TEXTS)
+    plan = Plan(TEXTS)
+    for part in (
+        data,
+        data[1:],
+        *(data[n:] for n in range(4, 40, 7)),
+    ):  # also where a text begins before the data, and again
+        assert found(plan, part) == {text for text in TEXTS if text in part}
+
+
+def test_of_hundreds_of_texts_with_one_anchor_few_are_tried() -> None:
+    plan = Plan([b"%c%cError: " % (first, second) for first in range(97, 123) for second in range(97, 123)])
+    assert found(plan, b"loss: 1.0 " * 99 + b"zaError: ") == {b"zaError: "}
+    assert sum(map(len, plan._fitting.values())) < 99
 
 
 @settings(max_examples=200, deadline=None, database=None)

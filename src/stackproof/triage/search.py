@@ -257,6 +257,7 @@ def _line(data: bytes, place: int) -> tuple[int, int]:
 
 
 _ENDS = None  # the key of a node for the texts that end there
+_AROUND, _MOST_AROUND = 2, 20_000
 _WEIGHTS = [2 ** -_USUAL.get(chr(byte), _RARE) for byte in range(256)]
 """How frequent each byte is in logs."""
 
@@ -275,22 +276,36 @@ class Plan:
             begin = text.index(min(set(text[:-1]) & first, key=lambda byte: (_WEIGHTS[byte], byte)))
             self._anchors.setdefault(text[begin:], []).append((text, begin))
         self._pattern = re.compile(_alternation(self._anchors))
-        self._seen: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
+        self._starting: dict[bytes, list[tuple[bytes, int]]] = {}
+        self._fitting: dict[tuple[bytes, bytes, bytes], list[tuple[bytes, int]]] = {}
 
     def places(self, data: bytes) -> Iterator[Found]:
         """Yield each place where the anchor of a text lies, and the texts that are there."""
         start = 0
         while match := self._pattern.search(data, start):
-            start = match.start() + 1
-            texts = tuple([text for text, k in self._candidates(match[0]) if data.startswith(text, start - 1 - k)])
+            place, start = match.start(), match.start() + 1
+            around = match[0], data[max(0, place - _AROUND) : place], data[place : match.end() + _AROUND]
+            texts = tuple(
+                [text for text, k in self._candidates(*around) if k <= place and data.startswith(text, place - k)]
+            )
             if texts:
-                yield start - 1, texts
+                yield place, texts
 
-    def _candidates(self, matched: bytes) -> tuple[tuple[bytes, int], ...]:
-        if matched not in self._seen:
-            rows = (texts for anchor, texts in self._anchors.items() if anchor.startswith(matched))
-            self._seen[matched] = tuple(text for texts in rows for text in texts)
-        return self._seen[matched]
+    def _candidates(self, matched: bytes, before: bytes, here: bytes) -> list[tuple[bytes, int]]:
+        """Return the texts that fit what stands close by: an anchor such as ": " is that of hundreds, and stands on most lines."""
+        key = matched, before, here
+        if (found := self._fitting.get(key)) is None:
+            if matched not in self._starting:
+                rows = (texts for anchor, texts in self._anchors.items() if anchor.startswith(matched))
+                self._starting[matched] = [text for texts in rows for text in texts]
+            if len(self._fitting) > _MOST_AROUND:
+                self._fitting.clear()
+            found = self._fitting[key] = [
+                (text, k)
+                for text, k in self._starting[matched]
+                if before.endswith(text[max(0, k - _AROUND) : k]) and here.startswith(text[k : k + len(here)])
+            ]
+        return found
 
 
 def _first_bytes(texts: Iterable[bytes]) -> set[int]:
