@@ -70,7 +70,10 @@ def read(path: Path) -> bytes:
         return stream.read(100)
 
 
-def test_gzip_is_known_by_its_bytes(tmp_path: Path) -> None:
+def test_gzip_and_utf_16_are_known_by_their_bytes(tmp_path: Path) -> None:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path = write(tmp_path, "\ufefft\u00ebxt \U0001f600\r\n".encode(encoding), "a.log")
+        assert read(path) == "t\u00ebxt \U0001f600\r\n".encode()
     assert read(write(tmp_path, gzip.compress(b"text"), "a.log")) == b"text"
     assert read(write(tmp_path, b"text", "a.log.gz")) == b"text"
     assert read(write(tmp_path, b"", "empty.log")) == b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import re
@@ -37,6 +38,7 @@ _MOST_TEXT = 1 << 34
 """Bytes of one log that is compressed: a few of these can stand for any number."""
 _LOGS = (".log", ".out", ".err", ".txt", ".gz")
 _LOG_NAMES = re.compile(r"(?:stdout|stderr|workerlog\.\d+|log\.\d+|.*\.o\d+|.*\.e\d+)$")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell's > writes
 _FOREIGN = {
     b"\x28\xb5\x2f\xfd": ("zstd", "zstdcat"),
     b"\xfd7zXZ": ("xz", "xzcat"),
@@ -54,7 +56,7 @@ class Source:
     rank: int | None = None
 
     @contextmanager
-    def open(self) -> Iterator[files.Begun | Unzipped]:
+    def open(self) -> Iterator[Readable]:
         """Open the log for reading; one that is compressed with gzip is unpacked, whatever its name.
 
         Raises:
@@ -70,7 +72,7 @@ class Source:
                 f"{self.name}: cannot be read ({error.strerror}); name a log that exists and is readable"
             ) from error
 
-    def _unpacked(self, stream: BinaryIO) -> files.Begun | Unzipped:
+    def _unpacked(self, stream: BinaryIO) -> Readable:
         head = stream.read(512)
         if head[257:262] == b"ustar" or self.name.endswith((".tar.gz", ".tgz")):
             raise Refusal(f"{self.name}: is a tar; unpack it, and name the folder or the logs")
@@ -80,6 +82,8 @@ class Source:
                     f"{self.name}: is compressed with {name}; run `{tool} FILE | python -m stackproof triage -`"
                 )
         whole = files.Begun(head, stream)
+        if head.startswith(_UTF_16):
+            return Transcoded(whole)
         return Unzipped(whole) if head.startswith(GZIP) else whole
 
 
@@ -239,3 +243,19 @@ class Unzipped:
         if self._left <= 0:
             self.damage = f"holds more than {_MOST_TEXT >> 30} GiB, of which the rest was not read"
         return text
+
+
+class Transcoded:
+    """A stream of UTF-16 with its mark, as UTF-8."""
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes of text, none at the end."""
+        text, part = "", b"-"
+        while part and not text:
+            part = self._stream.read(max(1, size // 2))
+            text = self._decoder.decode(part, not part)
+        return text.encode("utf-8", "replace")
