@@ -81,3 +81,24 @@ def test_confidence_says_when_the_order_is_not_known(tmp_path: Path) -> None:
     judgement = folder_report(tmp_path, files).judgement
     assert judgement.root is not None
     assert reports.confidence(judgement.root, judgement) == "certain; the logs do not show which rank failed first"
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"run.log": "step 1\n"}, ["if it was killed"]),
+        (
+            {"rank0.log": "world_size=8\n", "rank3.log": "step\nCCL_INFO| x |CCL_INFO| library version: 2021.15\n"},
+            ["1-2, 4-7 (6 of 8)", "if it was killed", "CCL_LOG_LEVEL=info, "],
+        ),
+        (
+            {"run.log": "torch-2.4.1+dtk25.04\nworld size: 4\n"},
+            ["4 ranks ran, and 1 file", "if it", "NCCL_DEBUG=INFO, "],
+        ),
+        ({"run.log": "[rank0]: world size: 2\n[rank1]: world size: 2\n"}, ["if it was killed", "if it hangs"]),
+        ({"rank0.log": f"world_size={'9' * 5000}\n"}, ["if it was killed"]),
+    ],
+)
+def test_logs_that_do_not_say_end_with_what_to_do(tmp_path: Path, files: dict[str, str], words: list[str]) -> None:
+    steps = list(reports.next_steps(folder_report(tmp_path, files)))
+    assert [word in step for word, step in zip(words, steps, strict=True)] == [True] * len(words)

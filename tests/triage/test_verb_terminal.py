@@ -51,6 +51,7 @@ def test_expectation_shows_its_lines() -> None:
 
 def test_several_runs_are_named_and_counted() -> None:
     text = shown(triage_corpus.judge("plain-training.log"), triage_corpus.judge("cuda-driver-too-old.log"))
+    assert "  do                 if it was killed, " in text
     assert f"CANNOT SAY  {triage_corpus.FOLDER}/plain-training.log: no failure" in text
     assert f"ROOT CAUSE  {triage_corpus.FOLDER}/cuda-driver-too-old.log: the driver is older" in text
     assert text.endswith("2 runs: 1 with something wrong, 0 that ended well, 1 of which the logs do not say\n")

@@ -8,11 +8,13 @@ from enum import IntEnum
 from functools import cache
 
 from stackproof import __version__
+from stackproof.base import advice
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.record import writer
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.triage import facts, figures, rules
 from stackproof.triage.causes import Diagnosis, Incident, judge
+from stackproof.triage.deaths import People
 from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Shown
 from stackproof.triage.figures import Oddity, Training
 from stackproof.triage.logs import Run
@@ -160,6 +162,42 @@ def headline(report: Report) -> tuple[str, str]:
     damage = next((f"; {file.name} {file.damage}" for file in report.evidence.files if file.damage), "")
     last = next((" / ".join(file.tail) for file in reversed(report.evidence.files) if file.tail), "")
     return "CANNOT SAY", f"no failure, and no sign of a good end, in {lines}{damage}; it ends with: {last}"
+
+
+_DIGITS = 6  # more ranks than these count is some other number
+_QUIET = ("NAME", "NCCL_DEBUG=INFO")
+_TALKING = {
+    "DTK": ("dcu", _QUIET[1]),
+    "oneCCL": ("xpu", "CCL_LOG_LEVEL=info"),
+    "IPEX or bindings": ("xpu", "CCL_LOG_LEVEL=info"),
+    "HIP": _QUIET,
+    "NCCL or RCCL": ("cuda", _QUIET[1]),
+    "CUDA driver": ("cuda", _QUIET[1]),
+}
+"""Which stack a fact is of, and what makes its ranks say what they wait for."""
+
+
+def next_steps(report: Report) -> Iterator[str]:
+    """Yield what to do where the logs do not say how the run ended."""
+    files, people_of = report.evidence.files, People(report.evidence)
+    yield from (f"give the whole of {file.name}, which {file.damage}" for file in files if file.damage)
+    known = {row.name: row for row in report.shown}
+    stated = [value for value, _ in known["world size"].values] if "world size" in known else []
+    world = max((int(value) for value in stated if len(value) <= _DIGITS), default=1)
+    who = [people_of.known(who) for tally in report.evidence.tallies.values() for who in tally.first]
+    seen = {number for kind, number in who if kind == "rank"} | {file.rank for file in files if file.rank is not None}
+    missing = [rank for rank in range(world) if rank not in seen]
+    how = "name the folder that holds all of them, or all files with --together"
+    if seen and missing:
+        yield f"give the logs of the missing ranks too, {_ranges(missing)} ({len(missing)} of {world}): {how}"
+    elif missing and world > len(files):
+        yield f"{world} ranks ran, and {len(files)} file(s) are here that name none: if some ranks wrote elsewhere, {how}"
+    killed = "if it was killed, the log of its launcher or scheduler and `dmesg` say so"
+    yield f"{killed}; if it still runs, `py-spy dump --pid PID` shows where it waits"
+    stack, talk = next((_TALKING[name] for name in _TALKING if name in known), _QUIET)
+    if world > 1 or len(seen) > 1:
+        proof = advice.command(stack, "ddp")
+        yield f"if it hangs without a word, run it again with {talk}, and prove the cards' collectives: `{proof}`"
 
 
 def confidence(root: Incident, judgement: Diagnosis) -> str:

@@ -32,6 +32,7 @@ class FileRead:
     lines: int = 0
     damage: str = ""
     text: bool = True
+    rank: int | None = None
     tail: tuple[str, ...] = ()
     """Its last lines."""
 
@@ -103,7 +104,7 @@ class _Reader:
     def __init__(self, source: Source, plans: _Plans, evidence: Evidence) -> None:
         self.source, self.plans, self.evidence = source, plans, evidence
         self.number = len(evidence.files)
-        self.file = FileRead(source.name)
+        self.file = FileRead(source.name, rank=source.rank)
         self.counts: Counter[str] = Counter()
         self.last = False
         self.waiting: dict[str, tuple[Probe, deque[_Spot]]] = {}

@@ -112,6 +112,8 @@ def _page(report: Report, name: str) -> Iterator[TextLine]:
     odd = {row.first.place for row in report.shown if row.odd}
     for noise in [row for row in judgement.noise if row.first.place not in odd][:_MOST]:
         yield _line("harmless", f"{noise.title}{_times(noise)}", _DIM)
+    if report.verdict is Answered.CANNOT_SAY:
+        yield from (_line("do", step) for step in reports.next_steps(report))
 
 
 def _root(report: Report, root: Incident) -> Iterator[TextLine]:
