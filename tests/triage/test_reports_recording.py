@@ -49,13 +49,14 @@ def test_expectations_and_contradictions_are_checks(tmp_path: Path) -> None:
     assert verdicts == {
         "triage::root-cause": Verdict.FAILED,
         "triage::asked-is-in-effect": Verdict.FAILED,
+        "triage::training": Verdict.PASSED,
         "triage::expect[efa]": Verdict.FAILED,
     }
 
 
 def test_several_runs_are_told_apart(tmp_path: Path) -> None:
     record = written(tmp_path, triage_corpus.judge("plain-training.log"), triage_corpus.judge("yolo-xpu.log"))
-    assert len({check.id for check in record.checks}) == len(record.checks) == 5
+    assert len({check.id for check in record.checks}) == len(record.checks) == 6
     assert len(record.logs) == 2
 
 

@@ -44,9 +44,8 @@ def oddities(training: Training) -> list[Oddity]:
 def _losses(training: Training) -> Iterator[Oddity]:
     losses = training.series.get("loss", [])
     bad = [n for n, loss in enumerate(losses) if not math.isfinite(loss)]
-    plain = (
-        _PLAIN in training.trainers
-    )  # where a loss of 0 that others follow is a bar's first state, or a batch without labels
+    # Of a plain log a 0 that other losses follow is a bar's first state, or a batch without labels.
+    plain = _PLAIN in training.trainers
     start = max((n + 1 for n, loss in enumerate(losses) if loss), default=0) if plain else 0
     zeros = [n for n, loss in enumerate(losses[start:], start) if loss == 0]
     if bad:
@@ -150,6 +149,8 @@ def _counts(training: Training) -> Iterator[Oddity]:
 _PAIR = re.compile(r"'(\w+)': '?(-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)'?(?=[,}\s])", re.IGNORECASE)
 _WORDS = ("model", "device", "dtype")
 _SERIES_KEPT = 4000
+_PLAIN_EDGE = 500
+"""Of a plain log so many first and last losses are read; reading all would make long logs slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,8 @@ class TrainerLine(rules.Searched):
     @cached_property
     def probe(self) -> Probe:
         """What is looked for."""
-        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, frugal=True)
+        edge = _PLAIN_EDGE if self.trainer == _PLAIN else 0
+        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, frugal=True, edge=edge)
 
 
 @dataclass(frozen=True)
@@ -267,9 +269,8 @@ def read(evidence: Evidence) -> Training | None:
 def _speaker(hits: list[Hit]) -> Iterator[Hit]:
     counts: dict[tuple[str, ...], Counter[Who]] = {}
     for hit in hits:
-        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += (
-            hit.groups.get("loss", "1").strip("0.") != ""
-        )  # only a pipeline's last stage has a loss
+        lossless = not hit.groups.get("loss", "1").strip("0.")  # of a pipeline only the last stage has a loss
+        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += not lossless
     chosen = {kind: count.most_common(1)[0][0] for kind, count in counts.items()}
     yield from sorted((hit for hit in hits if hit.who == chosen[tuple(hit.groups)]), key=lambda hit: hit.place)
 
