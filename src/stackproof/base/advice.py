@@ -112,7 +112,7 @@ def missing(package: str, session: str) -> str:
 
 
 _PLACES = ("--json", "--junit", "--results", "--markdown")
-"""Flags that say where something is kept, and nothing that decides what is found; a night's page, and the nights that it is held against, do."""
+"""Flags that say where something is kept, and nothing that decides what is found; a night's page and earlier nights do."""
 _STATE = ("--locked", "--continue")
 """Flags that say from where a run goes on, each a word alone."""
 _words: list[str] = []

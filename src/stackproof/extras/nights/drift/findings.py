@@ -357,7 +357,7 @@ class Drift:
         if self.exit_code == TOO_FEW:
             lacking = min((place.lacking for place in self.places), default=table().scan.fewest + 1)
             return f"TOO FEW NIGHTS: {text.counted(lacking, 'more night')} needed before a step can be seen"
-        confirmed = text.counted(slower, "confirmed slowdown") if slower else "no slowdown is confirmed"
+        confirmed = text.counted(slower, "confirmed slowdown") if slower else "no new slowdown is confirmed"
         far = [term for place in self.places for term in place.long_terms if term.clear and term.size > 0]
         furthest = max(far, key=lambda term: term.size, default=None)
         since = f"; {furthest.figure.label} is {furthest.sentence}" if furthest else ""
