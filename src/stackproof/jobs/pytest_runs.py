@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -165,9 +166,7 @@ class Parent:
             )
         self._config, self._stack = config, stack
         self._home = tempfile.TemporaryDirectory(prefix="stackproof-pytest-")
-        ours = Path(sys.prefix) == environments.location(stack)
-        proof = provenance.proof_facts(environment_proof.prove(stack)) if ours else {"pinned": False}
-        self._record = writer.begin("pytest", stack.name, {**provenance.host_facts(stack), **proof})
+        self._record = writer.begin("pytest", stack.name, {**provenance.host_facts(stack), "pinned": False})
         self._began = time.monotonic()
         self._checks: dict[str, Check] = {}
         self._broken = ""
@@ -261,6 +260,9 @@ class Parent:
         path = self._config.getoption("--stack-json")
         if not path:
             return
+        if Path(sys.prefix) == environments.location(self._stack):
+            with suppress(Refusal):  # it is not its lock, and "pinned" stays false
+                self._record.provenance |= provenance.proof_facts(environment_proof.prove(self._stack))
         self._record.checks = list(self._checks.values())
         self._record.verdict = self._record.overall
         self._record.seconds = time.monotonic() - self._began

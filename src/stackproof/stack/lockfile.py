@@ -197,7 +197,7 @@ def adopt(path: Path, stack: Stack) -> Path:
 def adopt_side(path: Path, stack: Stack) -> Path:
     """Return the same for a side that runs in that environment; one that cannot is refused."""
     lock = adopt(path, stack)
-    if lost := sorted(HARNESS - {pin.name for pin in read_of(lock, stack).pins}):
+    if lock != path and (lost := sorted(HARNESS - {pin.name for pin in read_of(lock, stack).pins})):
         raise Refusal(f"{path}: has no {', '.join(lost)}, which run a side; install them there, and freeze it anew")
     return lock
 
