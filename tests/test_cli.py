@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT, cli
+from stackproof.commands import arguments
 from stackproof.record import reading, records
 
 from . import fakes
@@ -375,3 +377,12 @@ def test_a_folder_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
         2,
         "stackproof: the current folder is gone; change to one that exists\n",
     )
+
+
+def test_an_output_of_an_earlier_run_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("out.json", "smoke/out.json"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("{}", encoding="utf-8")
+        options = {"verb": "smoke", "stack": "cpu", "device": "", "profile": "", "only": [], "json": Path(name)}
+        arguments.require_apart(argparse.Namespace(**options, results=tmp_path, base_dir=tmp_path))

@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -103,6 +103,8 @@ def add_list(verb: argparse._ActionsContainer, flag: str, metavar: str, help_: s
 
 
 _WRITTEN = ("json", "junit", "markdown")
+_READ_WORDS = ("logs", "good", "bad")
+"""Words that may name a file; any other word is none, although one may be called so."""
 
 
 def outputs(options: argparse.Namespace) -> Outputs:
@@ -114,27 +116,24 @@ def outputs(options: argparse.Namespace) -> Outputs:
 
 
 def require_apart(options: argparse.Namespace) -> None:
-    """Refuse to write over a file that another flag or word names, or that lies in a folder that one names to be read."""
+    """Refuse to write over a file that another flag or word names to be read, or that lies in a folder of logs."""
     named = dict[Path, str]()
     written = [(name, path) for name in _WRITTEN if isinstance(path := getattr(options, name, None), Path)]
     for name, path in written:
         if (other := named.setdefault(path.resolve(), name)) != name:
             raise Refusal(f"--{other} and --{name} both name {path}; give each a file of its own")
+    there = {path: flag for path, flag in named.items() if path.exists()}
+    for name, read in _read(options) if there else ():
+        place = read.resolve()
+        if path := next((path for path in there if path == place or (name == "logs" and place in path.parents)), None):
+            raise Refusal(f"--{there[path]} {path}: is in {read}, which is read; name a file of its own")
+
+
+def _read(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
     for name, value in vars(options).items():
-        for read in value if isinstance(value, (list, tuple)) else [value]:
-            if (
-                name in (*_WRITTEN, *_NOT_READ)
-                or not isinstance(read, (str, Path))
-                or not (place := Path(read)).exists()
-            ):
-                continue
-            for path, flag in named.items():
-                if path.exists() and (path == place.resolve() or (place.is_dir() and place.resolve() in path.parents)):
-                    raise Refusal(f"--{flag} {path}: is in {read}, which is read; name a file of its own")
-
-
-_NOT_READ = ("typed", "results", "project", "site", "folder", "words", "command", "source", "unpinned")
-"""Of what is parsed: words of the command line as a whole, and folders of which a part is written."""
+        for word in value if isinstance(value, list) else [value]:
+            if (isinstance(word, Path) and name not in _WRITTEN) or (word and name in _READ_WORDS):
+                yield name, Path(word)
 
 
 class Once(argparse.Action):
