@@ -69,11 +69,8 @@ def all_reduce_rate(rank: Rank, mib: float) -> dict[str, Any]:
     """
     row = Table(DATA / "benchmarks.toml", {"call": "all-reduce", "mib": mib, "dtype": "float32"})
     work = TimedCollective(Setting(rank.device, "tiny", row))
-    sampler, slope, wrong = (
-        Together(rank.device, work.run, begin=work.begin, most=min(_MOST, work.most_runs)),
-        Slope(),
-        "",
-    )
+    sampler = Together(rank.device, work.run, begin=work.begin, most=min(_MOST, work.most_runs))
+    slope, wrong = Slope(), ""
     for _ in range(2):
         sampler.fit(took := min(sampler.block(3)))
     for _ in range(_BLOCKS):

@@ -115,9 +115,8 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     outputs = arguments.outputs(options)
     if options.replay:
-        if flag := next(
-            (flag for flag, given in (("--continue", options.resume), ("--only", options.only)) if given), ""
-        ):
+        if options.resume or options.only:
+            flag = "--continue" if options.resume else "--only"
             raise Refusal(f"--replay shows a record and runs nothing; leave out {flag}")
         return _replay(options, outputs)
     if not options.stack:

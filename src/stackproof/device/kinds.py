@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -218,13 +218,12 @@ class Accelerator(Device):
         return None if value is None else int(value)
 
     def kernels(self, run: Callable[[], object]) -> int | None:
-        """Return what the profiler saw on the card: kernels, copies and fills; by its raw results, since Python's tree takes minutes."""
+        """Return what the profiler saw on the card: kernels, copies and fills."""
         activities = torch.profiler.supported_activities()  # type: ignore[no-untyped-call]
         with torch.profiler.profile(activities=activities) as profiler:
             run()
             self.synchronize()
-        results = getattr(profiler.profiler, "kineto_results", None)
-        return sum(not str(event.device_type()).endswith("CPU") for event in (results.events() if results else ()))
+        return sum(not str(event.device_type()).endswith("CPU") for event in raw_events(profiler))
 
     def spin(self, seconds: float) -> float:
         """Queue small products; where one takes longer than was asked for, which was measured once, none is queued."""
@@ -306,6 +305,12 @@ def quietly(read: Callable[[], Any]) -> Any:
         return read()
     except Exception:
         return None
+
+
+def raw_events(profiler: Any) -> Sequence[Any]:
+    """Return what a profiler saw, without Python's tree of it, which takes minutes for a large step."""
+    results = getattr(profiler.profiler, "kineto_results", None)
+    return results.events() if results is not None else ()
 
 
 def computes(device: torch.device) -> bool:

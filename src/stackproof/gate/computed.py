@@ -19,7 +19,7 @@ import torch
 from stackproof.base.rpc import Message
 from stackproof.device import threads
 from stackproof.device.devices import HOST, Operators
-from stackproof.device.kinds import Device
+from stackproof.device.kinds import Device, raw_events
 from stackproof.workloads.base import Job
 from stackproof.workloads.work import Work
 
@@ -233,6 +233,4 @@ def _on_host(run: Callable[[], object]) -> int | None:
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profiler:
         run()
-    results = getattr(profiler.profiler, "kineto_results", None)
-    events = results.events() if results is not None else ()
-    return sum(bool(event.name() == _ALLOCATION and event.nbytes() > 0) for event in events)
+    return sum(bool(event.name() == _ALLOCATION and event.nbytes() > 0) for event in raw_events(profiler))

@@ -136,12 +136,12 @@ def conclude(results: Sequence[SweptSetting], defaults: Answer, record: Record) 
         record.checks.append(_effect_check(result, defaults))
         if result.ended is not None:
             record.checks.append(_whole(result.label, "runs", result.ended.verdict, str(result.ended)))
-        elif result.outcome is None:
-            why = "was not begun before the minutes were over; allow more --minutes"
-            record.checks.append(_whole(result.label, "runs", Verdict.INCONCLUSIVE, why))
-        if result.outcome is not None:
+        elif result.outcome is not None:
             record.checks += _cells(result.label, result.outcome)
             record.provenance |= result.outcome.facts["base"]
+        else:
+            why = "was not begun before the minutes were over; allow more --minutes"
+            record.checks.append(_whole(result.label, "runs", Verdict.INCONCLUSIVE, why))
     record.verdict = overall(check.verdict for check in record.checks)
     record.provenance["settings"] = "; ".join(result.label for result in results)
     record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}

@@ -127,8 +127,8 @@ class _Journal:
         places: list[tuple[Any, str]] = [
             *((ProcessGroup, name) for name in names),
             (dist.Reducer, "prepare_for_backward"),
+            (distributed_c10d, "_new_group_with_tag"),
         ]
-        places.append((distributed_c10d, "_new_group_with_tag"))
         self._places = [
             (owner, name, vars(owner)[name], _noting(self, name, getattr(owner, name))) for owner, name in places
         ]

@@ -269,8 +269,8 @@ def read(evidence: Evidence) -> Training | None:
 def _speaker(hits: list[Hit]) -> Iterator[Hit]:
     counts: dict[tuple[str, ...], Counter[Who]] = {}
     for hit in hits:
-        lossless = not hit.groups.get("loss", "1").strip("0.")  # of a pipeline only the last stage has a loss
-        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += not lossless
+        has_loss = bool(hit.groups.get("loss", "1").strip("0."))  # of a pipeline only the last stage has one
+        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += has_loss
     chosen = {kind: count.most_common(1)[0][0] for kind, count in counts.items()}
     yield from sorted((hit for hit in hits if hit.who == chosen[tuple(hit.groups)]), key=lambda hit: hit.place)
 
