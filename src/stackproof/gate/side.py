@@ -43,6 +43,8 @@ from stackproof.workloads.catalogue import kinds
 from stackproof.workloads.work import Setting, Work
 
 Answer = rpc.Message
+_MICRO_BATCHES = 2
+"""Of a step of full size that accumulates; a whole one takes seconds, and more of the same work tells nothing about its speed."""
 _MOST_TIMED = 64
 """Runs of a block that are timed one by one: of more, their mean shows a step that is slow now and then."""
 
@@ -77,7 +79,9 @@ class InProcess:
 
     def _built(self, subject: Subject, preset: str) -> Work:
         self._device.reset_peak()
-        work: Work = kinds()[subject.kind](Setting(self._device, preset, subject.table(preset)))
+        few = {"micro_batches": _MICRO_BATCHES if preset == "full" else 0}
+        known = {name: value for name, value in few.items() if name in Setting.__annotations__}  # not to an older commit's
+        work: Work = kinds()[subject.kind](Setting(self._device, preset, subject.table(preset), **known))
         planted.plant_before_proof(work, self._drill)
         return work
 

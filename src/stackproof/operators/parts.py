@@ -18,6 +18,7 @@ import torch
 
 from stackproof.base import processes
 from stackproof.base.files import parse_json
+from stackproof.device import threads
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.operators import engine
@@ -111,6 +112,7 @@ def answer() -> None:
     asked = parse_json(sys.stdin.read(), "what is asked of a part of the sweep")
     for name in asked["imports"]:
         importlib.import_module(name)
+    threads.choose("tiny")  # the references of all parts share the cores
     device, dtype = torch.device(asked["device"]), getattr(torch, asked["dtype"])
     ends = _ends(device, dtype, asked["samples"], asked["names"], announce=True)
     print(json.dumps([asdict(end) for end in ends]))  # noqa: T201

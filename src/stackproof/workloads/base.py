@@ -218,6 +218,10 @@ class Workload(ABC):
         """Return the dtype and the autocast dtype that this preset is trained in unless one is asked for."""
         return torch.float32, None
 
+    def accumulation(self, preset: Preset) -> int:  # noqa: ARG002 - the plain answer
+        """Return over how many equal micro-batches a step accumulates."""
+        return 1
+
     @abstractmethod
     def assemble(self, recipe: Recipe) -> Job:
         """Put a job together; may use torch's global generator, whose state the caller keeps."""

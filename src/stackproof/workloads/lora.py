@@ -125,6 +125,9 @@ class Lora(Workload):
         setting = self.setting(preset)
         return setting.dtype, setting.autocast
 
+    def accumulation(self, preset: Preset) -> int:
+        return self.setting(preset).accumulation
+
     def setting(self, preset: Preset) -> ModelSize:
         return self._file.tiny if preset == "tiny" else self._file.full
 

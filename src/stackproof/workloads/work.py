@@ -18,11 +18,15 @@ from stackproof.record.records import Figure
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and as what a piece of work is built; `parameters` is its row in `data/benchmarks.toml`."""
+    """Where and as what a piece of work is built.
+
+    `parameters`: its row in `data/benchmarks.toml`; `micro_batches`: a step that accumulates takes so many at most, all of them where 0.
+    """
 
     device: Device
     preset: str
     parameters: Table
+    micro_batches: int = 0
 
 
 class Work(ABC):
