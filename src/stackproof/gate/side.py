@@ -80,7 +80,9 @@ class InProcess:
     def _built(self, subject: Subject, preset: str) -> Work:
         self._device.reset_peak()
         few = {"micro_batches": _MICRO_BATCHES if preset == "full" else 0}
-        known = {name: value for name, value in few.items() if name in Setting.__annotations__}  # not to an older commit's
+        known = {
+            name: value for name, value in few.items() if name in Setting.__annotations__
+        }  # not to an older commit's
         work: Work = kinds()[subject.kind](Setting(self._device, preset, subject.table(preset), **known))
         planted.plant_before_proof(work, self._drill)
         return work

@@ -9,7 +9,8 @@ import pytest
 
 from stackproof.extras.nights.drift import series
 from stackproof.extras.nights.drift.series import Measured, Night, night
-from stackproof.record import reading, records
+from stackproof.record import reading, records, store
+from stackproof.record.records import Check, Verdict
 from tests.extras.nights.drift.nightly import KEY, read, record
 
 
@@ -37,6 +38,12 @@ def test_a_record_without_an_anchor_is_named() -> None:
     told = record(0, [1e-3], [1e-3])
     del told.provenance[series.ANCHOR]
     assert str(night(Path("x.json"), told)).startswith("x.json: names no anchor")
+
+
+def test_a_night_that_was_asked_to_measure_nothing_is_no_problem() -> None:
+    made = record(0, [1e-3], [1e-3])
+    made.measurements, made.checks = [], [Check("measure", Verdict.SKIPPED, "left out, as asked", 0.0)]
+    assert series.nights(store.Loaded({Path("x.json"): made}, [])) == ([], [])
 
 
 def test_places_do_not_mix() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from stackproof.api.base import statistics
-from stackproof.api.record import Measurement, Record, store
+from stackproof.api.record import Measurement, Record, Verdict, store
 from stackproof.extras.nights.drift.scan import SeriesKind, Values, table
 
 VERB = "night"
@@ -105,9 +105,14 @@ def night(path: Path, record: Record) -> Night | str:
 def nights(loaded: store.Loaded) -> tuple[list[Night], list[str]]:
     """Return the nights of a store, oldest first and each once, and a sentence for each record that is none."""
     records = store.distinct(loaded.records).items()
-    read = [night(path, record) for path, record in records if record.verb == VERB]
+    # A night that was asked to measure nothing is whole, and no part of any series.
+    read = [night(path, record) for path, record in records if record.verb == VERB and not _left_out(record)]
     counted = sorted((night for night in read if isinstance(night, Night)), key=lambda night: night.started)
     return counted, [problem for problem in read if isinstance(problem, str)]
+
+
+def _left_out(record: Record) -> bool:
+    return any(check.id == "measure" and check.verdict is Verdict.SKIPPED for check in record.checks)
 
 
 def by_place(nights: Iterable[Night]) -> dict[store.Place, list[Night]]:

@@ -166,10 +166,11 @@ def _once(run: NightRun, name: str, stage: Callable[[], verbs.StageOutcome]) -> 
 
 
 def _uncounted(run: NightRun) -> verbs.StageOutcome | None:
-    facts = run.ledger.record.provenance
-    if run.ledger.record.measurements and not facts.get("disturbed"):
+    record = run.ledger.record
+    if record.measurements and not record.provenance.get("disturbed"):
         return None
-    return verbs.StageOutcome(Verdict.SKIPPED, "tonight's figures do not count, so there is nothing new to compare")
+    why = "tonight's figures do not count" if record.measurements else "nothing was measured"
+    return verbs.StageOutcome(Verdict.SKIPPED, f"{why}, so there is nothing new to compare")
 
 
 def _place_drift(run: NightRun) -> PlaceDrift | None:
