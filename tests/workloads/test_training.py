@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.workloads.base import Job, Workload
 from stackproof.workloads.catalogue import get
 from stackproof.workloads.gradients import against_float64, against_itself, apart
+from stackproof.workloads.lora import Lora
 from stackproof.workloads.training import TrainingSteps, counted
 
 from .working import setting
@@ -45,6 +47,17 @@ def test_a_full_job_is_proved_twice_over() -> None:
     said = work.prove()
     assert said.startswith("tiny: 6 gradients against float64")
     assert "; full: loss " in said
+
+
+def test_a_full_step_may_take_a_few_of_its_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = get("llama3-8b-lora")
+    assert isinstance(workload, Lora)
+    tiny = workload.setting("tiny")
+    monkeypatch.setattr(Lora, "setting", lambda _, preset: replace(tiny, accumulation=8) if preset == "full" else tiny)
+    monkeypatch.setattr(Lora, "skeleton", lambda self, _, own=Lora.skeleton: own(self, "tiny"))
+    work = TrainingSteps(replace(setting("full", workload="llama3-8b-lora"), micro_batches=2))
+    assert work.worth["sample"] == 2.0
+    assert "; full: loss " in work.prove()
 
 
 def test_convolutions_of_float32_are_held_against_tf32_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

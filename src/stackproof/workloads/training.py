@@ -302,7 +302,8 @@ class TrainingSteps(ReplayedSteps):
         self.workload, self.device, self.preset = _workload(setting), setting.device, setting.preset
         size: Preset = "tiny" if self.preset == "tiny" else "full"
         parts = self.workload.accumulation(size) // setting.micro_batches if setting.micro_batches else 1
-        self.job = self.build(size, shard=(0, max(1, parts)))
+        few = parts > 1  # no rank of a group is asked for fewer
+        self.job = self.workload.build(self.device.torch, size, SEED, shard=(0, parts)) if few else self.build(size)
         units = self.job.units
         tokens = {"token": float(units.tokens)} if units.tokens else {}
         self.worth = {"sample": float(units.samples), **tokens, "TFLOP": units.flops / 1e12}
@@ -314,11 +315,8 @@ class TrainingSteps(ReplayedSteps):
         self._built = self._kept()
         self._known: Mapping[str, Gradients] = {}
 
-    def build(
-        self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None,
-        shard: tuple[int, int] = (0, 1),
-    ) -> Job:  # fmt: skip
-        return self.workload.build(self.device.torch, preset, SEED, dtype, autocast, shard)
+    def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
+        return self.workload.build(self.device.torch, preset, SEED, dtype, autocast)
 
     def prove(self) -> str:
         """Hold the job, or its tiny sibling and then the job itself, against a reference; then a whole step from where it was built."""
