@@ -40,7 +40,9 @@ def main(words: Sequence[str] | None = None) -> int:
             with nullcontext() if set(_LOUD) & set(names[:3]) else reminded():
                 code = ended(_call(names), out)
         except SystemExit as left:  # argparse, after help or a bad word
-            left.code = ended(int(left.code or 0), out)
+            if isinstance(left.code, str):  # of a module that we import
+                print(f"stackproof: {plain(left.code)}", file=sys.stderr)  # noqa: T201
+            left.code = ended(left.code if isinstance(left.code, int) else int(left.code is not None), out)
             raise
     if str(code) in os.environ.get(processes.ANSWERS, "").split():
         print(f"stackproof: exit code {code} is an answer, and fails no session", file=sys.stderr)  # noqa: T201

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -67,8 +68,16 @@ def try_output(folder: Path, *words: str, seconds: float = 10.0) -> str | None:
         return None
 
 
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_TREE_ROW = re.compile(r"\d+ \w+ (?P<blob>[0-9a-f]{40,64})\t(?P<path>.+)", re.DOTALL)
 _NOT_CODE = ("__pycache__", "wheels", "node_modules")
 """Folders of what is made, or hashed by a lock."""
+
+
+def head(folder: Path) -> str:
+    """Return the commit that is checked out; empty where git cannot say, or what is called git prints something else."""
+    text = (try_output(folder, "rev-parse", "HEAD") or "").strip()
+    return text if _COMMIT.fullmatch(text) else ""
 
 
 def blobs_of_commit(folder: Path, places: Iterable[str]) -> dict[str, str]:
@@ -77,8 +86,8 @@ def blobs_of_commit(folder: Path, places: Iterable[str]) -> dict[str, str]:
     The commit's own tree is asked, so that no index, ignored name or setting hides a change.
     """
     text = try_output(folder, "--no-replace-objects", "ls-tree", "-r", "-z", "HEAD", "--", *places) or ""
-    rows = (row.partition("\t") for row in text.split("\0") if row)
-    return {path: facts.split()[2] for facts, _, path in rows}
+    rows = (_TREE_ROW.fullmatch(row) for row in text.split("\0") if row)
+    return {row["path"]: row["blob"] for row in rows if row}
 
 
 def blobs_on_disk(folder: Path, places: Iterable[str]) -> dict[str, str]:
@@ -90,7 +99,8 @@ def blobs_on_disk(folder: Path, places: Iterable[str]) -> dict[str, str]:
     for place in places:
         for home, inner, names in os.walk(folder / place):
             inner[:] = [name for name in inner if name not in _NOT_CODE and not name.endswith(".egg-info")]
-            for path in (Path(home, name) for name in names):
+            links = [name for name in inner if Path(home, name).is_symlink()]  # to folders, into which nobody looks here
+            for path in (Path(home, name) for name in (*names, *links)):
                 data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
                 name = hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()
                 values[path.relative_to(folder).as_posix()] = name

@@ -403,4 +403,4 @@ def clean_head(folder: Path, paths: Sequence[str]) -> str:
     What git ignores does not count, nor do the records that we keep in it.
     """
     dirty = git.try_output(folder, "status", "--porcelain", "--", *paths, ":(exclude)results/local", seconds=60)
-    return "" if dirty or dirty is None else (git.try_output(folder, "rev-parse", "HEAD") or "").strip()
+    return "" if dirty or dirty is None else git.head(folder)

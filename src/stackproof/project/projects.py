@@ -75,14 +75,17 @@ class Project:
         return whole.hexdigest()[:12]
 
     def _read(self) -> Iterator[Path]:
-        """Yield its code and tables wherever they lie below it: a workload imports what it likes, and runs write results beside it."""
-        for home, inner, names in os.walk(self.folder):
+        """Yield its code and tables wherever they lie below it, behind links too; runs write results beside them."""
+        seen = set[str]()
+        for home, inner, names in os.walk(self.folder, followlinks=True):
+            real = os.path.realpath(home)
+            if "pyvenv.cfg" in names or real in seen:
+                inner.clear()
+                continue
+            seen.add(real)
             inner[:] = [
                 name for name in inner if not name.startswith((".", "__")) and name not in ("results", "node_modules")
             ]
-            if "pyvenv.cfg" in names:
-                inner.clear()
-                continue
             paths = (Path(home, name) for name in names if name.endswith((".py", ".toml", ".lock")))
             yield from (path for path in paths if path.is_file())
 
@@ -258,5 +261,5 @@ def packaged() -> bool:
 
 def _commit(folder: Path) -> str:
     """Return the commit that a folder is at, and whether files in it differ; empty outside git."""
-    commit, changes = git.try_output(folder, "rev-parse", "HEAD"), git.try_output(folder, "status", "--porcelain", ".")
-    return "" if commit is None or changes is None else git.as_recorded(commit.strip()[:12], bool(changes.strip()))
+    commit, changes = git.head(folder), git.try_output(folder, "status", "--porcelain", ".")
+    return git.as_recorded(commit[:12], bool(changes.strip())) if commit and changes is not None else ""

@@ -45,6 +45,8 @@ def require_same(path: Path, then: Mapping[str, object], now: Mapping[str, objec
 def stopped(path: Path, now: Mapping[str, object], facts: Iterable[str]) -> Record:
     """Return the record of a run that was stopped; one that was killed has no digests, as the end gives them.
 
+    A fact that ends with a dot stands for all whose names begin so, such as `env.`.
+
     Raises:
         Refusal: it was not stopped, or one of these facts is another now.
     """
@@ -52,7 +54,9 @@ def stopped(path: Path, now: Mapping[str, object], facts: Iterable[str]) -> Reco
     if record.verdict is not Verdict.INTERRUPTED and record.digests:
         raise Refusal(f"{path} was not stopped, it ended as '{record.verdict.value}'; {_ANEW}")
     ran = any("::" in check.id for check in record.checks)  # else it may have ended before it knew all of them
-    require_same(path, record.provenance, now, [fact for fact in facts if ran or fact in record.provenance])
+    groups = tuple(fact for fact in facts if fact.endswith("."))
+    every = dict.fromkeys((*facts, *(name for name in (*record.provenance, *now) if name.startswith(groups))))
+    require_same(path, record.provenance, now, [fact for fact in every if ran or fact in record.provenance])
     return record
 
 

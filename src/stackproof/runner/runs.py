@@ -39,9 +39,10 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
     try:
         record.provenance |= provenance.host_facts(request.stack)
         record.provenance |= request.facts()
+        stopped = resume.newest(outputs.results, request.verb, request.stack.name, but=folder) if go_on else None
         _establish(request, record, observer)
-        if go_on:
-            _take_over(request, record, outputs, folder)
+        if stopped:
+            _take_over(record, stopped)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
         absent = isinstance(refusal, StackUnavailableError)
         record.verdict = Verdict.UNAVAILABLE if absent else Verdict.MISMATCHED
@@ -87,14 +88,13 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
 
 # Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
 _SAME = (
-    "lock", "torch", "commit", "code", "project.folder", "project.digest", "rehearsed", "suites", "only", "preset", "device", "dataset",
-    "minutes", "seed", "case",
+    "host", "cpu", "kernel", "driver.", "env.", "drilled", "lock", "torch", "commit", "code", "project.folder", "project.digest",
+    "rehearsed", "suites", "only", "preset", "device", "dataset", "minutes", "seed", "case",
 )  # fmt: skip
 
 
-def _take_over(request: Request, record: Record, outputs: Outputs, folder: Path) -> None:
+def _take_over(record: Record, path: Path) -> None:
     """Add what an interrupted run had; its interrupted check runs again."""
-    path = resume.newest(outputs.results, request.verb, request.stack.name, but=folder)
     earlier = resume.stopped(path, record.provenance, _SAME)
     own = {check.id for check in record.checks}
     record.checks += [row for row in earlier.checks if row.id not in own and row.verdict is not Verdict.INTERRUPTED]

@@ -175,6 +175,7 @@ def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
         chosen = [
             name for name in names if name.endswith(_IMPORTABLE) or _NUMBERED in name or (metadata and name != "RECORD")
         ]
+        chosen += [name for name in inner if Path(folder, name).is_symlink()]  # no wheel has links
         lines += [path for name in chosen if (path := f"{within}{name}") not in known]
     return sorted([*lines, *_libraries(site, known)])
 

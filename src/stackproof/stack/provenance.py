@@ -113,7 +113,7 @@ def code_facts() -> dict[str, Figure]:
     facts: dict[str, Figure] = {"code": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()}
     if INSTALLED:
         return {"commit": git.package_version(__version__), **facts}
-    commit = (git.try_output(ROOT, "rev-parse", "HEAD") or "").strip()
+    commit = git.head(ROOT)
     if not commit:
         return {"commit": git.UNKNOWN, **facts}
     if made := (git.try_output(ROOT, "show", "--no-patch", "--format=%cI", "HEAD") or "").strip():
