@@ -57,7 +57,6 @@ def test_wheel_holds_what_is_read_at_run_time(wheel: Path) -> None:
         "py.typed",
         "data/faults.toml",
         "record/record.schema.json",
-        "record/record-1.schema.json",
         "_shipped/suites/pytest.ini",
         "_shipped/examples/project/workloads/vit.py",
     ):

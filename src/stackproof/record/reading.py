@@ -19,8 +19,8 @@ from stackproof.base.errors import Refusal
 from stackproof.base.statistics import median_interval
 from stackproof.base.text import is_visible, plain
 from stackproof.record.records import (
-    FIRST_SCHEMA,
     RECORD,
+    SCHEMA_NAME,
     SUITE_VERBS,
     Check,
     Figure,
@@ -46,8 +46,8 @@ def read(path: Path) -> Record:
     value["verdict"] = Verdict(value["verdict"])
     value["checks"] = [Check.of(row) for row in value["checks"]]
     value["measurements"] = [_measurement(row) for row in value["measurements"]]
-    record = Record(**value)
-    if record.schema == FIRST_SCHEMA and record.runs_suites:
+    record = Record(**{**value, "schema": SCHEMA_NAME})
+    if value["schema"] != SCHEMA_NAME and record.runs_suites:
         record.checks = [of_suite(check) for check in record.checks]
     if wrong := next(contradictions(record), None):
         raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
@@ -155,10 +155,9 @@ def contradictions(record: Record) -> Iterator[str]:
 
 
 def _verdict(record: Record) -> Iterator[str]:
-    """What was interrupted may have had good checks until then; of an old gate only, the whole may be worse than its checks."""
+    """What was interrupted may have had good checks until then."""
     verdict = record.overall
-    graver = record.schema == FIRST_SCHEMA and record.verdict.exit_code and not verdict.exit_code
-    if record.verdict not in (verdict, Verdict.INTERRUPTED) and not graver:
+    if record.verdict not in (verdict, Verdict.INTERRUPTED):
         yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{verdict.value}'"
     chosen = bool(record.provenance.get("only"))  # somebody may ask for one check that is skipped here
     ran = [check for check in record.checks if "/" in check.id and (chosen or check.verdict is Verdict.PASSED)]

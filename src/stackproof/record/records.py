@@ -19,9 +19,8 @@ from stackproof.base.text import plain
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_NAME = "stackproof-record-2"
-FIRST_SCHEMA = "stackproof-record-1"
-"""What was written until the typed fields of a check came; it is read, and never written anew."""
-_SCHEMAS = {SCHEMA_NAME: SCHEMA, FIRST_SCHEMA: SCHEMA.with_name("record-1.schema.json")}
+_READ = ("stackproof-record-1", SCHEMA_NAME)
+"""What is read; the first had no typed fields of a check, and is written anew as the second."""
 
 Figure = float | int | str | bool
 
@@ -209,7 +208,7 @@ class Record:
             del fields["digests"]
         for row in fields["checks"]:
             for name in _TYPED:
-                if self.schema == FIRST_SCHEMA or not row[name]:
+                if not row[name]:
                     del row[name]
         row = dict(_finite(fields))
         if self.digests:
@@ -275,28 +274,29 @@ def write_file(path: Path, text: str, what: str, flag: str) -> None:
 
 
 def validate(value: Any, path: Path) -> None:
-    """Hold a parsed record against the published JSON Schema that it names, or else against the newest."""
+    """Hold a parsed record against the published JSON Schema."""
     import fastjsonschema
 
-    name = FIRST_SCHEMA if isinstance(value, dict) and value.get("schema") == FIRST_SCHEMA else SCHEMA_NAME
     try:
-        _validator(name)(value)
+        _validator()(value)
     except fastjsonschema.JsonSchemaValueException as error:
         remedy = "name a record that a run has written, or run again"
         theirs = value.get("schema") if isinstance(value, dict) else None
-        if isinstance(theirs, str) and theirs not in _SCHEMAS:
+        if isinstance(theirs, str) and theirs not in _READ:
             raise Refusal(
-                f"{path}: is of schema '{plain(theirs, 60)}', and this stackproof reads {' and '.join(_SCHEMAS)}; read it with the "
+                f"{path}: is of schema '{plain(theirs, 60)}', and this stackproof reads {' and '.join(_READ)}; read it with the "
                 "stackproof that wrote it, or a newer one"
             ) from error
-        raise Refusal(f"{path}: is not a record of schema {name}: {plain(error.message, 300)}; {remedy}") from error
+        raise Refusal(
+            f"{path}: is not a record of schema {SCHEMA_NAME}: {plain(error.message, 300)}; {remedy}"
+        ) from error
 
 
 @cache
-def _validator(name: str) -> Callable[[Any], Any]:
+def _validator() -> Callable[[Any], Any]:
     import fastjsonschema
 
-    schema = files.read_json(_SCHEMAS[name])
+    schema = files.read_json(SCHEMA)
     compiled: Callable[[Any], Any] = fastjsonschema.compile(_inlined(schema, schema["definitions"]))
     return compiled
 
