@@ -16,6 +16,9 @@ from stackproof.record.records import Check, Record, Verdict
 BENCH = ROOT / "fixtures" / "drill" / "bench.json"
 
 
+ROW = json.loads(BENCH.read_text(encoding="utf-8"))["measurements"][0]
+
+
 def doctored(tmp_path: Path, change: Any) -> Record:
     """Read the record of a benchmark with a change."""
     found = json.loads(BENCH.read_text(encoding="utf-8"))
@@ -42,59 +45,14 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
         "no check of a suite ran",
     ),
     "another stack": (lambda f: f["provenance"].update(stack="cuda"), "its provenance is of 'cuda'"),
-    "pinned by no lock": (lambda f: f["provenance"].update(pinned=True, lock="unpinned"), "its lock is 'unpinned'"),
-    "pinned by a word": (lambda f: f["provenance"].update(pinned="True"), "neither true nor false"),
-    "one rank": (lambda f: check(f, id="groups/x::y", figures={"world size": 1}), "one rank exchanges nothing"),
-    "no rank": (lambda f: check(f, id="collectives/x::y", figures={"world size": "nan"}), "one rank exchanges nothing"),
-    "another group": (lambda f: check(f, group="verify"), "is in the group 'verify'"),
-    "nothing that shows": (lambda f: check(f, reason="\u200b\u3164"), "says nothing that shows"),
-    "a check twice": (lambda f: f["checks"].append(f["checks"][-1]), "is in it twice"),
     "another value": (lambda f: f["measurements"][0].update(value=1.5), "the median of its"),
-    "a negative sample": (lambda f: f["measurements"][0]["samples"].append(-1.0), "less than no time"),
-    "a negative value": (lambda f: f["measurements"][0].update(value=-1.0, samples=[-1.0]), "less than no time"),
-    "an endless sample": (
-        lambda f: f["measurements"][0].update(value=1e308, samples=[1e308] * 12),
-        "which nothing takes",
-    ),
     "no day": (lambda f: f.update(started="2026-13-45T10:00:00+00:00"), "no calendar has that"),
     "a day to come": (lambda f: f.update(started="2999-01-01T10:00:00+00:00"), "is still to come"),
-    "a path for a stack": (lambda f: f.update(stack="../../x"), "no stack can be called so"),
     "year 0": (lambda f: f.update(started="0000-01-01T10:00:00+00:00"), "no calendar has that"),
     "value without a number": (lambda f: f["measurements"][0].update(value="nan"), "says nan"),
     "fewer samples": (lambda f: f["measurements"][0]["figures"].update(samples=3), "says 3 samples and holds"),
     "a narrower bound": (lambda f: f["measurements"][0]["figures"].update(noise=0.0), "says 'noise' 0"),
     "a lower bound": (lambda f: f["measurements"][0]["figures"].update(low=0.0), "says 'low' 0"),
-    "negative memory": (
-        lambda f: f["measurements"][0]["figures"].update(peak_memory_bytes=-1),
-        "'peak_memory_bytes' -1",
-    ),
-    "passed above its bound": (lambda f: check(f, figures={"error": 2.0, "bound": 1.0}), "'error' 2 above 'bound' 1"),
-    "passed with an endless error": (
-        lambda f: check(f, figures={"error": "inf", "bound": 1.0}),
-        "'error' inf above 'bound' 1",
-    ),
-    "passed with an error that is no number": (
-        lambda f: check(f, figures={"error": "nan", "bound": 1.0}),
-        "'error' nan above 'bound' 1",
-    ),
-    "passed as slower": (
-        lambda f: check(f, figures={"ratio": 1.5, "ratio, low": 1.4, "ratio, high": 1.6, "minimum effect": 0.05}),
-        "minimum effect of 0.05",
-    ),
-    "ratio out of its interval": (
-        lambda f: check(f, figures={"ratio": 1.0, "ratio, low": 1.4, "ratio, high": 1.6}),
-        "a ratio of 1 outside",
-    ),
-    "a word in place of a bound": (
-        lambda f: check(f, figures={"ratio": 9.0, "ratio, low": 1.4, "ratio, high": "high\n"}),
-        "has 'ratio, high' 'high\\n', which is no number",
-    ),
-    "one end of an interval": (lambda f: check(f, figures={"ratio": 9.0, "ratio, low": 1.4}), "one end of its ratio's"),
-    "a word in place of noise": (lambda f: f["measurements"][0]["figures"].update(noise="none"), "is no number"),
-    "a gate's check twice": (
-        lambda f: (f.update(verb="gate"), f["checks"].append(f["checks"][-1])),
-        "is in it twice",
-    ),
 }
 
 
@@ -112,24 +70,10 @@ def test_a_sound_record_is_read(tmp_path: Path) -> None:
     assert doctored(tmp_path, lambda found: found.update(verdict="interrupted")).verdict.exit_code == 130
 
 
-def test_a_failed_check_may_have_found_what_is_not_finite(tmp_path: Path) -> None:
-    def failing(found: dict[str, Any], word: str) -> None:
-        found.update(verdict="failed")
-        check(found, verdict="failed", figures={"error": word, "bound": 1.0})
-
-    for word in ("inf", "nan"):
-        assert doctored(tmp_path, lambda found, word=word: failing(found, word)).checks[-1].figures["error"] == word
-
-
-def test_a_difference_may_be_below_nothing(tmp_path: Path) -> None:
-    assert doctored(tmp_path, lambda found: check(found, figures={"low": -4e-8, "high": 1e-7, "noise": -1e-9})).checks
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ('{"verdict": "failed", "verdict": "passed"}', "'verdict' is in it twice"),
-        ('{"seconds": 1e999}', "1e999 is not JSON"),
         ('{"seconds": NaN}', "NaN is not JSON"),
     ],
 )
@@ -152,9 +96,12 @@ def test_json_that_says_two_things_is_refused(tmp_path: Path, text: str, words: 
         {"stack": "cpu\nPASSED  cpu: 20 passed in 3 s"},
         {"stack": "c" * 101},
         {"seconds": 1e300},
+        {"measurements": [{**ROW, "value": 1e308, "samples": [1e308] * 12}]},
+        {"measurements": [{**ROW, "figures": {"peak_memory_bytes": -1}}]},
+        {"measurements": [{**ROW, "figures": {"noise": "none"}}]},
     ],
 )
-def test_a_headline_that_is_no_name_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_headline_or_figure_that_is_none_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(Refusal, match="is not a record of schema"):
         doctored(tmp_path, lambda found: found.update(change))
 
@@ -233,19 +180,11 @@ def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
     assert reading.read_verified(path).verdict is Verdict.PASSED
 
 
-@pytest.mark.parametrize("name", ["../other.log", "a/../../other.log", "link.log", "a\0b"])
+@pytest.mark.parametrize("name", ["../other.log", "a/../../other.log", "/proc/self/mem"])
 def test_a_log_outside_of_the_folder_is_not_opened(tmp_path: Path, name: str) -> None:
-    (tmp_path / "other.log").write_text("not its own", encoding="utf-8")
     (folder := tmp_path / "run").mkdir()
-    (folder / "link.log").symlink_to(tmp_path / "other.log")
     record = reading.read(kept(folder))
     record.digests[name] = "0" * 64
     assert "names a log outside of its folder" in next(reading.broken_logs(record, folder))
-    record.digests = {"a" * 5000: "0" * 64}
+    record.digests = {"a" * 5000: "0" * 64, "a\0b": "0" * 64}
     assert not list(reading.broken_logs(record, folder))
-
-
-def test_a_whole_path_is_looked_for_beside_the_record(tmp_path: Path) -> None:
-    record = reading.read(kept(tmp_path))
-    record.digests = {"/proc/self/mem": "0" * 64, "/gone/suite-0.log": "0" * 64}
-    assert [said[:28] for said in reading.broken_logs(record, tmp_path)] == ["its log /gone/suite-0.log wa"]
