@@ -7,7 +7,6 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -29,24 +28,6 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
     assert "device" in files.why_unreadable(Path("/dev/zero"))
     with pytest.raises(Refusal, match="No such file.*; name another"):
         files.read_bytes(tmp_path / "none", "name another")
-
-
-def test_a_pipe_is_read_if_somebody_writes(tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    writer = threading.Thread(target=fifo.write_bytes, args=(b"hello" * 50_000,))
-    writer.start()
-    with files.opened(fifo) as stream:
-        parts = list(iter(lambda: stream.read(1000), b""))
-    writer.join()
-    assert b"".join(parts) == b"hello" * 50_000
-
-
-def test_a_pipe_without_a_writer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_PATIENCE_S", 0.01)
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(OSError, match="nobody writes to"), files.opened(tmp_path / "fifo"):
-        pass
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
@@ -139,8 +120,6 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
         (b"", "Expecting value"),
         (b"[" * 100000, "recursion"),
         (b'{"a": NaN}', "NaN is not JSON"),
-        (b'{"a": 1e999}', "1e999 is not JSON"),
-        (b'{"a": ' + b"9" * 400 + b"}", "9{100,} .cut: 292 more characters"),
         (b'{"a": 1, "a": 2}', "'a' is in it twice"),
     ],
 )
@@ -148,7 +127,7 @@ def test_what_is_no_json_is_refused_in_one_sentence(tmp_path: Path, text: bytes,
     path = tmp_path / "f.json"
     path.write_bytes(text)
     with pytest.raises(files.NotJsonError, match=rf"f\.json: is not JSON.*{why}.*; run it again$") as refused:
-        files.read_json(path, "run it again", strict=True)
+        files.parse_json(text, path, "run it again", strict=True)
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -159,45 +138,6 @@ def test_json_is_read_and_what_may_be_anything_is_none(tmp_path: Path) -> None:
     assert files.try_parse_json("no") is None and files.try_read_json(tmp_path / "none.json") is None
     with pytest.raises(Refusal, match="cannot be read"):
         files.read_json(tmp_path / "none.json")
-
-
-_MAKE = "from stackproof.base import files; import os, sys; print(files.scratch_folder('some-'), flush=True); "
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let temporary folders be made in a place of our own, by our processes too."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(files.atexit, "register", lambda *_, **__: None)
-    return tmp_path
-
-
-def made(then: str) -> Path:
-    """Let a process make one, and end as it is told to."""
-    ended = subprocess.run([sys.executable, "-c", _MAKE + then], capture_output=True, text=True, check=False)
-    return Path(ended.stdout.strip())
-
-
-def test_it_goes_with_the_process() -> None:
-    assert not made("").exists()
-
-
-def test_what_a_killed_process_left_goes_with_the_next() -> None:
-    left, own = made("os._exit(1)"), files.scratch_folder("some-")
-    assert left.is_dir() and own.is_dir()
-    for folder in (left, own):
-        os.utime(folder, (0, 0))
-    files.scratch_folder("some-")
-    assert not left.exists() and own.is_dir()
-
-
-def test_what_is_not_ours_to_take_stays(temporary: Path) -> None:
-    (temporary / "some-other").mkdir()
-    (temporary / "some-link").symlink_to(temporary / "some-other")
-    os.utime(temporary / "some-other", (0, 0))
-    files.scratch_folder("some-")
-    assert (temporary / "some-other").is_dir() and (temporary / "some-link").is_symlink()
 
 
 def printed(program: str, path: Path, tail: int = files.TAIL) -> int:

@@ -1,21 +1,18 @@
-"""Files: why one cannot be read or written, in a sentence; JSON, locks, folders that go with their process, output kept in part."""
+"""Files: why one cannot be read or written, in a sentence; JSON, locks, output kept in part."""
 
 from __future__ import annotations
 
-import atexit
 import errno
 import json
 import math
 import os
 import re
-import select
-import shutil
 import stat
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -24,16 +21,14 @@ from stackproof.base.text import plain
 
 MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
-_PATIENCE_S, _POLL_S = 3.0, 0.05
+_POLL_S = 0.05
 _ROOM = 1 << 16
+"""Bytes for which there is room unless a disk is full."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """What a path begins with that is meant for something else, such as https://host."""
-"""Bytes for which there is room unless a disk is full."""
-_KINDS = (
-    (stat.S_ISDIR, "is a folder, not a file"),
-    (stat.S_ISSOCK, "is a socket, not a file"),
-    (stat.S_ISBLK, "is a device, not a file"),
-)
+_KINDS = {
+    stat.S_IFDIR: "folder", stat.S_IFSOCK: "socket", stat.S_IFBLK: "device", stat.S_IFCHR: "device", stat.S_IFIFO: "named pipe",
+}  # fmt: skip
 _NO = (
     errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT,
     errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR,
@@ -41,28 +36,23 @@ _NO = (
 _OPENED = ("/dev/fd/", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/proc/self/fd/")
 
 
+def _kind(path: Path) -> str:
+    """Return what it is, if that is no file; what the shell has opened for us may be anything."""
+    what = _KINDS.get(stat.S_IFMT(path.stat().st_mode))
+    return f"is a {what}, not a file" if what and not str(path).startswith((*_OPENED, os.devnull)) else ""
+
+
 def why_unreadable(path: Path, most: int = MOST_BYTES) -> str:
     """Return why a file cannot be read whole, such as "is a folder, not a file"; an empty string where it can."""
     try:
-        row, kind = path.stat(), _kind(path)
-        if kind or str(path).startswith(_OPENED):
+        if (kind := _kind(path)) or str(path).startswith(_OPENED):
             return kind
-        if stat.S_ISFIFO(row.st_mode):
-            return "is a pipe, and is read more than once; write what comes out of it to a file"
-        if row.st_size > most:
+        if path.stat().st_size > most:
             return f"is larger than {most >> 20} MiB, and nothing that is read here is"
         path.open("rb").close()
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     return ""
-
-
-def _kind(path: Path) -> str:
-    """Return what it is, if that is neither a file nor a pipe; what the shell has opened for us may be a terminal."""
-    mode = path.stat().st_mode
-    if stat.S_ISCHR(mode) and not str(path).startswith((*_OPENED, os.devnull)):
-        return "is a device, not a file"
-    return next((text for holds, text in _KINDS if holds(mode)), "")
 
 
 def disk_refusal(error: OSError) -> Refusal | None:
@@ -101,8 +91,7 @@ def expand_user(text: str | Path) -> Path:
 def why_no_such_folder(folder: Path) -> str:
     """Return what stands where a folder was expected, or why nothing does."""
     try:
-        pipe = "is a pipe, and no folder" if stat.S_ISFIFO(folder.stat().st_mode) else ""
-        return pipe or _kind(folder) or "is no folder"
+        return _kind(folder).replace("not a file", "not a folder") or "is not a folder"
     except OSError as error:
         return f"does not exist ({error.strerror})"
 
@@ -128,7 +117,7 @@ class NotJsonError(Refusal):
 def parse_json(text: str | bytes, what: object, remedy: str = "make it anew", *, strict: bool = False) -> Any:
     """Return what JSON says; `what` names it in a refusal, which ends with the remedy.
 
-    `strict`: RFC 8259 to the letter, so that NaN, a number that no float holds, and a key that stands twice in an object are refused.
+    `strict`: RFC 8259 to the letter, so that NaN and a key that stands twice in an object are refused.
 
     Raises:
         NotJsonError: it is no JSON.
@@ -141,14 +130,14 @@ def parse_json(text: str | bytes, what: object, remedy: str = "make it anew", *,
         ) from error
 
 
-def read_json(path: Path, remedy: str = "make it anew", *, strict: bool = False) -> Any:
+def read_json(path: Path, remedy: str = "make it anew") -> Any:
     """Return what a file of JSON says.
 
     Raises:
         NotJsonError: it holds no JSON.
         Refusal: it is no file, is too large, or cannot be read.
     """
-    return parse_json(read_bytes(path, remedy), path, remedy, strict=strict)
+    return parse_json(read_bytes(path, remedy), path, remedy)
 
 
 def try_parse_json(text: str | bytes) -> Any:
@@ -167,18 +156,6 @@ def try_read_json(path: Path) -> Any:
         return None
 
 
-def _finite(word: str) -> float:
-    number = float(word)
-    if not math.isfinite(number):
-        raise ValueError(f"{word} is not JSON")
-    return number
-
-
-def _whole(word: str) -> int:
-    _finite(word)  # one that no float can hold is none that anything measured
-    return int(word)
-
-
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -187,9 +164,11 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_STRICT: dict[str, Any] = {
-    "parse_constant": _finite, "parse_float": _finite, "parse_int": _whole, "object_pairs_hook": _unique_keys,
-}  # fmt: skip
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
+
+
+_STRICT: dict[str, Any] = {"parse_constant": _no_constant, "object_pairs_hook": _unique_keys}
 
 
 def kernel_value(path: Path) -> str:
@@ -202,30 +181,11 @@ def kernel_value(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file of any size, or a pipe, which may take its time but must have a writer.
-
-    Raises:
-        OSError: it cannot be opened; the message says why where it is no file at all.
-    """
+    """Open a file of any size, or a pipe that the shell has opened (OSError: why it cannot be)."""
     if kind := _kind(path):
         raise OSError(errno.EINVAL, kind)
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    first = _first_of_pipe(handle) if stat.S_ISFIFO(os.fstat(handle).st_mode) else b""
-    os.set_blocking(handle, True)
-    with os.fdopen(handle, "rb") as stream:
-        yield Begun(first, stream) if first else stream  # type: ignore[misc]
-
-
-def _first_of_pipe(handle: int) -> bytes:
-    """Return what a pipe holds already, if anything; one that nobody writes to would be waited for without end."""
-    select.select([handle], [], [], _PATIENCE_S)
-    try:
-        if first := os.read(handle, 1 << 16):
-            return first
-    except BlockingIOError:
-        return b""  # somebody has it open, and is slow
-    os.close(handle)
-    raise OSError(errno.EPIPE, "is a pipe that nobody writes to")
+    with path.open("rb") as stream:
+        yield stream
 
 
 class Begun:
@@ -246,7 +206,7 @@ def lock(path: Path, wait_s: float = math.inf) -> BinaryIO | None:
     None where another still holds it after `wait_s` seconds.
 
     Raises:
-        OSError: it cannot be opened; or it is waited for without end on a file system that has no locks.
+        OSError: it cannot be opened, or lies on a file system that has no locks.
     """
     import fcntl
 
@@ -254,14 +214,11 @@ def lock(path: Path, wait_s: float = math.inf) -> BinaryIO | None:
     until = time.monotonic() + wait_s
     while True:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait_s == math.inf else fcntl.LOCK_NB))
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return stream
-        except OSError:
-            if wait_s == math.inf or time.monotonic() >= until:
+        except BlockingIOError:
+            if time.monotonic() >= until:
                 stream.close()
-            if wait_s == math.inf:
-                raise
-            if stream.closed:
                 return None
         time.sleep(_POLL_S)
 
@@ -281,15 +238,13 @@ def why_unwritable(path: Path) -> str:
     A device may still turn out to be full, and a disk too.
     """
     try:
-        mode = path.stat().st_mode
+        kind = _kind(path)
     except FileNotFoundError:
         return why_no_folder(path.parent)
     except OSError as error:
         return f"cannot be written ({error.strerror})"
-    if kind := next((text for holds, text in _KINDS[:2] if holds(mode)), ""):
+    if kind and "device" not in kind:
         return kind
-    if stat.S_ISFIFO(mode) and not str(path).startswith(_OPENED):
-        return "is a named pipe, which may have no reader; name a file, or let the shell open it: >(command)"
     if (suffix := path.resolve().suffix) in (".py", ".toml", ".lock") and path.stat().st_size:
         return f"holds what runs are made of ({suffix}), which would be lost"
     return "" if os.access(path, os.W_OK) else "cannot be written (Permission denied)"
@@ -343,35 +298,6 @@ def write_atomically(path: Path, text: str, *, durably: bool = True) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-_LOCK = "in-use"
-_YOUNG_S = 60.0
-"""A folder this new may not be locked yet."""
-
-
-def scratch_folder(prefix: str) -> Path:
-    """Make a temporary folder that goes with this process; those that a killed process left go now."""
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        if _abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
-    made = Path(tempfile.mkdtemp(prefix=prefix))
-    if handle := lock(made / _LOCK):
-        with handle:
-            os.dup(handle.fileno())  # holds it until the process ends, however it does
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
-
-
-def _abandoned(left: Path) -> bool:
-    with suppress(OSError):
-        state = left.lstat()
-        if state.st_uid != os.getuid() or time.time() - state.st_mtime < _YOUNG_S:
-            return False
-        if (left / _LOCK).is_file() and (free := lock(left / _LOCK, wait_s=0)):
-            free.close()  # whoever made it is gone
-            return True
-    return False
 
 
 HEAD = TAIL = 1 << 20

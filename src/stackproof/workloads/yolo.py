@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from stackproof.base import files
 from stackproof.workloads import inputs
 from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
 from stackproof.workloads.training import counted
@@ -188,6 +188,12 @@ def _batch(setting: _Setting, recipe: Recipe) -> Batch:
     return {"img": images.to(recipe.dtype), **{name: tensor.to(wide) for name, tensor in targets.items()}}
 
 
+@cache
+def _settings() -> tempfile.TemporaryDirectory[str]:
+    """Make the folder of its settings, which goes with this process."""
+    return tempfile.TemporaryDirectory(prefix="stackproof-ultralytics-")
+
+
 @contextmanager
 def without_side_effects() -> Iterator[None]:
     """Undo after the block what importing or running ultralytics does to the process.
@@ -198,7 +204,7 @@ def without_side_effects() -> Iterator[None]:
     """
     environment, save = dict(os.environ), torch.save
     printing = vars(torch._tensor_str.PRINT_OPTS).copy()
-    os.environ.update(YOLO_CONFIG_DIR=str(files.scratch_folder("stackproof-ultralytics-")), **_QUIET)
+    os.environ.update(YOLO_CONFIG_DIR=_settings().name, **_QUIET)
     try:
         with np.printoptions():
             yield
