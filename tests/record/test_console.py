@@ -326,7 +326,7 @@ def drawn(rows: list[Measurement], width: int = 200, encoding: str = "utf-8") ->
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
     terminal = Console(file=out, width=width, color_system=None, highlight=False)
     record = Record("bench", "cuda", STARTED, 1.0, Verdict.PASSED, measurements=rows)
-    outline.show([console.figures(record, terminal)], terminal)
+    outline.show([console.figures(record, encoding)], terminal)
     out.flush()
     return out.buffer.getvalue().decode(encoding)
 

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -103,13 +102,14 @@ class Terminal:
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
 _BINS = 10
+_MOST_FIGURES = 400
 _TAIL = 0.02
 """The slowest samples are in the last bin together: one hiccup must not flatten all others into the first."""
 
 
-def figures(record: Record, console: Console) -> TextTable:
+def figures(record: Record, encoding: str = "utf-8", most: int = _MOST_FIGURES) -> TextTable:
     """Return the measurements as rates, those of one piece of work in one row; a column that says nothing is left out."""
-    bars = _BARS if console.encoding.lower().startswith("utf") else _PLAIN_BARS
+    bars = _BARS if encoding.lower().startswith("utf") else _PLAIN_BARS
     heads = ("figures", "of", "rate", "±", "fast .. slow", "of peak", "memory", "reference", "note")
     rows = [heads, *(_cells(list(group), bars) for _, group in groupby(record.measurements, key=_subject))]
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
@@ -121,7 +121,7 @@ def figures(record: Record, console: Console) -> TextTable:
         rows,
         right=[at[head] for head in right if head in at],
         wide=[at[head] for head in wide if head in at],
-        most=_MOST_FIGURES,
+        most=most,
     )
 
 
@@ -137,12 +137,12 @@ def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
     return (
         first.workload if first.metric in first.workload else f"{first.workload} {first.metric}",
         f"{counted(first.world_size, 'rank')}, {first.preset}, {first.dtype}",
-        ("\n" if noise is not None else ", ").join(shown(row.value, row.unit) for row in rows),
+        (",\n" if noise is not None else ", ").join(shown(row.value, row.unit) for row in rows),
         "" if noise is None else f"{noise:.1%}",
         sparkline(first.samples, bars),
         "" if peak is None else f"{peak:.0%}" if peak >= 0.01 else f"{peak:.2g}",
         "" if not memory else f"{memory / 1e9:.2f} GB",
-        "\n".join(dict.fromkeys(f"{shown(figure.seconds, figure.unit)} ({figure.of.device})" for figure in references)),
+        ",\n".join(dict.fromkeys(f"{shown(figure.seconds, figure.unit)} ({figure.of.device})" for figure in references)),
         first.note,
     )
 
@@ -179,7 +179,6 @@ _BAD = "bold red"
 _MOST_ROWS = 60
 """Checks of a run whose files are rows; of more, suites are."""
 _MOST_FAILURES = 25
-_MOST_FIGURES = 400
 _MOST_CODE = 15
 _MOST_NAMES = 8
 _SLOWEST = 10
@@ -200,7 +199,7 @@ def show(record: Record, where: Path, console: Console | None = None, *, verbose
         console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
     parts: list[Part] = [_well_table(record)] if any(not check.verdict.exit_code for check in record.checks) else []
     if record.measurements:
-        parts.append(figures(record, console))
+        parts.append(figures(record, console.encoding))
     if verbose:
         slowest = sorted(record.checks, key=lambda check: -check.seconds)[:_SLOWEST]
         rows = [(check.id, f"{check.seconds:.1f}", f"{check.seconds / (record.seconds or 1):.0%}") for check in slowest]
@@ -279,21 +278,6 @@ def _seen(checks: Sequence[Check]) -> str:
     return ", ".join(names) if len(names) <= _MOST_NAMES else ""
 
 
-def measurements_table(record: Record) -> TextTable:
-    rows = [
-        (
-            f"{row.workload} {row.metric}",
-            row.preset,
-            row.dtype,
-            str(row.world_size),
-            shown(row.value, row.unit),
-            row.note,
-        )
-        for row in record.measurements
-    ]
-    return TextTable(("workload", "preset", "dtype", "ranks", "rate", "note"), rows, "figures", right=(4,), wide=(5,))
-
-
 def _failures(record: Record) -> list[list[Check]]:
     """Group bad checks, the gravest first, that differ in the dtype alone: a broken operator is one finding, not four."""
     groups: dict[tuple[str, Verdict], list[Check]] = {}
@@ -352,7 +336,7 @@ def markdown(record: Record) -> str:
     parts: list[Part] = [Heading(f"stackproof {record.verb}: {verdict_line(record)}", 3)]
     parts += [_checks(bad)] if bad else []
     if record.measurements:
-        parts.append(Fold(f"{len(record.measurements)} figures", [replace(measurements_table(record), most=_MOST)]))
+        parts.append(Fold(f"{len(record.measurements)} figures", [figures(record, most=_MOST)]))
     facts = [TextLine(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
     parts.append(Fold(f"all {len(record.checks)} checks, and what was run", [_checks(record.checks), *facts]))
     return outline.markdown(parts)

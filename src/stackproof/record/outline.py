@@ -153,7 +153,7 @@ def _show_rows(part: TextTable, console: Console) -> None:
     if part.title:
         console.print(_rich(part.title))
     for row in part.shown:
-        pairs = zip(part.heads, (_words(cell).replace("\n", ", ") for cell in row), strict=True)
+        pairs = zip(part.heads, (_words(cell).replace("\n", " ") for cell in row), strict=True)
         cells = [f"{head} {cell}".strip() if at else cell for at, (head, cell) in enumerate(pairs) if cell]
         console.print(_rich("  ".join(cells), "  ", lines=False), soft_wrap=True)
 
