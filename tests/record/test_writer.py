@@ -26,20 +26,6 @@ def ended() -> Record:
     return record
 
 
-def test_what_no_record_can_hold_loses_nothing_else(tmp_path: Path) -> None:
-    record = ended()
-    record.seconds = -3.0
-    record.provenance["odd"] = object()  # type: ignore[assignment]
-    record.checks += [
-        Check("smoke/a::c", Verdict.PASSED, "back in time", -1.0),
-        Check("smoke/a::d", Verdict.PASSED, "x", 1.0),
-    ]
-    kept = reading.read(writer.keep(record, tmp_path / "record.json"))
-    assert kept.verdict is Verdict.CRASHED and kept.provenance == {"torch": "2.8.0"}
-    ends = {check.id: check.verdict.value for check in kept.checks}
-    assert ends == {"smoke/a::b": "passed", "smoke/a::c": "crashed", "smoke/a::d": "passed", "record": "crashed"}
-
-
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder for temporary files, one of this test's own."""
@@ -98,6 +84,15 @@ def test_a_record_survives_whatever_cannot_be_written(tmp_path: Path, temporary:
     (kept,) = temporary.glob("stackproof-*/record.json") if broken == "record" else [places["record"]]
     assert reading.read(kept).checks[0].id == "smoke/a::b"
     assert bool(list(temporary.iterdir())) is (broken == "record")
+
+
+def test_what_no_record_can_hold_is_refused_and_saved(tmp_path: Path, temporary: Path) -> None:
+    record = ended()
+    record.checks.append(Check("smoke/a::c", Verdict.PASSED, "", 1.0))
+    with pytest.raises(Refusal, match=r"checks\[1\].reason must be .*; the record of this run was saved as"):
+        writer.keep(record, tmp_path / "record.json")
+    (kept,) = temporary.glob("stackproof-*/record.json")
+    assert "smoke/a::b" in kept.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

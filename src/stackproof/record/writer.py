@@ -89,8 +89,11 @@ def keep(
 
     `page` makes the Markdown. If the record cannot be written now, it still survives in the temporary folder.
     """
-    if why := try_write(record, path):
-        raise Refusal(f"{why}{_rescued(record)}")
+    try:
+        records.seal(record, path.parent)
+        records.write(record, path)
+    except Refusal as refusal:
+        raise Refusal(f"{refusal}{_rescued(record)}") from refusal
     try:
         write_asked(record, outputs or Outputs(), page)
     except Refusal as refusal:
@@ -98,53 +101,12 @@ def keep(
     return path
 
 
-def try_write(record: Record, path: Path) -> str:
-    """Seal and write a record, without what its schema refuses if that is why it could not be; return why it is not written, or nothing."""
-    for _ in range(2):
-        try:
-            records.seal(record, path.parent)
-            records.write(record, path)
-        except (Refusal, TypeError, ValueError) as error:
-            text = str(error)
-            if not (whole := _refused_by_schema(record)):
-                return text
-            _leave_out_what_is_none(record, whole)
-        else:
-            return ""
-    return text
-
-
-def _leave_out_what_is_none(record: Record, whole: str) -> None:
-    """Take out of a record what its schema refuses, and say so in it: a slip in one check must not lose all the others."""
-    record.seconds = max(0.0, record.seconds)
-    bare = replace(record, provenance={}, checks=[], measurements=[], digests={})
-    for number, check in enumerate(record.checks):
-        if why := _refused_by_schema(replace(bare, checks=[check])):
-            record.checks[number] = Check(str(check.id), Verdict.CRASHED, f"left what no record can hold: {why}", 0.0)
-    record.measurements[:] = [
-        row for row in record.measurements if not _refused_by_schema(replace(bare, measurements=[row]))
-    ]
-    record.provenance = {
-        k: v for k, v in record.provenance.items() if not _refused_by_schema(replace(bare, provenance={k: v}))
-    }
-    record.checks.append(Check("record", Verdict.CRASHED, f"some of it was left out: {whole}", 0.0))
-    record.verdict = record.overall
-
-
-def _refused_by_schema(record: Record) -> str:
-    try:
-        records.validate(record.as_row(), Path("record.json"))
-    except (Refusal, TypeError, ValueError) as error:
-        return str(error)
-    return ""
-
-
 def _rescued(record: Record) -> str:
     """Save a record in the temporary folder, and say where; where that cannot be either, nothing is left there."""
     folder = Path(tempfile.mkdtemp(prefix="stackproof-"))
     try:
-        records.write(record, folder / "record.json")
-    except Refusal:
+        (folder / "record.json").write_text(record.as_json(), encoding="utf-8")
+    except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         return ""
     return f"; the record of this run was saved as {folder / 'record.json'}"
