@@ -46,8 +46,12 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
     ),
     "another stack": (lambda f: f["provenance"].update(stack="cuda"), "its provenance is of 'cuda'"),
     "another value": (lambda f: f["measurements"][0].update(value=1.5), "the median of its"),
-    "no day": (lambda f: f.update(started="2026-13-45T10:00:00+00:00"), "no calendar has that"),
     "a day to come": (lambda f: f.update(started="2999-01-01T10:00:00+00:00"), "is still to come"),
+    "a day before its commit": (
+        lambda f: f["provenance"].update({"commit.date": "2036-08-01T03:00:00+02:00"}),
+        "before the commit was made",
+    ),
+    "no day": (lambda f: f.update(started="2026-13-45T10:00:00+00:00"), "no calendar has that"),
     "year 0": (lambda f: f.update(started="0000-01-01T10:00:00+00:00"), "no calendar has that"),
     "value without a number": (lambda f: f["measurements"][0].update(value="nan"), "says nan"),
     "fewer samples": (lambda f: f["measurements"][0]["figures"].update(samples=3), "says 3 samples and holds"),

@@ -84,7 +84,7 @@ def show_states() -> list[str]:
     """Bring the repository of states and what asv keeps of it up to date; return the places that there are."""
     from stackproof.history import asv_view
 
-    loaded = store.dated(store.load(store.folders()))
+    loaded = store.load(store.folders())
     for sentence in loaded.problems:
         log.warning(sentence)
     chains = asv_view.show_states(STATES, entries(loaded.records))

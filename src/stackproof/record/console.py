@@ -142,7 +142,9 @@ def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
         sparkline(first.samples, bars),
         "" if peak is None else f"{peak:.0%}" if peak >= 0.01 else f"{peak:.2g}",
         "" if not memory else f"{memory / 1e9:.2f} GB",
-        ",\n".join(dict.fromkeys(f"{shown(figure.seconds, figure.unit)} ({figure.of.device})" for figure in references)),
+        ",\n".join(
+            dict.fromkeys(f"{shown(figure.seconds, figure.unit)} ({figure.of.device})" for figure in references)
+        ),
         first.note,
     )
 

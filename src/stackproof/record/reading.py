@@ -10,6 +10,7 @@ import math
 import os
 import statistics
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.statistics import median_interval
 from stackproof.base.text import plain
 from stackproof.record.records import (
+    COMMITTED,
     RECORD,
     SCHEMA_NAME,
     Check,
@@ -105,6 +107,7 @@ def broken_logs(record: Record, folder: Path, whole: bool = False) -> Iterator[s
 
 _SLACK = 1e-6
 _AHEAD = timedelta(days=1)
+"""By so much clocks of two hosts may differ."""
 
 
 def contradictions(record: Record) -> Iterator[str]:
@@ -126,13 +129,18 @@ def contradictions(record: Record) -> Iterator[str]:
 
 
 def _day(record: Record) -> Iterator[str]:
+    """Say that it began on no day, or that its clock was ahead or had gone back."""
     try:
-        began = datetime.fromisoformat(record.started[:19])
+        began = datetime.fromisoformat(record.started[:19]).replace(tzinfo=timezone.utc)
     except ValueError:
         yield f"it began at '{record.started}', and no calendar has that"
         return
-    if began.replace(tzinfo=timezone.utc) > datetime.now(timezone.utc) + _AHEAD:
+    if began > datetime.now(timezone.utc) + _AHEAD:
         yield f"it began at '{record.started}', which is still to come: the clock there or here is wrong"
+    made = str(record.provenance.get(COMMITTED, ""))
+    with suppress(TypeError, ValueError):  # some git writes a date that Python 3.10 does not read
+        if began < datetime.fromisoformat(made) - _AHEAD:
+            yield f"it began at '{record.started}', before the commit was made that it measured ({made}): its clock was wrong"
 
 
 def _of_measurement(row: Measurement) -> Iterator[str]:

@@ -70,6 +70,8 @@ SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "explore", "upstre
 TYPED = "typed"
 """The fact of a record that says with which words it was asked for."""
 
+COMMITTED = "commit.date"
+"""The fact of a record that says when the commit was made that it measured."""
 LOADING = "loading_seconds"
 """The fact of what all processes of a run took, together, before each began its first check: imports and collection."""
 
@@ -253,10 +255,10 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict:
     return next((verdict for verdict in GRAVITY if verdict in seen), Verdict.FAILED)
 
 
-def write(record: Record, path: Path) -> None:
-    """Validate and write a record (Refusal: it is none, or cannot be written)."""
+def write(record: Record, path: Path, flag: str = "--json") -> None:
+    """Validate and write a record, whose place `flag` names (Refusal: it is none, or cannot be written)."""
     validate(record.as_row(), path)
-    write_file(path, record.as_json(), "record", "--json")
+    write_file(path, record.as_json(), "record", flag)
 
 
 def write_file(path: Path, text: str, what: str, flag: str) -> None:

@@ -5,7 +5,6 @@ Two drivers at one commit are two states of one place; nothing is ever compared 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +12,6 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone
 from functools import cache, cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -260,43 +258,15 @@ def append(record: Record, into: Path, run: str = "") -> Path:
 
     `run`: the run that wrote it, whose name it keeps where nobody has that.
 
-    It is written to a temporary file, flushed, and linked to a name that nobody has: a name is never written twice, and no reader sees
-    half a file, however many processes and runners write at once.
-
     Raises:
         Refusal: the record is not valid, or the folder cannot be written.
     """
-    text = record.as_json()
-    stamp = record.started[:19].replace("-", "").replace(":", "")
-    known = [run] if _NAMED.match(run) else []
-    while True:
-        name = known.pop() if known else f"{stamp}-{slug(record.verb)}-{secrets.token_hex(4)}"
-        path = into / f"{name}.{SUFFIX}"
-        records.validate(record.as_row(), path)
-        try:
-            into.mkdir(parents=True, exist_ok=True)
-            _create(path, text)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise Refusal(
-                f"{into}: the record cannot be added ({error.strerror}); free space or make the folder writable"
-            ) from error
-        return path
-
-
-def _create(path: Path, text: str) -> None:
-    """Make the whole file appear at once; fail if the name is taken, whoever took it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        path.hardlink_to(temporary)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    path = into / f"{run}.{SUFFIX}"
+    if not _NAMED.match(run) or path.exists():
+        stamp = record.started[:19].replace("-", "").replace(":", "")
+        path = into / f"{stamp}-{slug(record.verb)}-{secrets.token_hex(4)}.{SUFFIX}"
+    records.write(record, path, f"{RESULTS}=FOLDER")
+    return path
 
 
 def files(tops: Iterable[Path], verbs: tuple[str, ...] = MEASURING) -> list[Path]:
@@ -349,40 +319,3 @@ def _set_aside(path: Path) -> list[str]:
     except OSError as error:
         return [f"{path}: is damaged or cut short, was skipped, and cannot be set aside ({error.strerror})"]
     return [f"{path}: is damaged or cut short; it was set aside as {aside.name}, the others were read"]
-
-
-COMMITTED = "commit.date"
-"""The fact that says when the commit was made that a record measured."""
-_AHEAD = timedelta(days=1)
-"""By so much the clock of whoever made the commit may be ahead of the runner's."""
-_REMEDY = "set the clock of its host and run again"
-
-
-def day_doubt(record: Record, today: date | None = None) -> str:
-    """Return why the day of a record cannot be true, as the rest of a sentence; empty where nothing is said against it.
-
-    It began after today (UTC), or before the commit was made that it measured: its clock was ahead, or has gone back.
-    """
-    today = today or datetime.now(timezone.utc).date()
-    try:
-        began = datetime.fromisoformat(record.started)
-        if began.astimezone(timezone.utc).date() > today:
-            return f"began on {record.started[:10]}, which is after {today}; {_REMEDY}"
-        made = str(record.provenance.get(COMMITTED, ""))
-        if made and began < datetime.fromisoformat(made) - _AHEAD:
-            return (
-                f"began on {record.started[:10]}, before the commit was made that it measured ({made[:10]}); {_REMEDY}"
-            )
-    except (TypeError, ValueError):  # a day that is none is the concern of whoever reads records
-        return ""
-    return ""
-
-
-def dated(loaded: Loaded, today: date | None = None) -> Loaded:
-    """Return a store without the records whose day cannot be true, each of them named."""
-    doubts = {path: why for path, record in loaded.records.items() if (why := day_doubt(record, today))}
-    if not doubts:
-        return loaded
-    problems = [f"{path}: {why}; it is left out" for path, why in doubts.items()]
-    kept = {path: record for path, record in loaded.records.items() if path not in doubts}
-    return Loaded(kept, [*loaded.problems, *problems])

@@ -17,8 +17,7 @@ from stackproof.base.places import INSTALLED, PACKAGE, ROOT
 from stackproof.base.processes import cores
 from stackproof.base.text import first_few
 from stackproof.base.toml import Table
-from stackproof.record import store
-from stackproof.record.records import Figure
+from stackproof.record.records import COMMITTED, Figure
 from stackproof.stack import findings, startup
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def code_facts() -> dict[str, Figure]:
     if not commit:
         return {"commit": git.UNKNOWN, **facts}
     if made := (git.try_output(ROOT, "show", "--no-patch", "--format=%cI", "HEAD") or "").strip():
-        facts[store.COMMITTED] = made  # a record that is older than that was made while the clock had gone back
+        facts[COMMITTED] = made  # a record that is older than that was made while the clock had gone back
     there_too = git.blobs_of_commit(ROOT, places)
     if differ := sorted(path for path in {*there, *there_too} if there.get(path) != there_too.get(path)):
         facts[DIFFERS] = first_few(differ, 5, " ")

@@ -60,7 +60,7 @@ def _history(options: argparse.Namespace) -> int:
     _require_folders(options.results)
     tops = options.results or store.folders()
     drift = findings.read_drift(tops, options.stack or "")
-    loaded = store.dated(store.read(store.files(tops), aside=not options.results))
+    loaded = store.read(store.files(tops), aside=not options.results)
     histories = rates.histories(timeline.entries(loaded.records))
     chosen = [history for history in histories if options.stack in (None, history.place.stack)]
     steps = findings.parts(drift) if drift.places else ()

@@ -122,14 +122,6 @@ def test_a_suite_of_which_nothing_ran_is_unverified(tmp_path: Path) -> None:
     assert "cuda" in found.never_on_card
 
 
-@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.KNOWN_ISSUE])
-def test_a_record_of_a_day_to_come_is_never_green(tmp_path: Path, verdict: Verdict) -> None:
-    tomorrow = TODAY + timedelta(1)
-    cell = models(tmp_path, making.suites("cuda", TODAY), making.suites("cuda", tomorrow, verdict))
-    assert cell.state is ProofState.UNVERIFIED and f"began on {tomorrow}, which is after {TODAY}" in cell.why
-    assert models(tmp_path / "bad", making.suites("cuda", tomorrow, Verdict.FAILED)).state is ProofState.FAILED
-
-
 @pytest.mark.parametrize(("age", "state"), [(0, ProofState.PASSED), (14, ProofState.PASSED), (15, ProofState.STALE)])
 def test_a_record_proves_for_so_many_days(tmp_path: Path, age: int, state: ProofState) -> None:
     cell = models(tmp_path, making.suites("cuda", TODAY - timedelta(age)))

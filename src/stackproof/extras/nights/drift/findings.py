@@ -367,9 +367,9 @@ class Drift:
 def read_drift(tops: Iterable[Path], stack: str = "") -> Drift:
     """Read the records of nights and gates below these folders and return what they say; a bad one is skipped and named.
 
-    So is one whose day cannot be true (`record.dated`). `stack`: of this stack alone.
+    `stack`: of this stack alone.
     """
-    return drift_of(store.dated(store.read(store.files(tops, (VERB, GATE)))), stack)
+    return drift_of(store.read(store.files(tops, (VERB, GATE))), stack)
 
 
 def drift_of(loaded: store.Loaded, stack: str = "") -> Drift:

@@ -245,7 +245,7 @@ def _count(number: int, what: str) -> str:
 
 def model(index: RecordsIndex, order: SiteOrder) -> SiteModel:
     loaded = store.Loaded({run.path: run.record for run in index.runs}, list(index.problems))
-    drift = drift_of(store.dated(loaded, order.today))
+    drift = drift_of(loaded)
     views = [view for place in drift.places for view in of_nights(place)]
     cells = matrix(index.runs, order.stacks, order.suites, order.today, order.days, order.nightly)
     return SiteModel(order, index, cells, drift, tuple(views), _kept(index, cells, drift))

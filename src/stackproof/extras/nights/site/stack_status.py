@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
@@ -260,7 +260,7 @@ def _state(run: IndexedRun, bad: Sequence[Check], ran: Sequence[Check]) -> Proof
 def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: int) -> MatrixCell:
     if not proofs:
         return MatrixCell(stack, suite, ProofState.UNVERIFIED, "never ran here")
-    aged = [(_true(proof, today), (today - proof.run.started.date()).days) for proof in proofs]
+    aged = [(proof, (today - proof.run.started.date()).days) for proof in proofs]
     fresh = [proof for proof, age in aged if age <= days]
     if any(proof.state is ProofState.FAILED for proof in fresh):
         fresh = [proof for proof in fresh if proof.state is ProofState.FAILED]
@@ -274,12 +274,6 @@ def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: i
     return MatrixCell(
         stack, suite, ProofState.STALE, f"no record for {age} days; then {last.state.value}: {last.why}", last.run
     )  # fmt: skip
-
-
-def _true(proof: _Proof, today: date) -> _Proof:
-    """Return a proof as it stands, or as none where the day of its record cannot be true."""
-    doubt = "" if proof.state is ProofState.FAILED else store.day_doubt(proof.run.record, today)
-    return replace(proof, state=ProofState.UNVERIFIED, why=f"its record {doubt}") if doubt else proof
 
 
 def _rehearsed(run: IndexedRun) -> bool:
