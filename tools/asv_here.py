@@ -12,10 +12,10 @@ try:
     import fastjsonschema  # noqa: F401 - imported late
     import packaging  # noqa: F401
 
-    from stackproof.history.asv_plugin import Branches, Refused, StackEnvironment, setup
+    from stackproof.history.asv_plugin import Refused, StackEnvironment, setup
 except ModuleNotFoundError as missing:
     raise util.UserError(
         f"{missing.name} is not installed where asv is; use `nox -s cpu-asv -- run`, or `python -m pip install .` here"
     ) from missing
 
-__all__ = ["Branches", "Refused", "StackEnvironment", "setup"]
+__all__ = ["Refused", "StackEnvironment", "setup"]

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base import processes
-from stackproof.record import store
 
-from .making import Checkout, record, with_facts
+from .making import Checkout
 
 RUN = ("run", "HEAD^!", "--bench", "float32")
 
@@ -62,15 +61,6 @@ def test_a_view_can_be_deleted(checkout: Checkout) -> None:
     assert checkout.files() == before
     index = json.loads((checkout.root / ".asv" / "html" / "index.json").read_text(encoding="utf-8"))
     assert index["params"]["driver"] == ["550.54.14", "560.35.3"]
-
-
-def test_what_another_command_left_is_joined(fresh: Checkout) -> None:
-    folder = fresh.root / ".asv" / "pieces" / "20260101T000000-1-abc"
-    store.append(with_facts(record(0), {"commit": fresh.git("rev-parse", "HEAD")}), folder)
-    ended = fresh.plain_asv("publish")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "a command that was killed had left figures" in ended.stdout
-    assert len(fresh.stored()) == 1
 
 
 def test_damaged_records_are_told(checkout: Checkout) -> None:

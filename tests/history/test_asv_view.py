@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from stackproof.record import store
 from stackproof.record.records import Record
 
 from . import making
-from .making import Checkout, asv_python
+from .making import Checkout
 
 
 def add(checkout: Checkout, *records: Record) -> None:
@@ -129,47 +128,3 @@ def test_other_hosts_are_other_machines(fresh: Checkout) -> None:
     assert sorted(path.parent.name for path in results.glob("*/machine.json")) == ["box", "other-box"]
     index = json.loads((fresh.root / ".asv" / "html" / "index.json").read_text(encoding="utf-8"))
     assert sorted(index["params"]["machine"]) == ["box", "other-box"]
-
-
-COMMITS = """
-from stackproof.history.asv_view import Commits
-found = Commits(["b", "a"])
-assert list(found) == ["b", "a"] and found[0] == "b" and len(found) == 2
-assert "a" in found and "c" not in found
-class Counted(str):
-    compared = 0
-    __hash__ = str.__hash__
-    def __eq__(self, other):
-        Counted.compared += 1
-        return str(self) == str(other)
-many = Commits([f"{number:040x}" for number in range(10_000)])
-assert Counted(f"{9_999:040x}") in many and Counted("no") not in many
-assert Counted.compared < 10, Counted.compared
-"""
-
-
-def test_commits_are_found_without_looking_at_all(measured: Checkout) -> None:
-    command = [asv_python(), "-c", COMMITS]
-    ended = subprocess.run(command, env=measured.environment(), capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-
-
-def test_asv_uses_them(checkout: Checkout) -> None:
-    code = """
-import os
-from asv.config import Config
-from asv.repo import get_repo
-from stackproof.history import asv_view
-repository = get_repo(Config.load())
-assert type(repository) is asv_view.Branches, type(repository)
-assert type(repository.get_branch_commits("HEAD")) is asv_view.Commits
-"""
-    ended = subprocess.run(
-        [asv_python(), "-c", code],
-        cwd=checkout.root,
-        env=checkout.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr

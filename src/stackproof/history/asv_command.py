@@ -92,7 +92,7 @@ def show_states() -> list[str]:
         "version": 1,
         "project": "stackproof, by state of the stack",
         "repo": "repository",
-        "dvcs": "git-quick",
+        "dvcs": "git",
         "branches": sorted(chains) or ["none"],
         "plugins": [".stackproof.history.asv_view"],
         "environment_type": "existing",

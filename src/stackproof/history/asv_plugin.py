@@ -1,7 +1,7 @@
 """The plugin that `asv.conf.json` names: with it every asv command knows stacks, this host, and the store. Imports asv.
 
-When asv loads it, what killed commands left is joined, and asv's results are brought up to date with the store. When the
-command ends, its figures go into the store. A command that asks asv to keep nothing (`--dry-run`, `--quick`) keeps nothing.
+When asv loads it, asv's results are brought up to date with the store. When the command ends, its figures go into the store. A
+command that asks asv to keep nothing (`--dry-run`, `--quick`) keeps nothing.
 The environment of a stack (`stack:NAME`) is the one that its lock made, never another; the code of a commit comes first on its path.
 """
 
@@ -29,14 +29,10 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import PACKAGE
 from stackproof.history import asv_view, leaf
-from stackproof.history.asv_view import Branches
 from stackproof.record import store
 from stackproof.record.records import Figure
 from stackproof.record.store import place, slug, state
 from stackproof.stack import environments, hosts, provenance, stacks
-
-__all__ = ["Branches", "Refused", "StackEnvironment", "setup"]
-"""What asv finds by its subclasses: without them it knows neither the stacks' environments nor a repository that is quick."""
 
 HOME = Path(".asv")
 """Below the folder of `asv.conf.json`, which asv makes the current one; the same as the file says."""
@@ -54,19 +50,16 @@ def setup() -> None:
     except util.UserError:
         MachineCollection.save(name, {"machine": name})
     base, into = home / "pieces", store.writable()
-    made, problems = leaf.seal_left(base, into)
-    command = leaf.Command.begin(base)
-    os.environ[leaf.PIECES] = str(command.folder)
-    atexit.register(_end, command, into)
-    for path in made:
-        log.warning(f"a command that was killed had left figures; they are in {path}")
-    for sentence in problems + asv_view.refresh(home / "results", ROOT, store.folders()):
+    base.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=base))
+    os.environ[leaf.PIECES] = str(folder)
+    atexit.register(_end, folder, into)
+    for sentence in asv_view.refresh(home / "results", ROOT, store.folders()):
         log.warning(sentence)
 
 
-def _end(command: leaf.Command, into: Path) -> None:
-    keep = not _KEEP_NOTHING & set(sys.argv)
-    made, problems = command.end(into, keep=keep)
+def _end(folder: Path, into: Path) -> None:
+    made, problems = leaf.end(folder, into, keep=not _KEEP_NOTHING & set(sys.argv))
     for sentence in [*problems, *(f"figures: {os.path.relpath(path)}" for path in made)]:
         print(sentence, file=sys.stderr)  # noqa: T201 - asv's log is closed by now
 

@@ -17,7 +17,6 @@ from typing import Any
 from asv import results as asv_results
 from asv.benchmarks import Benchmarks
 from asv.machine import Machine
-from asv.plugins.git import Git
 from asv.runner import BenchmarkResult
 from asv.util import UserError
 
@@ -27,28 +26,6 @@ from stackproof.history import leaf, timeline
 from stackproof.history.timeline import Entry, Pooled, entries, pooled
 from stackproof.record import store
 from stackproof.record.store import slug
-
-
-class Commits(list[str]):
-    """The commits of a branch in order, in which one is found without looking at all."""
-
-    def __init__(self, commits: list[str]) -> None:
-        super().__init__(commits)
-        self._known = frozenset(commits)
-
-    def __contains__(self, commit: object) -> bool:
-        return commit in self._known
-
-
-class Branches(Git):  # type: ignore[misc]
-    """asv's git repository with commits that are found at once: `asv publish` looks every result up in every branch."""
-
-    dvcs = "git-quick"
-
-    def get_branch_commits(self, branch: str | None) -> Commits:
-        """Return the commits of a branch, the last one first."""
-        return Commits(super().get_branch_commits(branch))
-
 
 INDEX = "view.index"
 """The files of the view that were made from records; not `.json`, which asv would take for results."""

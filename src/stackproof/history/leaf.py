@@ -1,7 +1,7 @@
 """The benchmarks that asv runs, what asv calls them, and what the stack's own interpreter says of itself before. Needs no asv.
 
-Each measures one subject, returns its samples, and leaves a small record behind. When the command ends, or was killed and the next one
-starts, the records of one state and commit become one record of the store. A benchmark's name is the same whether asv ran it or a
+Each measures one subject, returns its samples, and leaves a small record behind. When the command ends, the records of one state and
+commit become one record of the store. A benchmark's name is the same whether asv ran it or a
 record of `bench` is shown to asv. `python -m stackproof.history.leaf STACK [rehearsed]` prints what provenance knows, as JSON.
 """
 
@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from stackproof.base import files, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, answer
@@ -43,55 +41,17 @@ _KINDS: dict[int, type[Refusal]] = {3: StackUnavailableError, 4: EnvironmentMism
 
 
 VERB = "asv"
-_LOCK = ".running"
 
 
-@dataclass
-class Command:
-    """The folder of one running asv command; while it runs it holds a lock, so that nobody takes its pieces for left ones."""
-
-    folder: Path
-    _lock: BinaryIO | None
-
-    @classmethod
-    def begin(cls, base: Path) -> Command:
-        """Make a folder for the pieces of this process."""
-        folder = base / f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(3)}"
-        folder.mkdir(parents=True)
-        return cls(folder, files.lock(folder / _LOCK))
-
-    def end(self, into: Path, *, keep: bool) -> tuple[list[Path], list[str]]:
-        """Join the pieces into records below `into`, unless the command was one that keeps nothing."""
-        pair = _seal(self.folder, into) if keep else ([], [])
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self._lock:
-            self._lock.close()
-        return pair
-
-
-def seal_left(base: Path, into: Path) -> tuple[list[Path], list[str]]:
-    """Join what killed commands left behind; return the records made and a sentence for each damaged piece."""
-    made: list[Path] = []
-    problems: list[str] = []
-    for folder in sorted(base.glob("*-*-*")):
-        try:
-            lock = files.lock(folder / _LOCK, wait_s=0)
-        except OSError:  # its command has just removed it
-            continue
-        if lock:
-            with lock:
-                records, damaged = _seal(folder, into)
-                made, problems = made + records, problems + damaged
-                shutil.rmtree(folder, ignore_errors=True)
-    return made, problems
-
-
-def _seal(folder: Path, into: Path) -> tuple[list[Path], list[str]]:
-    loaded = store.load([folder])
+def end(folder: Path, into: Path, *, keep: bool) -> tuple[list[Path], list[str]]:
+    """Join a command's pieces into records below `into`, unless it keeps nothing; return their files, and a sentence for each bad piece."""
+    loaded = store.load([folder]) if keep else store.Loaded()
     joined = join(loaded.records.values())
     for record in joined:
         records.seal(record, folder)
-    return [store.append(record, into / slug(record.stack)) for record in joined], loaded.problems
+    made = [store.append(record, into / slug(record.stack)) for record in joined]
+    shutil.rmtree(folder, ignore_errors=True)
+    return made, loaded.problems
 
 
 def join(pieces: Iterable[Record]) -> list[Record]:
