@@ -11,7 +11,6 @@ import pytest
 from stackproof.base.statistics import (
     drift,
     median_interval,
-    rhythm,
     robust_sigma,
     share_interval,
     sign_autocorrelation,
@@ -93,21 +92,6 @@ def test_signs_of_alternating_samples_are_opposed() -> None:
 def test_drift_is_the_last_third_against_the_first() -> None:
     assert drift([1.0] * 10 + [1.05] * 10 + [1.1] * 10) == pytest.approx(0.1)
     assert drift([1.0, 2.0, 3.0]) == 0.0
-
-
-@pytest.mark.parametrize("period", [2, 3, 7])
-def test_slow_samples_that_keep_a_distance_have_a_rhythm(period: int) -> None:
-    samples = [2.0 if number % period == 0 else 1.0 for number in range(8 * period)]
-    samples = [one * (1 + 0.01 * (number % 5)) for number, one in enumerate(samples)]
-    found = rhythm(samples[: -period + 1] if period == 2 else [*samples, 3.0])
-    assert found is not None
-    assert found[0] == period
-
-
-def test_samples_that_are_slow_by_chance_have_none() -> None:
-    assert rhythm([1.0] * 40) is None
-    assert rhythm([1.0] * 20 + [2.0] * 15) is None
-    assert rhythm([2.0 if n in (3, 4, 9, 17, 19, 30, 38) else 1.0 for n in range(50)]) is None
 
 
 # scipy.stats.t.ppf(probability, freedom) and scipy.stats.t.sf(t, freedom).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -162,13 +161,3 @@ def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, given: 
     manager = SimpleNamespace(list_name_plugin=lambda: [("one", given)])
     config: Any = SimpleNamespace(rootpath=tmp_path, pluginmanager=manager)
     assert bool(plugin.foreign_plugins(config, ())) is foreign
-
-
-@pytest.mark.slow
-def test_provenance_tells_who_had_a_say(run_suite: RunSuite) -> None:
-    text = "def test_says() -> None:\n    pass\n"
-    told, edited = (run_suite({"test_1_says.py": text}, conftest=one).provenance for one in (SAYS, f"{SAYS}\n"))
-    assert (
-        told["conftest.conftest.py"] == hashlib.sha256(SAYS.encode()).hexdigest()[:12] != edited["conftest.conftest.py"]
-    )
-    assert "stackproof.runner.plugin" in str(told["plugins"])

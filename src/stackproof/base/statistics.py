@@ -119,32 +119,6 @@ def drift(samples: Sequence[float]) -> float:
     return median(samples[-third:]) / median(samples[:third]) - 1
 
 
-_SLOW = 1.25
-"""From so many times the lower quartile on a sample is slow."""
-_LEAST_SLOW = 4
-_REGULAR = 0.6
-
-
-def rhythm(samples: Sequence[float]) -> tuple[int, float] | None:
-    """Return by which distance slow samples recur, and how many times the others they take; None where they keep no distance.
-
-    A median says nothing of a step that is slow each third time. There must be four at least, and six in ten of them as far from
-    the one before as the others.
-    """
-    if len(samples) < 2 * _LEAST_SLOW:
-        return None
-    usual = sorted(samples)[len(samples) // 4]
-    limit = _SLOW * usual
-    slow = [number for number, value in enumerate(samples) if value > limit]
-    gaps = [after - before for before, after in itertools.pairwise(slow)]
-    if len(slow) < _LEAST_SLOW:
-        return None
-    gap = max(set(gaps), key=gaps.count)
-    if gap < 2 or gaps.count(gap) < _REGULAR * len(gaps):
-        return None
-    return gap, median([samples[number] for number in slow]) / usual
-
-
 def percent(logarithm: float) -> str:
     """Return a logarithm of a ratio as people read it, such as `+2.1 %`; of seconds, above 0 is slower."""
     return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"

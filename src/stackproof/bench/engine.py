@@ -24,7 +24,7 @@ from typing import Any, Literal
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
-from stackproof.base.statistics import drift, median_interval, rhythm
+from stackproof.base.statistics import drift, median_interval
 from stackproof.base.text import tail
 from stackproof.bench.rows import Sampled, figures, measurements, result
 from stackproof.bench.sampling import Warmth, calibrate, enough, sample, warm_up
@@ -205,10 +205,6 @@ def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[st
         lines.append(f"noisy: known to within {noise:.0%} only, {budget.noise:.1%} was wanted")
     if not warmth.settled:
         lines.append(f"not settled: the last runs of the warm-up still changed by {warmth.change:.1%}")
-    if regular := rhythm(seconds):
-        lines.append(
-            f"uneven: each {regular[0]}. sample takes {regular[1]:.1f} times as long, and the median does not show it"
-        )
     if abs(moved := drift(seconds)) > _DRIFTED:
         lines.append(f"drifted: the last third of the samples is {moved:+.1%} against the first")
     return lines

@@ -1,7 +1,7 @@
 """The pytest plugin inside a stack's environment: suites' fixtures, and one event per thing that happens.
 
 Events go, a JSON object a line, to the file that the supervising process (`supervise`) reads: whatever kills this process, what happened
-before is known. A pass is earned: the check's own body ran to its end here, took time, and said what it saw. What pytest reports is not
+before is known. A pass is earned: the check's own body ran to its end here, and said what it saw. What pytest reports is not
 asked: a plugin that answers for a check or a wrapper that swallows its error leaves the body's own end as it was.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import faulthandler
-import hashlib
 import importlib
 import math
 import os
@@ -120,7 +119,6 @@ class Reporter:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         early.done()
         self._refuse_foreign(items)
-        self.emit("facts", values=plugin_facts(self.config))
         known = self._known = {check_id(item.nodeid): item for item in items}
         asked = {name: item for name, item in known.items() if self._chosen(name)}
         needed = {
@@ -282,8 +280,8 @@ def _fits(name: object, value: object) -> bool:
     return isinstance(name, str) and isinstance(value, (int, float, str)) and small
 
 
-_RETURNED = pytest.StashKey[tuple[float, Any]]()
-"""Of a body that came to its end: after how many seconds, with which value (a check returns nothing)."""
+_RETURNED = pytest.StashKey[Any]()
+"""What a body returned that came to its end; a check returns nothing."""
 
 
 def run_body(item: pytest.Function) -> None:
@@ -293,22 +291,16 @@ def run_body(item: pytest.Function) -> None:
         place = code.co_filename if code else type(item.function).__name__
         raise CheckFailed(f"was replaced: its body is not the one in {item.path.name}, it comes from {place}")
     arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
-    began = time.perf_counter()
-    value = item.obj(**arguments)
-    item.stash[_RETURNED] = time.perf_counter() - began, value
+    item.stash[_RETURNED] = item.obj(**arguments)
 
 
 def missing(item: pytest.Item, summary: str) -> str:
     """Say what a check lacks that no error ended, or nothing if its pass is earned."""
-    returned = item.stash.get(_RETURNED, None)
-    if returned is None:
+    if _RETURNED not in item.stash:
         return "its body did not run to its end in this process: something answered for it; look for plugins and options of pytest"
-    seconds, value = returned
-    if value is not None:
+    if (value := item.stash[_RETURNED]) is not None:
         kind = type(value).__name__
         return f"returned a {kind}, and what runs only when somebody asks for it has shown nothing; let the check return nothing"
-    if seconds <= 0:
-        return "took no time at all, so that nothing can have run; look for a clock that was replaced"
     return "" if is_visible(summary) else 'passed and did not say what it saw; set figures["summary"]'
 
 
@@ -323,21 +315,6 @@ def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str
         if plugin is not None and not any(home and home.is_relative_to(place) for place in homes):
             lines.append(f"{name} ({home or 'made while running'})")
     return sorted(lines)
-
-
-def plugin_facts(config: pytest.Config) -> dict[str, str]:
-    """Return for provenance what had a say in the checks: each conftest with the digest of its text, and plugins besides pytest's."""
-    values, own, others = {}, Path(config.rootpath), []
-    for name, plugin in config.pluginmanager.list_name_plugin():
-        file = _file(plugin) if isinstance(plugin, ModuleType) else None
-        if file is None or not file.is_file() or file.is_relative_to(Path(pytest.__file__).parents[1] / "_pytest"):
-            continue
-        if file.name == "conftest.py":
-            place = file.relative_to(own).as_posix() if file.is_relative_to(own) else str(file)
-            values[f"conftest.{place}"] = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-        else:
-            others.append(str(name))
-    return {**values, **({"plugins": " ".join(sorted(others))} if others else {})}
 
 
 def _home(plugin: Any) -> Path | None:
