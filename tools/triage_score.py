@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import re
 import sys
 from collections import Counter
@@ -21,7 +22,7 @@ from typing import Annotated
 
 from stackproof import ROOT
 from stackproof.base import git
-from stackproof.base.statistics import share_interval
+from stackproof.base.statistics import Z_95
 from stackproof.base.toml import OneOf, Table
 from stackproof.triage import logs, reports
 from stackproof.triage.reports import Report
@@ -150,6 +151,16 @@ def table(halves: dict[str, list[tuple[str, int, int]]]) -> list[str]:
     for held, work in zip(halves[HELD_OUT], halves[WORK], strict=True):
         lines.append(f"| {held[0]} | {_cell(held)} | {_cell(work)} |")
     return lines
+
+
+def share_interval(hits: int, of: int) -> tuple[float, float]:
+    """Return the share of `hits` that is true with 95 % (Wilson, J. Am. Stat. Assoc. 22, 1927); of nothing it may be anything."""
+    if not of:
+        return 0.0, 1.0
+    share, square = hits / of, Z_95 * Z_95
+    middle = (share + square / (2 * of)) / (1 + square / of)
+    half = Z_95 * math.sqrt((share * (1 - share) + square / (4 * of)) / of) / (1 + square / of)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _cell(row: tuple[str, int, int]) -> str:

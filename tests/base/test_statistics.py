@@ -12,7 +12,6 @@ from stackproof.base.statistics import (
     drift,
     median_interval,
     robust_sigma,
-    share_interval,
     sign_autocorrelation,
     student_quantile,
     tost,
@@ -148,12 +147,6 @@ def test_differences_without_spread_are_decided(shift: float, holds: bool) -> No
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_is_not_equivalent(wrong: float) -> None:
     assert not tost([wrong, *[1.0] * 7], [1.0] * 8, margin=0.03, alpha=0.05).holds
-
-
-def test_a_share_lies_in_wilsons_interval() -> None:
-    assert share_interval(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
-    assert share_interval(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3)
-    assert share_interval(0, 0) == (0.0, 1.0)
 
 
 def test_few_outliers_do_not_move_the_robust_spread() -> None:

@@ -209,15 +209,3 @@ def test_a_failed_neighbour_does_not_keep_figures_out(tmp_path: Path) -> None:
 def test_no_record_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="cannot be read"):
         timeline.admit(tmp_path / "absent.json")
-
-
-def test_commits_stand_in_their_order_whichever_was_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`asv continuous` measures the newer of two commits first; a state that differs in more than that stays where it was measured."""
-    ancestors = {("b" * 40, "a" * 40), ("c" * 40, "a" * 40), ("c" * 40, "b" * 40)}  # c, then b, then a
-    monkeypatch.setattr(timeline.git, "try_output", lambda _, *words: "" if words[2:] in ancestors else None)
-    measured = making.record(0), making.record(1, commit="b" * 40), making.record(2, commit="b" * 40)
-    (chain,) = timeline.stays(entries_of(*measured[:2], making.with_facts(measured[2], making.NEW_DRIVER))).values()
-    assert [stay.state.commit[0] for stay in chain] == ["b", "a", "b"]
-    newest_first = (making.record(day, commit=letter * 40) for day, letter in enumerate("abc"))
-    (chain,) = timeline.stays(entries_of(*newest_first)).values()
-    assert [stay.state.commit[0] for stay in chain] == ["c", "b", "a"]

@@ -75,3 +75,9 @@ def test_page_says_how_often(tmp_path: Path) -> None:
     assert "scored 2 times" in triage_score.document(once, ["| x |"], "abd")
     assert once.startswith("a\n")
     assert once.endswith("b\n")
+
+
+def test_a_share_lies_in_wilsons_interval() -> None:
+    assert triage_score.share_interval(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
+    assert triage_score.share_interval(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3)
+    assert triage_score.share_interval(0, 0) == (0.0, 1.0)

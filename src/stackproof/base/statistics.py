@@ -64,16 +64,6 @@ def robust_sigma(values: Sequence[float]) -> float:
     return MAD_SIGMA * median([abs(value - middle) for value in values])
 
 
-def share_interval(hits: int, of: int) -> tuple[float, float]:
-    """Return the share of `hits` that is true with 95 % (Wilson, J. Am. Stat. Assoc. 22, 1927); of nothing it may be anything."""
-    if not of:
-        return 0.0, 1.0
-    share, square = hits / of, Z_95 * Z_95
-    middle = (share + square / (2 * of)) / (1 + square / of)
-    half = Z_95 * math.sqrt((share * (1 - share) + square / (4 * of)) / of) / (1 + square / of)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def _rank(count: int) -> int:
     if count > _EXACT:
         return max(0, math.floor((count - Z_95 * math.sqrt(count)) / 2) - 1)

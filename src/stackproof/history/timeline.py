@@ -10,7 +10,6 @@ from pathlib import Path
 
 from stackproof.base import git
 from stackproof.base.errors import Refusal
-from stackproof.base.places import ROOT
 from stackproof.base.processes import BUSY
 from stackproof.base.text import first_few
 from stackproof.record import store
@@ -118,26 +117,14 @@ class Stay:
 
 
 def stays(entries: Iterable[Entry]) -> dict[str, list[Stay]]:
-    """Return the states of each place (by its slug) in order, commits as they follow each other; one that comes back is another stay."""
+    """Return the states of each place (by its slug) in the order in which they were measured; one that comes back is another stay."""
     groups: dict[str, list[Stay]] = {}
     for entry in entries:
         chain = groups.setdefault(entry.place.slug, [])
         if not chain or chain[-1].state != entry.state:
             chain.append(Stay(entry.place, entry.state))
         chain[-1].entries.append(entry)
-    for chain in groups.values():
-        for end in range(1, len(chain)):
-            at = end
-            while at and _is_older_code(chain[at].state, chain[at - 1].state):
-                chain[at - 1 : at + 1] = chain[at], chain[at - 1]
-                at -= 1
     return groups
-
-
-def _is_older_code(state: State, before: State) -> bool:
-    """Whether nothing but the commit differs and it is an ancestor: `asv continuous` measures the newer of two commits first."""
-    ancestor = "merge-base", "--is-ancestor", state.commit, before.commit
-    return set(changes(before, state)) == {"code"} and git.try_output(ROOT, *ancestor) is not None
 
 
 def subject(before: Stay | None, now: Stay) -> str:

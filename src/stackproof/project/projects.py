@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -159,8 +160,7 @@ def _file_in(folder: Path) -> Path | None:
     own, also = folder / NAME, folder / _ALSO
     asked = also.is_file() and _names_us(also)
     if os.path.lexists(own) and not own.is_file():
-        what = "a folder" if own.is_dir() else "a link to nothing" if own.is_symlink() else "no regular file"
-        raise Refusal(f"{own}: is {what}, and a project is described by a file of that name; rename it")
+        raise Refusal(f"{own}: is no file, and a project is described by a file of that name; rename it")
     if own.is_file() and asked:
         raise Refusal(f"{own} and [{_TABLE}] in {also} both describe a project; keep one of them")
     return own if own.is_file() else also if asked else None
@@ -240,12 +240,9 @@ def carry() -> list[str]:
 def _offered() -> tuple[Path, ...]:
     paths = []
     for point in importlib.metadata.entry_points(group=STACKS):
-        try:
+        spec = None
+        with suppress(ImportError, ValueError):
             spec = importlib.util.find_spec(point.value)
-        except (ImportError, ValueError) as error:
-            raise Refusal(
-                f"the entry point '{point.name}' of {STACKS} names '{point.value}', which is no package: {error}"
-            ) from error
         places = list(spec.submodule_search_locations or ()) if spec else []
         if not places:
             raise Refusal(
