@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from stackproof.record.records import Record, Verdict
-from stackproof.runner import plugin
 
 from ..conftest import SAYS, RunSuite
 
@@ -139,25 +136,3 @@ def test_options_of_pytest_are_switched_off(
 def test_options_in_the_configuration_pass_nothing(run_suite: RunSuite) -> None:
     ended = _ended(run_suite({"test_1_own.py": WRONG}, options="--setup-plan"))
     assert ended["own/own::right"][0] is Verdict.FAILED
-
-
-def test_a_foreign_plugin_ends_the_run(run_suite: RunSuite, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere.py").write_text("def pytest_report_header():\n    return 'hello'\n", encoding="utf-8")
-    conftest = f"{SAYS}\nimport sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport elsewhere\n" + (
-        "def pytest_configure(config):\n    config.pluginmanager.register(elsewhere, 'elsewhere')\n"
-    )
-    ended = _ended(run_suite({"test_1_own.py": WRONG}, conftest=conftest))
-    assert ended["plugins"][0] is Verdict.FAILED
-    assert "elsewhere" in ended["plugins"][1]
-    assert ended.get("own/own::right", (Verdict.FAILED, ""))[0] is not Verdict.PASSED
-
-
-class Foreign:
-    """A plugin that this file would register."""
-
-
-@pytest.mark.parametrize(("given", "foreign"), [(pytest.Pytester, False), (Foreign, True), (Foreign(), True)])
-def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, given: object, foreign: bool) -> None:
-    manager = SimpleNamespace(list_name_plugin=lambda: [("one", given)])
-    config: Any = SimpleNamespace(rootpath=tmp_path, pluginmanager=manager)
-    assert bool(plugin.foreign_plugins(config, ())) is foreign

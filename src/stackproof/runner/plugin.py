@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -39,7 +38,6 @@ from stackproof.project import projects
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckFailed, CheckInconclusive
 from stackproof.record.records import Check, Figure, Measurement, Verdict
 from stackproof.runner.request import Request
-from stackproof.runner.suites import plugins_of
 from stackproof.stack import stacks
 from stackproof.workloads import catalogue
 
@@ -118,7 +116,6 @@ class Reporter:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         early.done()
-        self._refuse_foreign(items)
         known = self._known = {check_id(item.nodeid): item for item in items}
         asked = {name: item for name, item in known.items() if self._chosen(name)}
         needed = {
@@ -216,16 +213,6 @@ class Reporter:
         faulthandler.dump_traceback_later(deadline, file=self._stacks)
         self.emit("ended", status=int(exitstatus), deadline_s=deadline)
 
-    def _refuse_foreign(self, items: list[pytest.Item]) -> None:
-        config = self.config
-        if foreign := foreign_plugins(config, plugins_of(self.request.suites, Path(config.rootpath))):
-            reason = (
-                f"plugins of pytest that are not ours: {', '.join(foreign)}; take them out, nothing was run with them"
-            )
-            self.conclude("plugins", Verdict.FAILED, reason, 0.0)
-            items.clear()
-            pytest.exit(reason, returncode=1)
-
     def _theirs(self, item: pytest.Item) -> bool:
         """Whether a check is of a project: of a suite of its own, or of ours about one of its workloads."""
         if not self._ours:
@@ -302,31 +289,6 @@ def missing(item: pytest.Item, summary: str) -> str:
         kind = type(value).__name__
         return f"returned a {kind}, and what runs only when somebody asks for it has shown nothing; let the check return nothing"
     return "" if is_visible(summary) else 'passed and did not say what it saw; set figures["summary"]'
-
-
-def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str]:
-    """Return the plugins of pytest that are not pytest's, ours, a suite's or named in suites.toml, with where they come from."""
-    homes = [Path(pytest.__file__).parent, Path(pytest.__file__).parent.parent / "_pytest", Path(config.rootpath)]
-    homes.append(Path(__file__).parents[1])
-    homes += [file.parent for name in allowed if (file := _home(sys.modules.get(name)))]
-    lines = []
-    for name, plugin in config.pluginmanager.list_name_plugin():
-        home = _home(plugin)
-        if plugin is not None and not any(home and home.is_relative_to(place) for place in homes):
-            lines.append(f"{name} ({home or 'made while running'})")
-    return sorted(lines)
-
-
-def _home(plugin: Any) -> Path | None:
-    if isinstance(plugin, ModuleType):
-        return _file(plugin)
-    kind = plugin if isinstance(plugin, type) else type(plugin)  # pytest registers classes of its own too
-    return _file(sys.modules.get(kind.__module__))
-
-
-def _file(module: ModuleType | None) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return Path(file) if file else None
 
 
 class _Contained:
