@@ -82,7 +82,6 @@ def test_the_host_is_gathered(tmp_path: Path) -> None:
         True,
         None,
     )
-    assert found.folders("/usr/local/cuda") == ("/usr/local/cuda-12.4",)
     assert dict(seen(b60(tmp_path / "xe")).cards) == {"xpu": 2}
 
 

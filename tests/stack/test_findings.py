@@ -50,24 +50,21 @@ def test_masks_of_the_specification_are_right(mask: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "oddity", "meant"),
+    ("name", "value"),
     [
-        ("ZE_AFFINITY_MASK", "0，1", "full-width character '，'", "0,1"),
-        ("CUDA_VISIBLE_DEVICES", "0、1", "full-width character '、'", "0,1"),
-        ("CUDA_VISIBLE_DEVICES", "0, 1", "blanks", "0,1"),
-        ("HIP_VISIBLE_DEVICES", "'0,1'", "quotes", "0,1"),
-        ("OMP_NUM_THREADS", "８", "full-width character '８'", "8"),
-        ("FI_PROVIDER", '"tcp"', "quotes", "tcp"),
-        ("CCL_KVS_IFACE", "“eth0”", "quotes", "eth0"),
-        ("NCCL_HOSTID", '"a"', "quotes", "a"),
-        ("NCCL_TOPO_FILE", "/a：b", "full-width character '：'", "/a:b"),
-        ("NCCL_DEBUG", "INFO ", "blanks", "INFO"),
+        ("ZE_AFFINITY_MASK", "0，1"),
+        ("HIP_VISIBLE_DEVICES", "'0,1'"),
+        ("OMP_NUM_THREADS", "８"),
+        ("FI_PROVIDER", '"tcp"'),
+        ("NCCL_HOSTID", '"a"'),
+        ("NCCL_TOPO_FILE", "/a：b"),
+        ("NCCL_DEBUG", "INFO "),
     ],
 )
-def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, meant: str) -> None:
+def test_what_a_keyboard_or_a_file_adds(name: str, value: str) -> None:
     slip = only_finding({name: value})
-    assert oddity in slip.sentence
-    assert slip.remedy == f"export {name}={meant}"
+    assert slip.sentence.startswith(f"{name}='{value}' has quotes or blanks round it, or full-width characters")
+    assert slip.remedy.startswith(f"unset {name}")
 
 
 @pytest.mark.parametrize(
@@ -94,8 +91,7 @@ def test_a_value_outside_its_grammar(name: str, value: str, level: Level) -> Non
     assert slip.variables == (name,)
     assert slip.sentence.startswith(f"{name}='{value}' is not ")
     assert slip.level is level
-    assert f"export {name}=" in slip.remedy and "alice" not in slip.remedy
-    assert slip.remedy.startswith(f"unset {name}") != (" was likely meant" in slip.sentence)
+    assert slip.remedy.startswith(f"unset {name}   # or, for example: export {name}=") and "alice" not in slip.remedy
     assert slip.link.startswith("https://")
 
 
@@ -230,13 +226,6 @@ def test_leftovers_of_a_launcher() -> None:
     assert only_finding(whole | {"WORLD_SIZE": "2"}).level is Level.NOTE
 
 
-def test_no_guess_turns_a_meaning_round() -> None:
-    settings = [("GLOO_SOCKET_IFNAME", "^lo"), ("TORCH_CPP_LOG_LEVEL", "TRACE"), ("FI_MR_CACHE_MONITOR", "enabled")]
-    settings += [("NCCL_P2P_DISABLE", "enabled"), ("HF_HUB_OFFLINE", "auto"), ("NCCL_SOCKET_IFNAME", "lo,^eth0")]
-    for name, value in settings:
-        assert "likely meant" not in only_finding({name: value}).sentence
-
-
 def test_nothing_is_said_of_what_a_bad_value_does() -> None:
     for name, value in (
         ("HSA_OVERRIDE_GFX_VERSION", "gfx906"),
@@ -369,7 +358,6 @@ HOST = Inventory(
     nodes=2,
     is_file=FILES.__contains__,
     is_folder=FOLDERS.__contains__,
-    folders=lambda missing: tuple(one for one in FOLDERS if missing.startswith((f"{one}-", f"{one}/"))),
 )
 
 
@@ -432,24 +420,6 @@ def test_dots_for_commas_between_three_cards() -> None:
     (slip,) = findings.examine({"ZE_AFFINITY_MASK": "0.1.2"}, host=host)
     assert (slip.level, slip.remedy.split("   ")[0]) == (Level.WARNING, "export ZE_AFFINITY_MASK=0,1,2")
     assert findings.examine({"ZE_AFFINITY_MASK": "0,1,2"}, host=host) == []
-
-
-def test_every_remedy_mends() -> None:
-    for row in (*SLIPS, *HELD):
-        for slip in findings.examine(row.set, host=HOST):
-            name, _, value = slip.remedy.removeprefix("export ").partition(" ")[0].partition("=")
-            if (
-                slip.remedy.startswith("export ")
-                and name in slip.variables
-                and value
-                and not {"$", "'", '"'} & set(value)
-            ):
-                again = [
-                    other
-                    for other in findings.examine({name: value}, host=HOST)
-                    if " is not " in other.sentence or " names " in other.sentence
-                ]
-                assert again == [], (slip, again)
 
 
 def test_every_fault_of_the_simulated_cards_may_be_planted_by_name() -> None:

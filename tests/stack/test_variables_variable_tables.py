@@ -15,7 +15,7 @@ from stackproof.stack.variables import Grammar
 
 FAMILIES = variables.families()
 HEAD = 'title = "X"\nlink = "https://x"\nread_by = []\nprefixes = ["X_"]\n'
-COMBINATIONS = variables.clashes().combination
+COMBINATIONS = variables.combinations()
 GRAMMARS = [(f.name, v.name, v.grammar) for f in FAMILIES.values() for v in f.variables.values() if v.grammar]
 
 

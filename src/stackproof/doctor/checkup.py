@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -178,7 +177,6 @@ def inventory_of(machine: Machine, facts: Facts, bus: Collection[cards.Card]) ->
         # A relative path is looked for only where we stand in the machine ourselves.
         is_file=lambda path: machine.path(path).is_file() if machine.real or path.startswith("/") else None,
         is_folder=lambda path: machine.path(path).is_dir() if machine.real or path.startswith("/") else None,
-        folders=lambda path: _near(machine, path),
     )
 
 
@@ -208,18 +206,6 @@ def _visible_cards(machine: Machine, bus: Collection[cards.Card]) -> dict[str, i
         if nodes:
             counts[maker.toolkit] = len(nodes)
     return counts
-
-
-def _near(machine: Machine, path: str) -> tuple[str, ...]:
-    """Return folders beside a missing one that begin like it, the shortest first: /usr/local/cuda for /usr/local/cuda-99."""
-    parent, _, name = path.rstrip("/").rpartition("/")
-    stem = re.split(r"[-_.\d]", name)[0]
-    folders = machine.glob(f"{parent}/{stem}*") if stem and parent.startswith("/") and "*" not in path else []
-    return tuple(
-        sorted(
-            (folder for folder in folders if machine.path(folder).is_dir()), key=lambda folder: (len(folder), folder)
-        )
-    )
 
 
 def _named(path: str) -> str:

@@ -17,23 +17,19 @@ from stackproof.stack.variables import (
     Combination,
     Family,
     Former,
-    Grammar,
     Level,
     Variable,
-    clashes,
+    combinations,
     families,
     former,
     odd,
-    oddity,
-    tidy,
 )
 
 _UNEXPANDED = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\(|^~(?=/|$)")
-_SHORTEST_PART = 3
 _SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|KEY)S?$", re.IGNORECASE)
 
 
-_BRIDGES = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lxcbr", "lxdbr", "ifb", "lo")
+_ODD = "quotes or blanks round it, or full-width characters, which are no part of it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +46,6 @@ class Inventory:
     """NUMA nodes."""
     is_file: Callable[[str], bool | None] = lambda _: None
     is_folder: Callable[[str], bool | None] = lambda _: None
-    folders: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """Folders beside a missing one that are called much the same."""
-
-
-@dataclass(frozen=True)
-class Absence:
-    """What a value names and the host does not have: a clause after "NAME='value' ", a value that would do ("" if none), and why."""
-
-    clause: str
-    instead: str = ""
-    comment: str = ""
-    mild: bool = False
-    """Whether it is slow at worst."""
 
 
 def passed_by(grammar: str, value: str, names: Iterable[str]) -> list[str]:
@@ -83,135 +66,91 @@ def listed(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-def _by_prefix(value: str, host: Inventory) -> Absence | None:
-    names = host.interfaces
-    if not names or passed_by("prefixes", value, names):
-        return _of_a_list(value, names or ())
-    instead = _alike(value.lstrip("^="), names) or _usual(names)
-    return Absence(
-        f"matches no interface of this host, which has {', '.join(names)}", instead, "the one that reaches the others"
-    )
-
-
-def _of_a_list(value: str, names: tuple[str, ...]) -> Absence | None:
-    """A whole name, which ends in a number, that is nowhere here; a beginning such as `ib` may be for other hosts."""
-    exact, rest = value.startswith("="), value.removeprefix("=")
-    asked = [] if value.startswith("^") else listed(rest)
+def _by_prefix(value: str, host: Inventory) -> str:
+    names = host.interfaces or ()
+    if names and not passed_by("prefixes", value, names):
+        return f"matches no interface of this host, which has {', '.join(names)}"
+    # A whole name ends in a number; a beginning such as `ib` may be for other hosts.
+    asked = [] if value.startswith("^") else listed(value.removeprefix("="))
     lost = [word for word in asked if word[-1].isdecimal() and not any(name.startswith(word) for name in names)]
-    if not names or not lost:
-        return None
-    kept = ",".join(word for word in asked if word not in lost)
-    return Absence(f"names {', '.join(lost)}, and this host has {', '.join(names)}", f"{'=' * exact}{kept}")
+    return _lost(lost, names)
 
 
-def _by_name(value: str, host: Inventory) -> Absence | None:
-    names = host.interfaces
-    lost = [word for word in listed(value) if names and word not in names]
-    if not names or not lost:
-        return None
-    clause = f"names {', '.join(lost)}, and this host has {', '.join(names)}"
-    kept = [word if word in names else _alike(word, names) for word in listed(value)]
-    instead = ",".join(dict.fromkeys(filter(None, kept))) or _usual(names)
-    return Absence(clause, instead, "the one that reaches the others")
+def _by_name(value: str, host: Inventory) -> str:
+    names = host.interfaces or ()
+    return _lost([word for word in listed(value) if word not in names], names)
 
 
-def _alike(word: str, names: Iterable[str]) -> str:
-    asked = word.casefold()
-    swapped = (name for name in names if sorted(name.casefold()) == sorted(asked))
-    numbered = (name for name in names if name.rstrip("0123456789") == asked.rstrip("0123456789"))
-    return next(swapped, next(numbered, ""))
+def _lost(lost: list[str], names: tuple[str, ...]) -> str:
+    return f"names {', '.join(lost)}, and this host has {', '.join(names)}" if lost and names else ""
 
 
-def _usual(names: Iterable[str]) -> str:
-    return next((name for name in names if not name.startswith(_BRIDGES)), "lo")
-
-
-def _adapters(value: str, host: Inventory) -> Absence | None:
+def _adapters(value: str, host: Inventory) -> str:
     """NCCL's list: beginnings of names or, after =, whole names, each with a port if wanted; ^ leaves out."""
     if host.adapters is None:
-        return None
+        return ""
     if not host.adapters:
-        return Absence("names an adapter, and this host has none in /sys/class/infiniband")
-    rest = value.removeprefix("^")
-    exact, there = rest.startswith("="), list(host.adapters)
+        return "names an adapter, and this host has none in /sys/class/infiniband"
+    exact = value.removeprefix("^").startswith("=")
     shown = ", ".join(f"{name} (port {', '.join(ports)})" for name, ports in host.adapters.items())
-    for word in () if value.startswith("^") else listed(rest.removeprefix("=")):
+    for word in () if value.startswith("^") else listed(value.removeprefix("=")):
         name, _, port = word.partition(":")
-        words = [text for text in there if (text == name if exact else text.startswith(name))]
-        if not words:
-            return Absence(f"names {word}, and this host has {shown}", _alike(word, there) or ",".join(there))
-        if port and not any(port in host.adapters[text] for text in words):
-            return Absence(
-                f"names port {port} of {name}, and this host has {shown}", f"{words[0]}:{host.adapters[words[0]][0]}"
-            )
-    return None
-
-
-def _cards(toolkit: str) -> Callable[[str, Inventory], Absence | None]:
-    def judge(value: str, host: Inventory) -> Absence | None:
-        count = host.cards.get(toolkit, 0)
-        chosen = [int(number) for number in re.findall(r"(?:^|,)\s*(\d+)", value)]
-        lost = [number for number in chosen if number >= count]
-        if not count or not lost:
-            return None
-        there = "card 0 only" if count == 1 else f"cards 0 to {count - 1}"
-        kept = [str(number) for number in chosen if number < count] or [
-            str(number) for number in range(min(count, len(chosen)))
+        ports = [
+            port
+            for text, ports in host.adapters.items()
+            for port in ports
+            if (text == name if exact else text.startswith(name))
         ]
-        return Absence(f"names card {lost[0]}, and this host has {there}", ",".join(kept), f"it has {there}")
+        if not ports or (port and port not in ports):
+            return f"names {word}, and this host has {shown}"
+    return ""
+
+
+def _cards(toolkit: str) -> Callable[[str, Inventory], str]:
+    def judge(value: str, host: Inventory) -> str:
+        count = host.cards.get(toolkit, 0)
+        lost = [number for number in re.findall(r"(?:^|,)\s*(\d+)", value) if int(number) >= count]
+        there = "card 0 only" if count == 1 else f"cards 0 to {count - 1}"
+        return f"names card {lost[0]}, and this host has {there}" if count and lost else ""
 
     return judge
 
 
-def _numbered(
-    what: str, things: str, count: Callable[[Inventory], int | None]
-) -> Callable[[str, Inventory], Absence | None]:
-    def judge(value: str, host: Inventory) -> Absence | None:
+def _numbered(what: str, things: str, count: Callable[[Inventory], int | None]) -> Callable[[str, Inventory], str]:
+    def judge(value: str, host: Inventory) -> str:
         highest = max((int(number) for number in re.findall(r"\d+", re.sub(r":\d+", "", value))), default=0)
         have = count(host)
-        if not have or highest < have:
-            return None
-        return Absence(f"names {what} {highest}, and this host has {things} 0 to {have - 1}")
+        return f"names {what} {highest}, and this host has {things} 0 to {have - 1}" if have and highest >= have else ""
 
     return judge
 
 
-def _count_of_cores(value: str, host: Inventory) -> Absence | None:
+def _threads(value: str, host: Inventory) -> str:
     most = max((int(number) for number in re.findall(r"\d+", value)), default=0)
-    if not host.cores or most <= host.cores:
-        return None
-    clause = f"is more threads than this host's {host.cores} CPUs"
-    return Absence(clause, str(host.cores), "divided by the ranks of this host", mild=True)
+    return f"is more threads than this host's {host.cores} CPUs" if host.cores and most > host.cores else ""
 
 
-def _folder(value: str, host: Inventory) -> Absence | None:
-    value = value.rstrip("/") or "/"
-    if host.is_folder(value) is not False:
-        return None
-    near = host.folders(value)
-    return Absence("names a folder that is not here", near[0] if near else "")
-
-
-def _parent(value: str, host: Inventory) -> Absence | None:
+def _parent(value: str, host: Inventory) -> str:
     """A file that the library would make: its folder has to be there."""
     folder = value.rpartition("/")[0]
-    if not folder or "%" in folder or host.is_folder(folder) is not False:
-        return None
-    return Absence(f"would be written to {folder}, which is not here")
+    there = not folder or "%" in folder or host.is_folder(folder) is not False
+    return "" if there else f"would be written to {folder}, which is not here"
 
 
-KINDS: Mapping[str, Callable[[str, Inventory], Absence | None]] = {
+_THREADS = "count of cores"
+KINDS: Mapping[str, Callable[[str, Inventory], str]] = {
     "interfaces by prefix": _by_prefix,
     "interfaces": _by_name,
     "adapters": _adapters,
     **{toolkit: _cards(toolkit) for toolkit in TOOLKITS},
     "cores": _numbered("core", "cores", lambda host: host.cores),
-    "count of cores": _count_of_cores,
+    _THREADS: _threads,
     "NUMA nodes": _numbered("NUMA node", "nodes", lambda host: host.nodes),
-    "file": lambda path, host: Absence("names a file that is not here") if host.is_file(path) is False else None,
-    "folder": _folder,
+    "file": lambda path, host: "names a file that is not here" if host.is_file(path) is False else "",
+    "folder": lambda path, host: "names a folder that is not here" if host.is_folder(path) is False else "",
     "parent": _parent,
 }
+"""What each kind of value names: a clause to stand after "NAME='value' " where the host lacks it, else nothing."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +207,7 @@ def examine(
     findings += [env_finding for family in chosen for env_finding in _names_and_values(family, environ, host)]
     findings += _misspelt_prefixes(chosen, environ)
     illegible = {name for family in chosen for name in _illegible(family, environ)}
-    at_odds = [*_combined(chosen, environ, families, host), *_ranges(chosen, environ)]
+    at_odds = _combined(chosen, environ, families, host)
     findings += [env_finding for env_finding in at_odds if not illegible & set(env_finding.variables)]
     order = list(Level)
     unique = {(finding.variables, finding.sentence.partition(";")[0]): finding for finding in findings}
@@ -287,7 +226,7 @@ def known(environ: Mapping[str, str], families: Collection[str] | None = None) -
 
 def of_results(environ: Mapping[str, str]) -> list[EnvFinding]:
     """Return what is set and changes what is computed, such as NVIDIA_TF32_OVERRIDE."""
-    return [_clash(row, environ) for row in clashes().combination if row.results and row.holds(environ)]
+    return [_clash(row, environ) for row in combinations() if row.results and row.holds(environ)]
 
 
 def public(environ: Mapping[str, str]) -> dict[str, str]:
@@ -329,7 +268,7 @@ def _value(
     """One finding at most: the first thing that has to be mended."""
     complaints = (
         _unexpanded(row, value),
-        _malformed(row, value, environ, host),
+        _malformed(row, value, environ),
         _not_here(row, value, host),
         _above(row, value, environ),
     )
@@ -352,11 +291,10 @@ def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[EnvFinding]
     for name, value in environ.items():
         if not (name.startswith(family.prefixes) and _SECRET.search(name)):
             continue
-        if value and tidy(value) != value:
-            sentence = f"{name} holds {oddity(value)}, which are no part of it (its value is not shown)"
-            remedy = f"export {name}=...   # the same without {oddity(value)}; an env-file takes quotes as they stand"
-            level = Level.PROBLEM if "quotes" in oddity(value) else Level.WARNING  # readers strip blanks at its ends
-            yield EnvFinding((name,), family.name, level, sentence, remedy, family.link)
+        if odd(value):
+            sentence = f"{name} has {_ODD} (its value is not shown)"
+            remedy = f"export {name}=...   # the same without them; an env-file takes quotes as they stand"
+            yield EnvFinding((name,), family.name, Level.PROBLEM, sentence, remedy, family.link)
         if family.secrets and name not in family.secrets and not name.startswith(family.generated):
             sentence = f"{name} is not a variable known to {family.title}; {' or '.join(family.secrets)} is"
             remedy = f'export {family.secrets[0]}="${name}"; unset {name}'
@@ -372,41 +310,19 @@ def _unexpanded(row: Variable, value: str) -> _Look | None:
     return row.level, sentence, f"{remedy}   # in a shell, with double quotes; an env-file knows no variables"
 
 
-def _malformed(row: Variable, value: str, environ: Mapping[str, str], host: Inventory) -> _Look | None:
-    name, grammar, plain = row.name, row.grammar, tidy(value)
+def _malformed(row: Variable, value: str, environ: Mapping[str, str]) -> _Look | None:
     if row.opened_by in environ:
         return None
-    text = grammar.wrong(value) if grammar else ""
-    if not text and not odd(value):
-        return None
-    meant = grammar.meant(value, name) if grammar else plain
-    if not grammar or (meant == plain and plain != value):
-        sentence = f"{name}='{value}' holds {oddity(value)}; '{plain}' was likely meant"
-        return row.level, sentence, f"export {name}={shlex.quote(plain)}"
-    hint = f"; '{meant}' was likely meant" if meant else ""
-    sentence = f"{name}='{value}' {text}{hint}"
-    if meant:
-        return row.level, sentence, f"export {name}={shlex.quote(meant)}"
-    example = shlex.quote(_example(grammar, value, host))
-    return row.level, sentence, f"unset {name}   # or, for example: export {name}={example}"
-
-
-def _example(grammar: Grammar, value: str, host: Inventory) -> str:
-    """Return an example that this host has, where the grammar's own would name an interface or an adapter of another."""
-    if value.startswith("^") and (names := tuple(passed_by("prefixes", value, host.interfaces or ()))):
-        host = replace(host, interfaces=names)
-    missing = KINDS[grammar.host](grammar.example, host) if grammar.host else None
-    return (missing.instead if missing else "") or grammar.example
+    text = f"has {_ODD}" if odd(value) else row.grammar.wrong(value) if row.grammar else ""
+    example = f"   # or, for example: export {row.name}={shlex.quote(row.grammar.example)}" if row.grammar else ""
+    return (row.level, f"{row.name}='{value}' {text}", f"unset {row.name}{example}") if text else None
 
 
 def _not_here(row: Variable, value: str, host: Inventory) -> _Look | None:
-    absence = KINDS[row.grammar.host](value, host) if row.grammar and row.grammar.host else None
-    if not absence:
-        return None
-    comment = f"   # {absence.comment}" if absence.comment else ""
-    remedy = f"export {row.name}={shlex.quote(absence.instead)}{comment}" if absence.instead else f"unset {row.name}"
-    level = Level.WARNING if absence.mild and row.level is Level.PROBLEM else row.level
-    return level, f"{row.name}='{value}' {absence.clause}", remedy
+    kind = row.grammar.host if row.grammar else ""
+    clause = KINDS[kind](value, host) if kind else ""
+    level = Level.WARNING if kind == _THREADS else row.level  # slow at worst
+    return (level, f"{row.name}='{value}' {clause}", f"unset {row.name}") if clause else None
 
 
 def _above(row: Variable, value: str, environ: Mapping[str, str]) -> _Look | None:
@@ -427,7 +343,7 @@ def _former(family: Family, row: Former, environ: Mapping[str, str]) -> EnvFindi
 
 
 def _unknown(family: Family, name: str, environ: Mapping[str, str]) -> Iterator[EnvFinding]:
-    """A name that begins like the family's: a slip of letters, a part of a name, a neighbour, or one that nobody knows."""
+    """A name that begins like the family's: a slip of letters, or one that nobody knows."""
     others = (
         row
         for other in families().values()
@@ -436,10 +352,9 @@ def _unknown(family: Family, name: str, environ: Mapping[str, str]) -> Iterator[
     )
     if near := nearest(name, family.variables, 2) or nearest(name, others, 2):
         yield _misspelt(family, name, near, environ)
-    elif near := _partly(name, environ[name], family):
-        yield replace(_misspelt(family, name, near, environ), misspelt=False)
     elif family.complete:
-        sentence = f"{name} is not a variable known to {family.title}, and nothing may read it"
+        known = f"{family.title}{suggestion(name, family.variables)}"
+        sentence = f"{name} is not a variable known to {known}, and nothing may read it"
         yield EnvFinding(
             (name,), family.name, Level.NOTE, sentence, f"compare its spelling with {family.link}", family.link
         )
@@ -450,25 +365,6 @@ def _misspelt(family: Family, name: str, near: str, environ: Mapping[str, str]) 
     sentence = f"{name} is not a variable known to {family.title}; {near} is{also}"
     remedy = f"unset {name}" if also else f"export {near}='{environ[name]}'; unset {name}"
     return EnvFinding((name,), family.name, Level.WARNING, sentence, remedy, family.link, misspelt=True)
-
-
-def _partly(name: str, value: str, family: Family) -> str | None:
-    """Return the known name that takes the value and has all words of this one, or the other way round, some shortened."""
-    mine = name.upper().split("_")
-    taking = (other for other, row in family.variables.items() if not row.grammar or not row.grammar.wrong(value))
-    alike = [other for other in taking if _within(*sorted((mine, other.split("_")), key=len))]
-    return min(alike, key=lambda other: (other.split("_")[-1] != mine[-1], abs(len(other) - len(name))), default=None)
-
-
-def _within(few: list[str], many: list[str]) -> bool:
-    """Whether all of a name's words stand in the other, in order, as they are or shortened; one word of a prefix is too few."""
-    rest = iter(many)
-    return 1 < len(few) and few[0] == many[0] and all(any(_same(word, text) for text in rest) for word in few)
-
-
-def _same(word: str, other: str) -> bool:
-    short, long = sorted((word, other), key=len)
-    return word == other or (len(short) >= _SHORTEST_PART and long.startswith(short))
 
 
 def _misspelt_prefixes(chosen: list[Family], environ: Mapping[str, str]) -> Iterator[EnvFinding]:
@@ -484,34 +380,11 @@ def _misspelt_prefixes(chosen: list[Family], environ: Mapping[str, str]) -> Iter
                 yield _misspelt(family, name, near, environ)
 
 
-def _ranges(chosen: Iterable[Family], environ: Mapping[str, str]) -> Iterator[EnvFinding]:
-    """The lower end of a range above its upper end; an upper end of 0 is taken for none."""
-    for family in chosen:
-        for name in environ.keys() & family.variables.keys():
-            for high in filter(environ.__contains__, _other_ends(name, family)):
-                least, most = environ[name], environ[high]
-                if least.isdecimal() and most.isdecimal() and int(least) > int(most) > 0:
-                    sentence = f"{name}={least} is above {high}={most}: no number is in that range"
-                    remedy = f"export {name}={most} {high}={least}   # or unset one of them"
-                    yield EnvFinding(
-                        (name, high), family.name, Level.WARNING, sentence, remedy, family.variables[name].link
-                    )
-
-
-def _other_ends(name: str, family: Family) -> Iterator[str]:
-    parts = name.split("_")
-    for row in clashes().bounds:
-        for place, part in enumerate(parts):
-            other = "_".join([*parts[:place], row.high, *parts[place + 1 :]])
-            if part == row.low and other in family.variables:
-                yield other
-
-
 def _combined(
     chosen: Iterable[Family], environ: Mapping[str, str], asked: Collection[str] | None, host: Inventory
 ) -> Iterator[EnvFinding]:
     names = {family.name for family in chosen}
-    for row in clashes().combination:
+    for row in combinations():
         news = not row.not_with or (asked is not None and not names & set(row.not_with))
         if news and names & set(row.families) and row.holds(environ):
             mild = row.hides and not host.cards.get(row.hides)
@@ -519,7 +392,7 @@ def _combined(
 
 
 def _clash(row: Combination, environ: Mapping[str, str]) -> EnvFinding:
-    named = (*row.when, *row.all_set, *row.differ, *row.product, *row.any_set)
+    named = (*row.when, *row.all_set, *row.differ, *row.any_set)
     names = tuple(dict.fromkeys(name for name in named if name in environ))
     words = row.words(environ)
     return EnvFinding(

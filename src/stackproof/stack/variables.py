@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import difflib
 import enum
-import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated
 
 from stackproof import DATA
-from stackproof.base.errors import distance
 from stackproof.base.toml import INLINE, Key, OneOf, Table, Wrong, expression
 from stackproof.stack.stacks import Stack
 
@@ -38,36 +36,8 @@ class Level(enum.Enum):
 Expression = Annotated[re.Pattern[str], expression(re.IGNORECASE | re.DOTALL)]
 """A pattern for the whole of a text; case does not count."""
 
-_QUOTES = str.maketrans(dict.fromkeys("\"'‘’“”「」`"))
-_IDEOGRAPHIC = str.maketrans("。、", ".,")
-_TRUE = ("1", "true", "on", "yes", "enable", "enabled", "t", "y", "active", "activated", "always")
-_FALSE = ("0", "false", "off", "no", "disable", "disabled", "f", "n", "inactive", "deactivated", "never", "none")
-_OPPOSITES = {"disable": "enable", "enable": "disable", "offline": "online", "online": "offline"}
-_LONG = 5
-_EXCLUDED = re.compile(r"(?:^|[,;:=\s])[\^!~-]")
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NUMBER = r"-?(\d+|0x[0-9a-f]+)"
-_AMOUNT = re.compile(r"(\d+)\s*([kmgt]?)(i?b?|s|ms|sec|seconds|min)\.?", re.IGNORECASE)
-_DEVICE = re.compile(r"\b(cuda|gpu|xpu|hip|rocm|card|device|dev|level_zero)s?[:=_-]?(?=\d)", re.IGNORECASE)
-_PORT = re.compile(r":\d{3,5}$")
-_PATH = re.compile(r"(?:^|[,;:|\s])(?:~|\.{1,2})?/")
-"""A path, of which the parts are no list."""
 _ALIKE = 0.75
-_MANY = 3
-
-
-def tidy(value: str) -> str:
-    """Return a value as it was likely meant: no full-width characters, no quotes, no blanks."""
-    plain = unicodedata.normalize("NFKC", value.translate(_IDEOGRAPHIC)).translate(_QUOTES)
-    return "".join(plain.split())
-
-
-def oddity(value: str) -> str:
-    """Return what a keyboard or a file added to a value, in words."""
-    wide = [char for char in value if unicodedata.east_asian_width(char) in "FW"]
-    if wide:
-        return f"the full-width character '{wide[0]}'"
-    return "quotes" if value.translate(_QUOTES) != value else "blanks"
 
 
 def odd(value: str) -> bool:
@@ -76,52 +46,9 @@ def odd(value: str) -> bool:
     return quoted or value != value.strip() or any(unicodedata.east_asian_width(char) == "F" for char in value)
 
 
-def closest(word: str, words: tuple[str, ...], cutoff: float = 0.6) -> str | None:
-    """Return the word that was likely meant; words that differ in digits are two words."""
-    same = {other.casefold(): other for other in words if _digits(other) == _digits(word) and _agree(word, other)}
-    names = difflib.get_close_matches(word.casefold(), same, n=1, cutoff=cutoff)
-    return same[names[0]] if names else None
-
-
-def _agree(word: str, other: str) -> bool:
-    """Whether one can be a slip for the other: `enabled` is none for `disabled`, nor `trace` for `true`."""
-    return truth(word, exact=word.lower() in _TRUE + _FALSE) == truth(other, exact=True)
-
-
-def truth(word: str, name: str = "", exact: bool = False) -> bool | None:
-    """Return whether a word says yes or no, spelt right or (not `exact`) a slip away; None if nobody can tell.
-
-    `name`: whose value it is. A word that repeats one of its own says yes: NCCL_P2P_DISABLE=disabled, HF_HUB_OFFLINE=offline.
-    """
-    word, parts = word.lower(), name.lower().split("_")
-    state = word.removesuffix("d")
-    if state in parts and state in _OPPOSITES:
-        return True
-    if _OPPOSITES.get(state) in parts:
-        return None if state == "enable" else False
-    if word in _TRUE or word in _FALSE:
-        return word in _TRUE
-    near = set() if exact else {text in _TRUE for text in _TRUE + _FALSE if _near(word, text)}
-    return near.pop() if len(near) == 1 else None
-
-
-def _near(word: str, other: str) -> bool:
-    most = 2 if min(len(word), len(other)) > _LONG else 1
-    return (
-        min(len(word), len(other)) > 1
-        and word[0] == other[0]
-        and word.isalpha()
-        and distance(word, other, most) <= most
-    )
-
-
-def _digits(word: str) -> str:
-    return "".join(filter(str.isdecimal, word))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Grammar:
-    """What a value may look like, as the tables have it: a pattern, words or a range of numbers; and what was likely meant by another."""
+    """What a value may look like, as the tables have it: a pattern, words or a range of numbers."""
 
     pattern: str = ""
     choices: tuple[str, ...] = ()
@@ -129,8 +56,6 @@ class Grammar:
     keys: tuple[str, ...] = ()
     low: int | None = None
     high: int | None = None
-    unit: int = 0
-    """What a number counts, as a power of two of bytes: 20 where it counts MiB."""
     sensitive: bool = False
     """Whether case counts."""
     distinct: bool = False
@@ -139,15 +64,11 @@ class Grammar:
     """What of a host the value names: a key of `findings.KINDS`."""
     open: bool = False
     """Whether words of other libraries are legal too, so that only one near a known word is wrong."""
-    mend: Mapping[str, str] = field(default_factory=dict)
-    """Patterns of what people write, each with what it has to be: computed, not guessed."""
     says: str = ""
     """Ends "NAME='value' is not ..."."""
     example: str = ""
     options: Mapping[str, Grammar] = field(default_factory=dict, init=False)
     """For a list of `name:value`: what each name takes."""
-    elsewhere: tuple[str, ...] = field(default=(), init=False)
-    """Options that only other variables of the kind know."""
 
     def __post_init__(self) -> None:
         if self.pattern and not (self.says and self.example):
@@ -182,10 +103,6 @@ class Grammar:
         flags = re.DOTALL | (0 if self.sensitive else re.IGNORECASE)
         return expression(flags).parse(template)  # type: ignore[no-any-return]
 
-    @cached_property
-    def words(self) -> tuple[str, ...]:
-        return (*self.choices, *self.keys)
-
     def wrong(self, value: str) -> str:
         """Return why the value cannot be, to stand after "NAME='value' "; empty if it can."""
         if not self.compiled.fullmatch(value) or (self.numeric and not self.options and not self._in_range(value)):
@@ -195,35 +112,13 @@ class Grammar:
         parts = [part.strip() for part in value.split(",")]
         if twice := [part for part in parts if self.distinct and parts.count(part) > 1]:
             return f"names {twice[0]} twice"
-        strange = next(filter(self._strange, re.findall(r"[\w.]+", value)), "") if self.open else ""
+        strange = next(filter(self._misspelt, re.findall(r"[\w.]+", value.casefold())), "") if self.open else ""
         return f"has {strange}, and a value is {self.says}" if strange else ""
 
-    def meant(self, value: str, name: str = "") -> str | None:
-        """Return the value with its quotes, unit, separators or letters put right; None where that makes no legal value.
-
-        What leaves something out is never turned into what asks for it, and no part of a list is dropped.
-        """
-        texts = (text for text in self._mended(value, name) if text not in ("", value))
-        return next((text for text in texts if self._keeps(value, text) and not self.wrong(text)), None)
-
-    def _strange(self, word: str) -> bool:
-        known = word.casefold() in map(str.casefold, self.words)
-        return not known and "." not in word and closest(word, self.words, _ALIKE) is not None
-
-    def _keeps(self, value: str, text: str) -> bool:
-        plain = tidy(value)
-        if bool(_EXCLUDED.search(plain)) != bool(_EXCLUDED.search(text)):
-            return False
-        listed = self.low is None and self.high is None and re.fullmatch(r"\d+(\D\d+)+", plain)
-        return not listed or set(re.findall(r"\d+", plain)) <= set(re.findall(r"\d+", text))
-
-    @property
-    def _switches(self) -> bool:
-        if self.words:
-            return all(truth(word, exact=True) is not None for word in self.words)
-        return self.low is not None and (
-            self.low < 0 or (self.low == 0 and self.high is not None and self.high < _MANY)
-        )
+    def _misspelt(self, word: str) -> bool:
+        """Whether a word is none of ours and close to one; a name with dots is a module's."""
+        known = [choice.casefold() for choice in self.choices]
+        return word not in known and "." not in word and bool(difflib.get_close_matches(word, known, 1, _ALIKE))
 
     def _in_range(self, value: str) -> bool:
         number = int(value, 16) if "0x" in value.lower() else int(value)
@@ -231,75 +126,14 @@ class Grammar:
 
     def _wrong_option(self, part: str) -> str:
         name, _, value = part.partition(":")
-        if name in self.elsewhere:
-            return f"has the option {name}, which does nothing here"
         if name not in self.options:
             return f"has no option {name}: known are {', '.join(self.options)}"
         text = self.options[name].wrong(value)
         return f"has {name}:{value}, and {value or 'nothing'} {text}" if text else ""
 
-    def _mended(self, value: str, name: str) -> Iterator[str]:
-        """Every way of mending, the likeliest first."""
-        plain = tidy(value)
-        whole = dict.fromkeys(
-            (self._respelt(value), self._respelt(plain), plain, _bare(value), plain.replace(",", ";"))
-        )
-        texts = (value.translate(_QUOTES).strip(), self._respelt(plain))
-        parted = [
-            re.sub(r"[,;:|/\s]+", separator, text) for text in texts for separator in ",;:." if not _PATH.search(text)
-        ]
-        for group in (parted, whole) if re.search(r"\w\s+\w", value.strip()) else (whole, parted):
-            for text in group:
-                yield from self._by_truth(text, name if self._switches else "")
-                yield text
-                yield from _by_numbers(text, self.unit)
-            yield from map(self._by_words, group)
-
-    def _by_words(self, text: str) -> str:
-        """Each word that is none replaced by the closest."""
-        return re.sub(r"[\w.*][\w.*-]*", lambda match: self._word(match[0]), text) if self.words else text
-
-    def _by_truth(self, text: str, name: str) -> Iterator[str]:
-        """A truth value as this variable spells it."""
-        state = truth(text, name)
-        if state is None or (not self._switches and text.lower() not in _TRUE + _FALSE):
-            return
-        spelt = [word for word in self.words if self._switches or not word.isdecimal()] or ["1", "0"]
-        alike = (word for word in spelt if truth(word, exact=True) == state)
-        yield from sorted(alike, key=lambda word: not _near(text.lower(), word.lower()))
-
-    def _respelt(self, text: str) -> str:
-        for pattern, put in self.mend.items():
-            text = re.sub(f"(?i){pattern}", put, text)
-        return text
-
-    def _word(self, text: str) -> str:
-        """Return the nearest word, in the case that was typed where case does not count."""
-        if text.casefold() in map(str.casefold, self.words) and not (self.sensitive and text not in self.words):
-            return text
-        word = closest(text, self.words) or text
-        lower = text.islower() and not self.sensitive and self.words[0] != self.words[0].upper()
-        return word.lower() if lower else word
-
-
-def _bare(value: str) -> str:
-    """Return a value without the words and brackets that people put around one: `cuda:0`, `tcp://node1:29500`, `[0,1]`."""
-    return _DEVICE.sub("", _PORT.sub("", re.sub(r"^\w+://", "", tidy(value)).strip("=,;&|[](){}/")))
-
 
 def _options(value: str) -> list[str]:
     return [part for part in re.split(r",(?![^\[]*\])", value.replace(" ", "")) if part]
-
-
-def _by_numbers(text: str, unit: int) -> Iterator[str]:
-    """A number with a unit, without its unit, or with a fraction of nothing."""
-    if amount := _AMOUNT.fullmatch(text):
-        yield f"{amount[1]}{amount[2]}"
-        if not amount[3].lower().startswith(("s", "ms", "min")):
-            yield str(int(amount[1]) << _UNITS[amount[2].lower()] >> unit)
-        yield amount[1]
-    if re.fullmatch(r"\d+\.0*", text):
-        yield text.partition(".")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +152,7 @@ _Families = Annotated[tuple[str, ...], OneOf(_names)]
 
 @dataclass(frozen=True, kw_only=True)
 class Combination:
-    """Values that are legal one by one and together mean trouble, or something else than was likely meant."""
+    """Values that are legal one by one and together mean trouble, or something else than they say."""
 
     families: _Families
     not_with: _Families = ()
@@ -330,9 +164,6 @@ class Combination:
     none_set: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     differ: tuple[str, ...] = ()
-    product: tuple[str, ...] = ()
-    """Names whose numbers, multiplied, are more than `limit`."""
-    limit: int = 0
     hides: str = ""
     """The toolkit whose cards are hidden by it; on a host without any that is worth a note."""
     results: bool = False
@@ -353,12 +184,7 @@ class Combination:
             and not any(name in environ for name in self.none_set)
             and (not self.lacking or any(name not in environ for name in self.lacking))
             and (not self.differ or len(values) > 1)
-            and (not self.product or self._multiplied(environ) > self.limit)
         )
-
-    def _multiplied(self, environ: Mapping[str, str]) -> int:
-        texts = [environ.get(name, "") for name in self.product]
-        return math.prod(map(int, texts)) if all(map(str.isdecimal, texts)) else 0
 
     def words(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return what the sentence may name: the variables, and the named groups of the patterns."""
@@ -373,26 +199,11 @@ def _matches(environ: Mapping[str, str], name: str, pattern: re.Pattern[str]) ->
     return name in environ and pattern.fullmatch(environ[name]) is not None
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Words of two names that are alike otherwise: what `low` is set to may not be above `high` (NCCL_MIN_CTAS, NCCL_MAX_CTAS)."""
-
-    low: str
-    high: str
-
-
-@dataclass(frozen=True)
-class Clashes:
-    """What may not be set together: the rows of `combinations.toml`."""
-
-    combination: tuple[Combination, ...]
-    bounds: tuple[Bounds, ...]
-
-
 @cache
-def clashes() -> Clashes:
+def combinations() -> tuple[Combination, ...]:
     """Load `combinations.toml`."""
-    return Table.load(TABLES / COMBINATIONS).row(Clashes)
+    with Table.load(TABLES / COMBINATIONS) as table:
+        return table.rows("combination", Combination)
 
 
 @cache
@@ -440,7 +251,6 @@ class Variable:
     shared: Annotated[str, OneOf(_shared), Key("grammar")] = ""
     own: Annotated[Grammar, INLINE]
     options: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = ()
     literal: bool = False
     """Whether a `$` in the value is meant."""
     expands: str = ""
@@ -466,7 +276,6 @@ class Variable:
             shared = _grammars()[self.shared]
             grammar = replace(shared, host=self.own.host or shared.host)
             object.__setattr__(grammar, "options", {name: options[name] for name in self.options})
-            object.__setattr__(grammar, "elsewhere", self.elsewhere)
         object.__setattr__(variable, "grammar", grammar)
         return variable
 
