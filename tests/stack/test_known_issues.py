@@ -6,7 +6,6 @@ import datetime
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -73,15 +72,6 @@ def test_a_row_excuses_what_it_names_and_no_other_failure_of_the_check(stack: St
     assert other.verdict is Verdict.FAILED and "knows another failure of it" in other.reason
     both = rows(stack, ROW.replace("error [0-9]", "beside the tensor") + ROW)
     assert known_issues.excuse(both, FAILED, made()).verdict is Verdict.KNOWN_ISSUE
-
-
-def test_a_pattern_that_is_sought_without_end_excuses_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_issues, "MATCH_S", 0.4)
-    endless = replace(FAILED, reason="a" * 40 + "!")
-    said = known_issues.excuse(rows(stack, ROW.replace("error [0-9]", "(a+)+$")), endless, made())
-    assert said.verdict is Verdict.FAILED and "took too long to seek '(a+)+$'" in said.reason
-    with pytest.raises(Refusal, match="it nests repeats"):
-        rows(stack, ROW.replace("error [0-9]", "([0-9a-z]+)+!!"))
 
 
 def test_a_row_is_named_however_it_is_written(stack: Stack) -> None:
@@ -214,24 +204,6 @@ def test_a_row_excuses_at_most_what_it_says(stack: Stack) -> None:
 def test_a_fault_of_chance_may_pass(stack: Stack) -> None:
     found = rows(stack, ROW + "sometimes = true\n")
     assert complaints(found, made(replace(FAILED, verdict=Verdict.PASSED))) == []
-
-
-@pytest.mark.parametrize("history", [True, False], ids=["with commits", "installed"])
-def test_a_clock_in_the_past_revives_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch, history: bool) -> None:
-    class Early(datetime.date):
-        @classmethod
-        def today(cls) -> Early:
-            return cls(2001, 1, 1)
-
-    (row,) = rows(stack, ROW.replace(str(LAST), "2020-01-31"))
-    known_issues.today.cache_clear()
-    monkeypatch.setattr(known_issues, "datetime", SimpleNamespace(date=Early))
-    if not history:
-        monkeypatch.setenv("PATH", "")
-    try:
-        assert row.expired
-    finally:
-        known_issues.today.cache_clear()
 
 
 def test_rows_are_judged_without_a_run(

@@ -86,7 +86,6 @@ class Manifest:
 @dataclass(frozen=True)
 class _File:
     written: datetime.date
-    """The day on which it was written: no run is earlier, whatever a clock says."""
     files: Mapping[str, FileRow]
     because: str = ""
     """Of every row that has no reason of its own."""
@@ -137,12 +136,6 @@ def read(path: Path, stack: Stack) -> Manifest:
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"
             raise table.refuse(f"files.{name}", f"{why}; bring its files back, or {remedy(path, stack)}")
     return manifest
-
-
-def newest(folder: Path = STACKS) -> datetime.date:
-    """Return the latest day on which any stack's manifest was written."""
-    files = sorted(folder.glob("*/expected*.toml"))
-    return max((Table.load(path).row(_File).written for path in files), default=datetime.date.min)
 
 
 def load_loosely(stack: Stack) -> dict[str, FileRow]:
