@@ -224,7 +224,7 @@ def test_package_that_cannot_be_had_is_refused(sandbox: Sandbox, wheels: Path) -
     assert "\n" not in str(caught.value)
 
 
-def test_damage_in_place_does_not_turn_green_by_rebuilding(
+def test_damage_in_place_does_not_come_back_from_the_cache(
     sandbox: Sandbox, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
@@ -236,17 +236,14 @@ def test_damage_in_place_does_not_turn_green_by_rebuilding(
         )
     )
     site = environments.site_packages(environments.prepare(stack, silent).parent.parent)
-    for name, cached in (("torch/version.py", False), ("torch/settings.json", False), ("torch/table.bin", True)):
+    for name in ("torch/version.py", "torch/settings.json", "torch/table.bin"):
         with (site / name).open("a", encoding="utf-8") as stream:
             stream.write(" ")
         (said,) = installed_files.compare(site, environments.stamp(environments.location(stack)), deep=True)[1]
-        assert name in said and "`uv cache clean torch`" in said
+        assert name in said
         shutil.rmtree(environments.location(stack))
-        if cached:
-            with pytest.raises(EnvironmentMismatchError, match=r"torch/table\.bin.*`uv cache clean torch`"):
-                environments.prepare(stack, silent)
-            fakes.run([str(environments.find_uv()), "cache", "clean", "torch"])
         environments.prepare(stack, silent)
+        assert environments.stamp(environments.location(stack))[installed_files.FLAWED] == {}
         assert installed_files.compare(site, environments.stamp(environments.location(stack)), deep=True)[1] == []
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from stackproof.base import advice, files, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, answer
 from stackproof.base.places import ROOT, source_for
-from stackproof.base.text import first_few, tail
+from stackproof.base.text import tail
 from stackproof.base.toml import read_toml
 from stackproof.stack import installed_files, lockfile, stacks
 from stackproof.stack.stacks import Stack, Vendor, display_path
@@ -145,11 +145,12 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
     (environment / STAMP).unlink(missing_ok=True)
     made = [str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)]
     _run(made, f"cannot create {environment}")
-    _sync(stack, lock, uv, environment)
-    _own_sources(environment)
+    _install(stack, lock, uv, environment)
     link_checkout(environment)
     left = installed_files.seals(site_packages(environment))
-    _require_archived(stack, lock, uv, environment, left[installed_files.FLAWED])
+    if flawed := left[installed_files.FLAWED]:  # damage in uv's cache, or in the wheel itself (METADATA of IPEX 2.8.0)
+        _install(stack, lock, uv, environment, anew={owner for owner, _ in flawed.values()})
+        left = installed_files.seals(site_packages(environment))
     facts = {
         "stack": stack.name, "rehearsed": stack.rehearsed, "lock": stack.lock.name, "lock_digest": lock.digest,
         "checkout": str(ROOT), "shared": places.INSTALLED, "uv": _version(uv), **left,
@@ -157,24 +158,24 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
     (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _sync(
-    stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path, only: Collection[str] = (), cached: bool = True
-) -> None:
-    """Install the hashed part with `--require-hashes`, the rest by version; `only`: these packages; `cached`: what uv has unpacked."""
-    options = ["--python", str(python_of(environment)), *([] if cached else ["--no-cache"])]
+def _install(stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path, anew: Collection[str] = ()) -> None:
+    """Install the hashed part with `--require-hashes`, the rest by version; `anew`: these packages alone, from their source."""
+    options = ["--python", str(python_of(environment)), "--no-deps", *(["--no-cache", "--reinstall"] if anew else [])]
     unhashed = {pin.name for pin in lock.unhashed}
-    hashed = environment / "hashed.txt"
-    hashed.write_text(lock.hashed_text(only), encoding="utf-8")
+    install, hashed = [str(uv), "pip", "install", *options], environment / "hashed.txt"
+    hashed.write_text(lock.hashed_text(anew), encoding="utf-8")
     needed = [row for row in stack.vendor if canonicalize_name(row.name) not in unhashed]
     indexes = sorted({row.index for row in needed if row.index})
     also = f" (besides the package index it needs {', '.join(indexes)})" if indexes else ""
-    sync = [str(uv), "pip", "sync", "--allow-empty-requirements", *options, "--require-hashes", *_sources(needed)]
-    _run([*sync, str(hashed)], f"{display_path(stack.lock)}: uv could not install it{also}", cwd=stack.folder)
-    if vendor := lock.vendor_text(only).splitlines():
+    if hashed.stat().st_size:
+        whole = [*install, "--require-hashes", *_sources(needed), "--requirement", str(hashed)]
+        _run(whole, f"{display_path(stack.lock)}: uv could not install it{also}", cwd=stack.folder)
+    if vendor := lock.vendor_text(anew).splitlines():
         wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
         missing = ", ".join(pin.requirement for pin in lock.unhashed)
-        install = [str(uv), "pip", "install", *options, "--no-deps", *_sources(stack.vendor), *wheelhouse, *vendor]
-        _run(install, f"vendor wheels {missing} could not be had; {_where_from(stack)}")
+        rest = [*install, *_sources(stack.vendor), *wheelhouse, *vendor]
+        _run(rest, f"vendor wheels {missing} could not be had; {_where_from(stack)}")
+    _own_sources(environment)
 
 
 _EDITED = {".py", ".pem", ".json", ".toml", ".yaml", ".cfg", ".ini", ".pth", ".txt"}
@@ -188,32 +189,6 @@ def _own_sources(environment: Path) -> None:
             copied = path.with_name(f"{path.name}.own")
             shutil.copy2(path, copied)
             copied.replace(path)
-
-
-def _require_archived(
-    stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path, flawed: Mapping[str, tuple[str, str]]
-) -> None:
-    """Refuse files that differ from RECORD unless their wheel, fetched anew, has them so (METADATA of IPEX 2.8.0)."""
-    if not flawed:
-        return
-    owners, wrong = sorted({owner for owner, _ in flawed.values()}), list(flawed)
-    fresh, why = environment / "fetched", ""
-    try:
-        _run([str(uv), "venv", "--quiet", "--clear", "--python", str(python_of(environment)), str(fresh)], "no room")
-        _sync(stack, lock, uv, fresh, owners, cached=False)
-        site = site_packages(fresh)
-        wrong = [path for path, (_, digest) in flawed.items() if installed_files.digest_at(site / path) != digest]
-    except Refusal as refusal:
-        why = f" (and no new copy could be had: {refusal})"
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    if wrong:
-        packages = " ".join(dict.fromkeys(flawed[path][0] for path in wrong))
-        named = first_few(wrong, 5)
-        raise EnvironmentMismatchError(
-            f"{environment}: uv's cache is damaged: {named}: not as in the wheel that the lock names{why}; "
-            f"run `uv cache clean {packages}`, then the session again"
-        )
 
 
 def _sources(rows: Iterable[Vendor]) -> list[str]:

@@ -33,8 +33,7 @@ SEALED = "records"
 BESIDE = "beside"
 """What it calls the files that were there and in no RECORD, with their hashes."""
 FLAWED = "not as in RECORD"
-"""What it calls the files that differ from their own wheel's RECORD, with package and hash; its archive was seen to hold them so."""
-_CHECKOUT = "stackproof.pth"
+"""What it calls the files that differ from their own wheel's RECORD, with package and hash: they stayed so when it was fetched anew."""
 _CHUNK = 1 << 20
 _METADATA = (".dist-info", ".egg-info")
 _NAMED = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
@@ -59,17 +58,15 @@ class Coverage:
     files: int
     read: int
     unhashed: int
-    sealed: bool
     flawed: int = 0
 
     def sentence(self) -> str:
         """Say how many files equal their hashes."""
         beside = f", {self.unhashed} without one" if self.unhashed else ""
-        seal = "" if self.sealed else ", RECORDs as found (built before they were sealed)"
         if self.flawed:
             beside += f", {self.flawed} as their wheel holds them though its RECORD says otherwise"
         read = f"({self.read} read now, the others unchanged since)"
-        return f"{self.files} files equal their wheels' hashes {read}{beside}{seal}"
+        return f"{self.files} files equal their wheels' hashes {read}{beside}"
 
 
 def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tuple[Coverage, list[str]]:
@@ -85,21 +82,20 @@ def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tupl
     rows, hashed, marks = _marked(site)
     known = {} if deep else remembered(site / CACHE)
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
-    value = stamp.get(FLAWED)
-    flawed = value if isinstance(value, dict) else {}
+    flawed, ours = (value if isinstance(value, dict) else {} for value in map(stamp.get, (FLAWED, BESIDE)))
     wrong = {path: reason for path, reason in _differences(site, fresh) if not _as_built(site, path, flawed)}
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in wrong}, known)
     seal = stamp.get(SEALED)
     broken = "! a RECORD is not the one that the build left, so that its hashes prove nothing"
-    differ = [*([] if seal in (None, seal_of(site)) else [broken]), *wrong.values(), *_beside(site, rows, stamp)]
-    return Coverage(len(hashed), len(fresh), len(rows) - len(hashed), seal is not None, len(flawed)), differ
+    differ = [*([] if seal in (None, seal_of(site)) else [broken]), *wrong.values(), *_beside(site, rows, ours)]
+    return Coverage(len(hashed), len(fresh), len(rows) - len(hashed), len(flawed)), differ
 
 
 def seals(site: Path) -> dict[str, Any]:
     """Return what the stamp of a new environment keeps of its files: its RECORDs' digest, what is ours beside them, wheels' flaws.
 
     Every file is read once for that, and remembered, so that the first proof need not. A flaw is a file that is not as its RECORD says:
-    who builds holds it against the wheel itself.
+    who builds fetches its package anew.
     """
     rows, hashed, marks = _marked(site)
     owners = {row.path: package_of(row.owner) for row in hashed}
@@ -120,12 +116,8 @@ def _as_built(site: Path, path: str, flawed: Mapping[str, Sequence[str]]) -> boo
     return path in flawed and [digest_at(site / path)] == list(flawed[path])[1:]
 
 
-def _beside(site: Path, rows: list[Listed], stamp: Mapping[str, object]) -> Iterator[str]:
+def _beside(site: Path, rows: list[Listed], ours: Mapping[str, str]) -> Iterator[str]:
     """Yield a complaint for what lies beside the wheels' files and was not there when the environment was built."""
-    ours = stamp.get(BESIDE)
-    if not isinstance(ours, dict):
-        link = f"{stamp.get('checkout', '')}/src\n"
-        ours = {_CHECKOUT: _as_written(hashlib.sha256(link.encode()).digest())}
     for name in strays(site, rows):
         if name not in ours:
             yield f"! {name}: is in no wheel's RECORD; nothing may lie beside the lock's files"
@@ -230,11 +222,7 @@ def hash_of(path: Path, algorithm: str) -> str:
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)
-    return _as_written(digest.digest())
-
-
-def _as_written(digest: bytes) -> str:
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
 
 
 def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:
@@ -242,8 +230,7 @@ def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:
     with ThreadPoolExecutor(max_workers=min(8, processes.cores())) as pool:
         for row, reason in zip(rows, pool.map(lambda row: _difference(site, row), rows), strict=True):
             if reason:
-                first = f"; before that, `uv cache clean {package_of(row.owner)}`: the cache may hold the same file"
-                yield row.path, f"! {row.owner}: {row.path} {reason}{first}"
+                yield row.path, f"! {row.owner}: {row.path} {reason}"
 
 
 def _difference(site: Path, row: Listed) -> str:
