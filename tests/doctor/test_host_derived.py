@@ -17,7 +17,7 @@ def said(box: Box) -> str:
     """Return what the rows say of a host."""
     machine, table = box.machine(), rules.load()
     facts = host.gather(machine) | cards.gather(machine, table, ())
-    facts |= host.derive(machine, table, facts)
+    facts |= host.derive(machine, table)
     return "\n".join(finding.sentence for area in ("host", "environment") for finding in table.judge(area, facts))
 
 
@@ -30,25 +30,16 @@ def said(box: Box) -> str:
         ({"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs"}, ["/usr/local/cuda/lib64/stubs/libcuda.so"], "stubs"),
         ({"PYTHONPATH": "/old"}, ["/old/torch/__init__.py"], "PYTHONPATH puts the torch of /old"),
         ({"PYTHONPATH": "/old"}, ["/old/numpy/__init__.py"], "PYTHONPATH puts packages of /old"),
-        ({"LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "8"}, [], "4 ranks of 8 threads are 32, and there are 16 CPUs"),
-        ({"LOCAL_WORLD_SIZE": "4", "CUDA_VISIBLE_DEVICES": "0,1"}, [], "4 ranks are to run on this host, and 2 cards"),
-        ({"LOCAL_RANK": "2", "CUDA_VISIBLE_DEVICES": "0,1"}, [], "shows 2 cards: this rank has none"),
-        ({"TORCH_CUDA_ARCH_LIST": "8.0;9.5"}, [], "names an architecture that no card has"),
         (LIBRARIES, ["/opt/a/lib/libamdhip64.so.5", "/opt/b/lib/libamdhip64.so.6"], "HIP 5, 6"),
         (LIBRARIES, ["/opt/a/lib/libccl.so.1", "/opt/b/lib/libccl.so.1"], "several oneCCLs"),
         (LIBRARIES, ["/opt/a/lib/libc10.so"], "another torch (/opt/a/lib)"),
-        ({"LOCAL_WORLD_SIZE": "8", "MKL_NUM_THREADS": "16"}, [], "8 ranks of 16 threads are 128"),
-        ({"LOCAL_WORLD_SIZE": "4", "ZE_AFFINITY_MASK": "0,1"}, [], "4 ranks are to run on this host, and 2 cards"),
-        ({"HF_DATASETS_OFFLINE": "1"}, [], "the cache of data sets is missing"),
-        ({"MASTER_PORT": "80"}, [], "privileged port"),
         ({"TMPDIR": "/gone"}, [], "TMPDIR=/gone is missing"),
         ({"PYTHONOPTIMIZE": "1"}, [], "drops every assert"),
-        ({"HF_HUB_OFFLINE": "1"}, [], "the hub's cache is missing"),
         ({"FI_PROVIDER": "efa"}, [], "no EFA adapter"),
     ],
 )
 def test_a_slip_is_found(tmp_path: Path, variables: dict[str, str], files: list[str], words: str) -> None:
-    box = bare(tmp_path / "box").file("/proc/self/status", "Uid:\t1000\t1000\t1000\t1000\n")
+    box = bare(tmp_path / "box")
     for name in files:
         box.file(name)
     box.environ |= variables
@@ -56,25 +47,11 @@ def test_a_slip_is_found(tmp_path: Path, variables: dict[str, str], files: list[
 
 
 def test_what_is_meant_is_no_slip(tmp_path: Path) -> None:
-    box = (
-        bare(tmp_path / "box").file("/opt/a/lib/libcudart.so.12").file("/home/grace/.cache/huggingface/hub/models--a/x")
-    )
+    box = bare(tmp_path / "box").file("/opt/a/lib/libcudart.so.12")
     box.file("/sys/class/infiniband/efa_0/ports/1/state").file("/tmp/x")
     (box.root / "tmp").chmod(0o777)
-    box.environ |= LIBRARIES | {"HF_HUB_OFFLINE": "1", "FI_PROVIDER": "efa", "TMPDIR": "/tmp", "MASTER_PORT": "29500"}
-    box.environ |= {"LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "8", "CUDA_VISIBLE_DEVICES": "0,1"}
+    box.environ |= LIBRARIES | {"FI_PROVIDER": "efa", "TMPDIR": "/tmp"}
     assert said(box) == ""
-
-
-@pytest.mark.parametrize(
-    ("listed", "covers"), [("8.0 8.6", False), ("8.0 9.0a", True), ("8.0+PTX", True), ("Hopper", True)]
-)
-def test_a_list_of_architectures(listed: str, covers: bool, tmp_path: Path) -> None:
-    box = bare(tmp_path / "box").file(
-        "/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n"
-    )
-    box.environ["TORCH_CUDA_ARCH_LIST"] = listed
-    assert ("lacks 9.0" in said(box)) is not covers
 
 
 def test_limits_and_mounts(tmp_path: Path) -> None:

@@ -36,20 +36,15 @@ FACTS = {
     "nproc",
     "pids_max",
     "huge_pages_percent",
-    "hub_cache",
     "tmp_noexec",
-    "datasets_cache",
-    "uid",
-    "arch_covered",
     "nvidia.models",
-    "nvidia.capability",
 }
 
 
 def test_every_rule_names_facts_that_are_gathered() -> None:
     drivers = {f"{maker.key}.driver" for maker in TABLE.makers}
     toolkits = {f"torch.{name}" for name in stacks.TOOLKITS}
-    facts = {row.fact for row in TABLE.paths} | {row.fact for row in TABLE.figures}
+    facts = {row.fact for row in TABLE.paths}
     for rule in TABLE.rows:
         for name in (*rule.when, *rule.unless, *rule.absent, *rule.below):
             derived = name.startswith(("env.", "folder.")) or name in facts
@@ -62,8 +57,7 @@ def test_a_rule_can_speak(rule: rules.Rule) -> None:
     assert rule.when or rule.below
     assert rule.remedy
     bounds = re.findall(r"\{([\w.+-]+)\}", " ".join(rule.below.values()))
-    asked = {*rule.when, *rule.below, *bounds, *(row.fact for row in TABLE.figures), "cpus", "torch", "python", "dtk"}
-    asked.add("LD_LIBRARY_PATH")
+    asked = {*rule.when, *rule.below, *bounds, "cpus", "torch", "python", "dtk", "LD_LIBRARY_PATH"}
     assert {name for name in re.findall(r"\{([\w.+-]+)\}", rule.sentence) if not name.startswith("env.")} <= asked
     assert rule.link == "" or rule.link.startswith("https://")
 

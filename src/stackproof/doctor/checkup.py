@@ -81,7 +81,7 @@ def _findings(
     on_bus = {maker: cards.discover(machine, maker, table) for maker in makers}
     facts.update(host.gather(machine))
     facts.update(cards.gather(machine, table, (card for same in on_bus.values() for card in same)))
-    facts.update(host.derive(machine, table, facts))
+    facts.update(host.derive(machine, table))
     yield from host.describe(facts)
     here = _toolkits(concerned) | {maker.toolkit for maker in makers if on_bus[maker]}
     yield from (row for row in table.judge("host", facts) if not row.toolkit or row.toolkit in here)

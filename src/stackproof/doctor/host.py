@@ -1,6 +1,6 @@
 """The host as such: system, processors, memory, disk, limits, kernel settings and vendors' tools, as facts and as sentences.
 
-Some facts are derived, as rows of `data/doctor.toml` say: what a search path leads to, what figures sum up to, whether folders may be used.
+Some facts are derived, as rows of `data/doctor.toml` say: what a search path leads to, whether folders may be used.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from math import prod
 
 from stackproof.doctor.machine import Machine
-from stackproof.doctor.rules import Container, Facts, Figure, Finding, OnPath, Rules, Tool, load, ok
+from stackproof.doctor.rules import Container, Facts, Finding, OnPath, Rules, Tool, load, ok
 from stackproof.stack.variables import Level
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
@@ -161,44 +160,20 @@ _PREFIX = "env."
 _BUILT_IN = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 
 
-def derive(machine: Machine, table: Rules, facts: Facts) -> dict[str, str]:
-    """Return the facts that the table makes of these, of variables and of files; what cannot be read is left out."""
+def derive(machine: Machine, table: Rules) -> dict[str, str]:
+    """Return the facts that the table makes of variables and of files; what cannot be read is left out."""
     values = {f"{_PREFIX}{name}": machine.environ[name] for name in _variables(table) if machine.environ.get(name)}
     values |= {row.fact: ", ".join(dict.fromkeys(_on_path(row, machine))) for row in table.paths}
     values |= {f"folder.{name}": _folder(machine, machine.environ.get(name, "")) for name in table.folders}
-    user = re.search(r"^Uid:\s+\d+\s+(\d+)", machine.read("/proc/self/status"), re.MULTILINE)
-    values |= {"tmp_noexec": _noexec(machine), "uid": user[1] if user else ""}
-    values |= {"hub_cache": _cache(machine, "hub", "models--*"), "datasets_cache": _cache(machine, "datasets", "*")}
+    values["tmp_noexec"] = _noexec(machine)
     cards = map(machine.read, machine.glob("/proc/driver/nvidia/gpus/*/information"))
     values["nvidia.models"] = ", ".join(dict.fromkeys(re.findall(r"^Model:\s*(.*\S)", "\n".join(cards), re.MULTILINE)))
-    values = {name: value for name, value in values.items() if value}
-    for version, model in table.capabilities.items():
-        if model.search(values.get("nvidia.models", "")):
-            values["nvidia.capability"] = version
-    if _covers(values.get("env.TORCH_CUDA_ARCH_LIST", ""), values.get("nvidia.capability", "")):
-        values["arch_covered"] = "yes"
-    for figure in table.figures:
-        if value := _figure(figure, {**facts, **values}):
-            values[figure.fact] = value
-    return values
-
-
-def _covers(listed: str, capability: str) -> bool:
-    """Whether a list of architectures has kernels, or PTX, for a card; names such as Hopper are not judged."""
-    if re.search(r"[A-Za-z]{4}", listed):
-        return True
-    needed = tuple(map(int, capability.split("."))) if capability else ()
-    for major, minor, ptx in re.findall(r"(\d+)\.(\d)[a-f]?(\+PTX)?", listed):
-        built = int(major), int(minor)
-        if needed and built <= needed and (ptx or built[0] == needed[0]):
-            return True
-    return False
+    return {name: value for name, value in values.items() if value}
 
 
 def _variables(table: Rules) -> set[str]:
     named = [name for row in table.rows for name in (*row.when, *row.unless, *row.absent, *row.below)]
     named += [name for agreement in table.agreements for name in agreement.values]
-    named += [name for figure in table.figures for name in (*figure.first, *figure.product, figure.items)]
     return {name.removeprefix(_PREFIX) for name in named if name.startswith(_PREFIX)}
 
 
@@ -214,30 +189,12 @@ def _on_path(row: OnPath, machine: Machine) -> Iterator[str]:
                     yield caught[1]
 
 
-def _figure(figure: Figure, facts: Facts) -> str:
-    if figure.items:
-        listed = [item for item in facts.get(figure.items, "").split(",") if item.strip()]
-        return str(len(listed)) if listed else ""
-    if figure.first:
-        values = (re.match(r"\d+", facts.get(name, "")) for name in figure.first)
-        return next((value[0] for value in values if value), "")
-    factors = [facts.get(name, "") for name in figure.product]
-    return str(prod(map(int, factors))) if all(factor.isdecimal() for factor in factors) else ""
-
-
 def _folder(machine: Machine, name: str) -> str:
     if not name.startswith("/") or (machine.may_use(name) and machine.path(name).is_dir()):
         return ""
     if not machine.exists(name):
         return "missing"
     return "not writable" if machine.path(name).is_dir() else "no folder"
-
-
-def _cache(machine: Machine, name: str, pattern: str) -> str:
-    home = machine.environ.get("HF_HOME") or f"{machine.environ.get('HOME', '/root')}/.cache/huggingface"
-    folder = machine.environ.get(f"HF_{name.upper()}_CACHE") or f"{home}/{name}"
-    items = machine.glob(f"{folder}/{pattern}") if folder.startswith("/") else []
-    return f"{len(items)} items" if items else "empty" if machine.exists(folder) else "missing"
 
 
 def _noexec(machine: Machine) -> str:

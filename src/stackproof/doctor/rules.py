@@ -127,16 +127,6 @@ class OnPath:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A fact made of others: the first that is there, how many items one lists, or a product."""
-
-    fact: str
-    first: tuple[str, ...] = ()
-    items: str = ""
-    product: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Rule:
     """Conditions on facts, and the finding if all of them hold."""
 
@@ -217,11 +207,9 @@ class Rules:
     virtualisations: Annotated[tuple[Virtualisation, ...], Key("virtualisation")]
     rows: Annotated[tuple[Rule, ...], Key("rule")]
     paths: Annotated[tuple[OnPath, ...], Key("path")]
-    figures: Annotated[tuple[Figure, ...], Key("figure")]
     agreements: Annotated[tuple[Agreement, ...], Key("agreement")]
     pairs: Annotated[tuple[ReleasePair, ...], Key("pair")]
     folders: tuple[str, ...] = ()
-    capabilities: Annotated[Mapping[str, Expression], Key("capability")] = field(default_factory=dict)
 
     @cached_property
     def models(self) -> Mapping[str, Model]:
