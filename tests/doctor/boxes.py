@@ -83,7 +83,6 @@ class Box:
         width: int = 16,
         widest: int = 16,
         speed: str = "32.0",
-        fastest: str = "32.0",
         bar_mib: int = 32768,
         numa: int = 0,
     ) -> Box:
@@ -99,7 +98,6 @@ class Box:
             "current_link_width": str(width),
             "max_link_width": str(widest),
             "current_link_speed": f"{speed} GT/s PCIe",
-            "max_link_speed": f"{fastest} GT/s PCIe",
             "resource": f"0x{start:016x} 0x{start + (bar_mib << 20) - 1:016x} 0x0000000000140204\n",
         }
         for name, value in facts.items():
@@ -171,7 +169,6 @@ def b60(root: Path) -> Box:
             width=1,
             widest=1,
             speed="2.5",
-            fastest="2.5",
         )
         box.node(f"/dev/dri/renderD{128 + n}")
     return box.tool("xpu-smi", "CLI:\n    Version: 1.3.1.20250724\n    Build ID: 0\n")

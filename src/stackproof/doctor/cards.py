@@ -19,12 +19,11 @@ _BRIDGE = "0x0604"
 
 @dataclass(frozen=True)
 class Link:
-    """A PCIe link, as it is and as it could be; speeds in GT/s, 0 if unknown."""
+    """A PCIe link: lanes as they are and could be, and the speed in GT/s, lower in idle cards; 0 if unknown."""
 
     width: int
     widest: int
     speed: float
-    fastest: float
 
     def __str__(self) -> str:
         return f"PCIe {self.speed:g} GT/s x{self.width}" if self.width else "PCIe link unknown"
@@ -123,8 +122,8 @@ def _read_link(machine: Machine, folder: str) -> Link:
 
     width, widest = int(number("current_link_width")), int(number("max_link_width"))
     if not 0 < width <= 32:  # 63 and 255 mean that the device does not say
-        return Link(0, 0, 0.0, 0.0)
-    return Link(width, widest, number("current_link_speed"), number("max_link_speed"))
+        return Link(0, 0, 0.0)
+    return Link(width, widest, number("current_link_speed"))
 
 
 def _largest_bar(text: str) -> int:
@@ -169,10 +168,6 @@ def _link(card: Card) -> Iterator[Finding]:
         sentence = f"{what} runs at x{link.width} of x{link.widest} lanes"
         remedy = f"sudo lspci -vv -s {card.address} shows the slot; reseat the card, or give it a wider slot"
         yield Finding("cards", Level.WARNING, sentence, remedy, toolkit=maker.toolkit)
-    if 0 < link.speed < link.fastest:
-        sentence = f"{what} runs at {link.speed:g} of {link.fastest:g} GT/s; cards that are idle do so to save power"
-        remedy = f"look again under load: cat {_DEVICES}/{card.address}/current_link_speed"
-        yield Finding("cards", Level.NOTE, sentence, remedy, toolkit=maker.toolkit)
     if 0 < card.bar_mib < maker.least_bar_mib:
         sentence = f"{what} shows the CPU {card.bar_mib} MiB of its memory: Resizable BAR is off"
         remedy = "switch on Above 4G Decoding and Resizable BAR in the firmware"
@@ -203,15 +198,10 @@ def _forbidden(machine: Machine, maker: Maker, nodes: list[str], facts: Facts) -
     for (mode, group, number), same in closed.items():
         who = group or f"group {number}"
         sentence = f"this user may not read and write {', '.join(same)} ({mode} {who})"
-        remedy = _admission(machine, group, number, facts)
+        contained = "container" in facts or not group
+        inside, outside = (
+            f"start the container with --group-add {number}",
+            f"sudo usermod -aG {group} $USER, then log in again",
+        )
+        remedy = inside if contained else outside
         yield Finding("cards", Level.PROBLEM, sentence, remedy, maker.link, maker.toolkit)
-
-
-def _admission(machine: Machine, group: str, number: int, facts: Facts) -> str:
-    if "container" in facts:
-        return f"start the container with --group-add {number}"
-    if machine.granted(group):
-        return f"log in again, or run `newgrp {group}`: the group is granted, and this session is older than that"
-    if not group:
-        return f"sudo groupadd -g {number} accelerator && sudo usermod -aG accelerator $USER, then log in again"
-    return f"sudo usermod -aG {group} $USER, then log in again"

@@ -32,17 +32,7 @@ class Checkup:
     @property
     def exit_code(self) -> int:
         """1 if there is a problem, as in the contracts; a broken definition has a code of its own."""
-        return int(bool(self.problems))
-
-    @property
-    def problems(self) -> list[Finding]:
-        """The findings that are problems."""
-        return [finding for finding in self.findings if finding.level is Level.PROBLEM]
-
-    @property
-    def warnings(self) -> list[Finding]:
-        """The findings that are warnings."""
-        return [finding for finding in self.findings if finding.level is Level.WARNING]
+        return int(any(finding.level is Level.PROBLEM for finding in self.findings))
 
 
 def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import grp
 import os
 import platform
 import shutil
@@ -90,28 +89,14 @@ class Machine:
         return user == 0 or result.st_mode & mask == mask
 
     def ownership(self, name: str) -> tuple[str, str, int]:
-        """Return a file's mode as `ls` writes it, its group's name (empty if it has none here) and the group's number."""
+        """Return a file's mode as `ls` writes it, its group's name (empty: none here) and the group's number."""
         try:
             result = self.path(name).stat()
         except OSError:
             return "", "", -1
-        return stat.filemode(result.st_mode), self.group_name(result.st_gid), result.st_gid
-
-    def group_name(self, number: int) -> str:
-        """Return a group's name, or nothing: in a container the host's groups have numbers only."""
         rows = (line.split(":") for line in self.read("/etc/group").splitlines())
-        if name := next((row[0] for row in rows if row[2:3] == [str(number)]), ""):
-            return name
-        try:
-            return grp.getgrgid(number).gr_name if self.real else ""
-        except KeyError:
-            return ""
-
-    def granted(self, group: str) -> bool:
-        """Whether the user is listed in a group, which a session that is older than that does not know."""
-        user = self.environ.get("USER", "")
-        rows = (line.split(":") for line in self.read("/etc/group").splitlines())
-        return bool(user) and any(row[0] == group and user in row[-1].split(",") for row in rows)
+        group = next((row[0] for row in rows if row[2:3] == [str(result.st_gid)]), "")
+        return stat.filemode(result.st_mode), group, result.st_gid
 
     def find(self, tool: str) -> str:
         """Return the path of a tool, by name or by path; empty if it is not there."""
