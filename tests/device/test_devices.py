@@ -25,19 +25,19 @@ def test_a_device_string_names_one_card(cards: None, text: str, index: int) -> N
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("xpu：1", "full-width colon (U+FF1A); type it as 'xpu:1'"),
-        ("xpu:0,1", "names several devices where one is meant; write 'xpu:0'"),
-        ("xpu:9", "does not exist: 2 visible; choose xpu:0 to xpu:1"),
+        ("xpu：1", "is not one device; write a type and an index, such as 'xpu:0'"),
+        ("xpu:0,1", "is not one device"),
+        ("xpu:9", "does not exist; choose one of xpu:0, xpu:1"),
         ("cuda:0", "is not of this stack, which uses 'xpu'"),
-        ("xpuu:0", "there is no device type 'xpuu' (did you mean 'xpu'?)"),
-        ("1", "names no type; write 'xpu:1'"),
-        ("", "is not a device"),
-        ("xpu:", "is not a device"),
-        ("xpu:01", "is not a device"),
-        ("xpu:-1", "is not a device"),
-        ("XPU:1", "is not a device"),
-        (" xpu:1", "is not a device"),
-        ("xpu:1\n", "is not a device"),
+        ("xpuu:0", "is not of this stack, which uses 'xpu'"),
+        ("1", "is not one device"),
+        ("", "is not one device"),
+        ("xpu:", "is not one device"),
+        ("xpu:01", "is not one device"),
+        ("xpu:-1", "is not one device"),
+        ("XPU:1", "is not one device"),
+        (" xpu:1", "is not one device"),
+        ("xpu:1\n", "is not one device"),
     ],
 )
 def test_anything_else_is_refused_with_its_own_sentence(cards: None, text: str, words: str) -> None:
@@ -90,18 +90,6 @@ def test_only_the_seam_names_device_types() -> None:
 def test_a_registered_device_type_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "npu")
     assert devices.kinds()["npu"] is devices.Accelerator
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("cuda:9", "is not of this stack, which uses 'xpu'"), ("9", "names no type; write 'xpu:9'"), ("xpu:0,1", "names several devices"),
-        ("xpu\N{FULLWIDTH COLON}1", "full-width colon"), ("xpu:01", "is not a device"), ("", "is not a device"), ("XPU", "is not a device"),
-    ],
-)  # fmt: skip
-def test_a_name_that_cannot_be_is_refused(text: str, said: str) -> None:
-    with pytest.raises(Refusal, match=said):
-        require_of(text, "xpu")
 
 
 @pytest.mark.parametrize("text", ["xpu", "xpu:0", "xpu:9"])

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof.base.errors import Refusal, StackUnavailableError, answer, suggestion
 from stackproof.device.kinds import Accelerator, Device, Host, quietly
-from stackproof.device.names import refuse_slips, require_of
+from stackproof.device.names import require_of
 from stackproof.record.records import Figure
 from stackproof.stack import provenance, stacks
 
@@ -64,20 +64,13 @@ def default(kind: str) -> Device:
 
 def parse(text: str, kind: str) -> Device:
     """Return the one device that `text` names on a stack of type `kind`; anything else is refused with its reason."""
-    refuse_slips(text, kind)
-    named, _, index = text.partition(":")
-    if named not in kinds():
-        raise Refusal(
-            f"device '{text}': there is no device type '{named}'{suggestion(named, kinds())}; this stack uses '{kind}'"
-        )
     require_of(text, kind)
-    total = count(kind)
-    if not total:
+    devices, index = visible(kind), int(text.partition(":")[2] or 0)
+    if not devices:
         raise Refusal(f"device '{text}': no '{kind}' device is visible")
-    if int(index or 0) >= total:
-        choice = f"{kind}:0" if total == 1 else f"{kind}:0 to {kind}:{total - 1}"
-        raise Refusal(f"device '{text}' does not exist: {total} visible; choose {choice}")
-    return _class(kind)(kind, int(index or 0))
+    if index >= len(devices):
+        raise Refusal(f"device '{text}' does not exist; choose one of {', '.join(map(str, devices))}")
+    return devices[index]
 
 
 def _class(kind: str) -> type[Device]:

@@ -15,31 +15,18 @@ from stackproof.base.places import PACKAGE
 from stackproof.base.text import tail
 from stackproof.stack import stacks
 
-_FULL_WIDTH_COLON = "\N{FULLWIDTH COLON}"
 _ASKED_S = 300.0
 
 
 def require_of(text: str, kind: str) -> None:
     """Refuse a name that no device of a stack of type `kind` can have."""
-    refuse_slips(text, kind)
-    if text.partition(":")[0] != kind:
-        other = f"is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack"
-        raise Refusal(f"device '{text}' {other}")
-
-
-def refuse_slips(text: str, kind: str) -> None:
-    """Refuse what people type by mistake, with what they meant."""
-    first, plain, why = text.split(",")[0], text.replace(_FULL_WIDTH_COLON, ":"), ""
-    if plain != text:
-        why = f"has a full-width colon (U+FF1A); type it as '{plain}'"
-    elif first != text:
-        why = f"names several devices where one is meant; write '{first}' and launch one rank per card"
-    elif re.fullmatch(r"\d+", text):
-        why = f"names no type; write '{kind}:{text}'"
-    elif not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
-        why = f"is not a device; write a type and an index, such as '{kind}:0'"
-    if why:
-        raise Refusal(f"device '{text}' {why}")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
+        why = "is not one device; write a type and an index"
+    elif text.partition(":")[0] != kind:
+        why = f"is not of this stack, which uses '{kind}'; choose another stack, or write one"
+    else:
+        return
+    raise Refusal(f"device '{text}' {why}, such as '{kind}:0'")
 
 
 def require_in(python: Path, stack: stacks.Stack, device: str) -> None:

@@ -70,8 +70,8 @@ def test_an_anchor_needs_its_file(
     [
         (["--site", "{folder}"], "holds files and is no site"),
         (["--device", "cuda:9"], "is not of this stack, which uses 'cpu'"),
-        (["--device", "1"], "names no type; write 'cpu:1'"),
-        (["--device", "cpu:9"], "does not exist: 1 visible"),
+        (["--device", "1"], "is not one device"),
+        (["--device", "cpu:9"], "does not exist; choose one of cpu"),
     ],
 )
 def test_what_cannot_go_well_is_refused_at_once(
