@@ -133,7 +133,6 @@ def test_line_that_is_no_pin_is_named(tmp_path: Path, line: str, why: str) -> No
         ({"packages": "5"}, "says 'packages: 5' in its header and has 4"),
         ({"unhashed": "0"}, "says 'unhashed: 0' in its header and has 1"),
         ({"unhashed": "none"}, "and has 1"),
-        ({"kind": "draft"}, "allowed: stack, rehearsal"),
     ],
 )
 def test_header_that_disagrees_is_refused(tmp_path: Path, header: dict[str, str], why: str) -> None:

@@ -7,7 +7,6 @@ hash never reaches the lock. This runs inside vendors' environments: standard li
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import json
 import re
@@ -33,7 +32,6 @@ from stackproof.stack.stacks import Stack, Vendor
 HARNESS = {"fastjsonschema", "packaging", "pytest", "rich"}
 """What this harness is made of: pyproject.toml, `dependencies`."""
 HEADER_KEYS = ("stack", "kind", "python", "platform", "packages", "unhashed", "content")
-KINDS = ("stack", "rehearsal")
 
 _FIELD = re.compile(r"# ([a-z]+): (.*)")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)(?: ; (.+?))?( \\)?")
@@ -160,25 +158,17 @@ def adopt(path: Path, stack: Stack) -> Path:
         }
         rows = [f"{name}=={version}" for name, versions in there.items() for version in versions]
     else:
-        data = files.read_bytes(path, _REMEDY)
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise Refusal(f"{path}: is UTF-16, as PowerShell writes by `>`; save it as UTF-8")
-        text = data.decode("utf-8", errors="replace")
+        text = files.read_bytes(path, _REMEDY).decode("utf-8", errors="replace")
         if any(line.startswith("# content: ") for line in text.splitlines()):
             return path
         rows = [line.strip() for line in text.replace("\\\n", " ").splitlines() if not _NO_ROW.fullmatch(line.strip())]
     known, pins = {(pin.name, pin.version): pin for pin in own.pins}, dict[str, str]()
     versions = dict[tuple[str, str | None], str]()
     for row in rows:
-        if row.startswith(("-r", "--requirement")):
-            raise Refusal(
-                f"{path}: '{plain(row, 60, lines=False)}' names another file, whose pins are not here; write them into this one"
-            )
         if (match := _FROZEN.match(row)) is None:
             why = f"'{plain(row, 60, lines=False)}' pins no release"
-            raise Refusal(
-                f"{path}: {why}; take it out, and name a checkout of the package with --good-source or --base-source"
-            )
+            remedy = "write its pins here, or take it out and name a checkout with --good-source or --base-source"
+            raise Refusal(f"{path}: {why}; {remedy}")
         hashes = "".join(f" \\\n    --hash={digest}" for digest in re.findall(r"--hash=(sha256:[0-9a-f]{64})", row))
         text = f"{match[1]}=={match[2]}{f' ; {match[3]}' if match[3] else ''}{hashes}\n"
         pin = _pin(path, 0, match, (), text)
@@ -187,7 +177,7 @@ def adopt(path: Path, stack: Stack) -> Path:
         pins[text] = known.get((pin.name, pin.version), pin).text
     if not pins:
         raise Refusal(f"{path}: pins no package; {_REMEDY}")
-    text = text_of(own, [pins[key] for key in sorted(pins)])
+    text = text_of(own.header, [pins[key] for key in sorted(pins)])
     made = places.HOME / "locks" / content_digest(text)[:16] / stack.lock.name
     made.parent.mkdir(parents=True, exist_ok=True)
     files.write_atomically(made, text)
@@ -202,10 +192,10 @@ def adopt_side(path: Path, stack: Stack) -> Path:
     return lock
 
 
-def text_of(like: Lock, pins: Collection[str], *titles: str) -> str:
-    """Return the text of a lock with the header of another and these pins, each as its lines."""
+def text_of(like: Mapping[str, str], pins: Collection[str], *titles: str) -> str:
+    """Return the text of a lock with these pins, each as its lines; `like`: of which stack it is, kind, Pythons and platform."""
     body = "".join(pins)
-    header = {**like.header, "packages": len(pins), "unhashed": sum("--hash" not in pin for pin in pins)}
+    header = {**like, "packages": len(pins), "unhashed": sum("--hash" not in pin for pin in pins)}
     header["content"] = content_digest(body)
     return "".join(f"# {line}\n" for line in (*titles, *(f"{key}: {header[key]}" for key in HEADER_KEYS))) + body
 
@@ -233,8 +223,6 @@ def _header(path: Path, lines: list[str]) -> tuple[dict[str, str], int]:
     for key in HEADER_KEYS:
         if key not in fields:
             raise _broken(path, 0, f"has no '{key}' in its header")
-    if fields["kind"] not in KINDS:
-        raise _broken(path, 0, f"says 'kind: {fields['kind']}' in its header; allowed: {', '.join(KINDS)}")
     return fields, length
 
 
@@ -544,8 +532,6 @@ class _Resolver:
         if ended.timed_out:
             why = f"uv found no answer within {RESOLVE_SECONDS} s"
             raise Refusal(f"{self.row.inputs}: {why}; see whether the package index can be reached")
-        if ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
-            raise Refusal(f"{ended.errors}; install uv")
         if not ended.ok:
             # Hints follow uv's own last words.
             lines = [line.strip() for line in ended.errors.partition("\nhint:")[0].splitlines() if line.strip()]
@@ -558,21 +544,17 @@ class _Resolver:
         return processes.run(command, seconds=seconds, cwd=self.folder, environment={"UV_NO_WRAP": "1", **extra})
 
     def _text(self, kind: str, body: str, out_of_reach: Sequence[Vendor]) -> str:
-        row, again = self.row, f"nox -s lock -- {self.row.name}"
-        head = [*_TITLES[kind], f"Made by `{again}`, never by hand."]
-        head += [f"stack: {row.name}", f"kind: {kind}", f"python: {', '.join(row.pythons)}"]
-        head += [f"platform: {_UNIVERSAL if self.universal else _LINUX}"]
-        head += [f"packages: {len(entries(body))}", f"unhashed: {len(out_of_reach)}"]
+        row, again = self.row, f"`nox -s lock -- {self.row.name}`"
+        titles = [*_TITLES[kind], f"Made by {again}, never by hand."]
         if out_of_reach:
-            head += ["These wheels were out of reach here; name, version and source are exact:"]
-            head += [f"  {vendor.pin}  {vendor.index or vendor.file}" for vendor in out_of_reach]
-            by_hand = (
-                f"No index serves them: download them into stacks/{row.name}/wheels/, then `{again}` adds the hashes."
-            )
-            served = f"On a machine that reaches their source `{again}` adds the hashes."
-            head += [by_hand if any(vendor.file for vendor in out_of_reach) else served]
-        head += [f"content: {content_digest(body)}"]
-        return "".join(f"# {line}\n" for line in head) + body
+            titles += ["These wheels were out of reach here; name, version and source are exact:"]
+            titles += [f"  {vendor.pin}  {vendor.index or vendor.file}" for vendor in out_of_reach]
+            titles += [
+                f"Where they can be reached, or with their files in stacks/{row.name}/wheels/, {again} adds the hashes."
+            ]
+        platform = _UNIVERSAL if self.universal else _LINUX
+        header = {"stack": row.name, "kind": kind, "python": ", ".join(row.pythons), "platform": platform}
+        return text_of(header, [head + rest for head, rest in entries(body)], *titles)
 
 
 def _agree(stack: Stack, inputs: Iterable[Requirement]) -> None:

@@ -112,7 +112,7 @@ def mixed(good: Endpoint, bad: Endpoint, moved: Collection[OneChange]) -> Endpoi
 
 def lock_text(lock: lockfile.Lock) -> str:
     """Return the file of a mixture's lock."""
-    return lockfile.text_of(lock, [pin.text for pin in lock.pins], "A mixture of two locks, made by `bisect`.")
+    return lockfile.text_of(lock.header, [pin.text for pin in lock.pins], "A mixture of two locks, made by `bisect`.")
 
 
 def _packages(good: lockfile.Lock, bad: lockfile.Lock, described: Mapping[str, str] | None) -> Iterator[OneChange]:
