@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from stackproof.base.errors import Refusal
 from stackproof.base.places import ROOT
 from stackproof.base.toml import Table, read_toml
 from stackproof.stack import findings, stacks, variables
@@ -262,8 +261,6 @@ def test_leftover_workarounds() -> None:
 def test_only_the_families_asked_for() -> None:
     environ = {"CCL_WORKER_COUNT": "two", "NCCL_DEBUG": "loud"}
     assert [slip.family for slip in findings.examine(environ, ["nccl"])] == ["nccl"]
-    with pytest.raises(Refusal, match=r"no family of variables 'ncl' \(did you mean 'nccl'\?\)"):
-        findings.examine(environ, ["ncl"])
 
 
 def test_the_worst_comes_first() -> None:
@@ -355,7 +352,6 @@ HOST = Inventory(
     adapters={"mlx5_0": ("1",), "mlx5_1": ("1",)},
     cards={"cuda": 8, "xpu": 2, "hip": 2},
     cores=16,
-    nodes=2,
     is_file=FILES.__contains__,
     is_folder=FOLDERS.__contains__,
 )

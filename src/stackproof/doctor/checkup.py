@@ -163,7 +163,6 @@ def inventory_of(machine: Machine, facts: Facts, bus: Collection[cards.Card]) ->
         adapters=adapters if adapters or interfaces else None,
         cards=_visible_cards(machine, bus),
         cores=int(cpus) if cpus.isdecimal() else None,
-        nodes=len(machine.glob("/sys/devices/system/node/node[0-9]*")) or None,
         # A relative path is looked for only where we stand in the machine ourselves.
         is_file=lambda path: machine.path(path).is_file() if machine.real or path.startswith("/") else None,
         is_folder=lambda path: machine.path(path).is_dir() if machine.real or path.startswith("/") else None,

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from stackproof.base.errors import Refusal, nearest, suggestion
+from stackproof.base.errors import nearest, suggestion
 from stackproof.stack.stacks import TOOLKITS
 from stackproof.stack.variables import (
     Combination,
@@ -42,8 +42,6 @@ class Inventory:
     cards: Mapping[str, int] = field(default_factory=dict)
     """By toolkit, how many a process may choose from."""
     cores: int | None = None
-    nodes: int | None = None
-    """NUMA nodes."""
     is_file: Callable[[str], bool | None] = lambda _: None
     is_folder: Callable[[str], bool | None] = lambda _: None
 
@@ -116,25 +114,9 @@ def _cards(toolkit: str) -> Callable[[str, Inventory], str]:
     return judge
 
 
-def _numbered(what: str, things: str, count: Callable[[Inventory], int | None]) -> Callable[[str, Inventory], str]:
-    def judge(value: str, host: Inventory) -> str:
-        highest = max((int(number) for number in re.findall(r"\d+", re.sub(r":\d+", "", value))), default=0)
-        have = count(host)
-        return f"names {what} {highest}, and this host has {things} 0 to {have - 1}" if have and highest >= have else ""
-
-    return judge
-
-
 def _threads(value: str, host: Inventory) -> str:
     most = max((int(number) for number in re.findall(r"\d+", value)), default=0)
     return f"is more threads than this host's {host.cores} CPUs" if host.cores and most > host.cores else ""
-
-
-def _parent(value: str, host: Inventory) -> str:
-    """A file that the library would make: its folder has to be there."""
-    folder = value.rpartition("/")[0]
-    there = not folder or "%" in folder or host.is_folder(folder) is not False
-    return "" if there else f"would be written to {folder}, which is not here"
 
 
 _THREADS = "count of cores"
@@ -143,12 +125,9 @@ KINDS: Mapping[str, Callable[[str, Inventory], str]] = {
     "interfaces": _by_name,
     "adapters": _adapters,
     **{toolkit: _cards(toolkit) for toolkit in TOOLKITS},
-    "cores": _numbered("core", "cores", lambda host: host.cores),
     _THREADS: _threads,
-    "NUMA nodes": _numbered("NUMA node", "nodes", lambda host: host.nodes),
     "file": lambda path, host: "names a file that is not here" if host.is_file(path) is False else "",
     "folder": lambda path, host: "names a folder that is not here" if host.is_folder(path) is False else "",
-    "parent": _parent,
 }
 """What each kind of value names: a clause to stand after "NAME='value' " where the host lacks it, else nothing."""
 
@@ -199,16 +178,16 @@ def examine(
     `host`: what values are held against; by default nothing is said of interfaces, cards, files.
 
     Raises:
-        Refusal: a table is broken, or no table has a family of that name.
+        Refusal: a table is broken.
     """
     chosen, host = _chosen(families), host or Inventory()
     findings = [env_finding for family in chosen for env_finding in _secrets(family, environ)]
     environ = public(environ)
     findings += [env_finding for family in chosen for env_finding in _names_and_values(family, environ, host)]
     findings += _misspelt_prefixes(chosen, environ)
-    illegible = {name for family in chosen for name in _illegible(family, environ)}
+    wrong = {name for env_finding in findings for name in env_finding.variables}  # one thing at a time
     at_odds = _combined(chosen, environ, families, host)
-    findings += [env_finding for env_finding in at_odds if not illegible & set(env_finding.variables)]
+    findings += [env_finding for env_finding in at_odds if not wrong & set(env_finding.variables)]
     order = list(Level)
     unique = {(finding.variables, finding.sentence.partition(";")[0]): finding for finding in findings}
     return sorted(unique.values(), key=lambda env_finding: -order.index(env_finding.level))
@@ -241,11 +220,7 @@ def with_settings(reason: str, environ: Mapping[str, str]) -> str:
 
 
 def _chosen(names: Collection[str] | None) -> list[Family]:
-    all_ = families()
-    for name in names or ():
-        if name not in all_:
-            raise Refusal(f"there is no family of variables '{name}'{suggestion(name, all_)}; known: {', '.join(all_)}")
-    return [family for name, family in all_.items() if names is None or name in names]
+    return [family for name, family in families().items() if names is None or name in names]
 
 
 def _names_and_values(family: Family, environ: Mapping[str, str], host: Inventory) -> Iterator[EnvFinding]:
@@ -275,15 +250,6 @@ def _value(
     for level, sentence, remedy in filter(None, complaints):
         yield EnvFinding((row.name,), family.name, level, sentence, remedy, row.link)
         return
-
-
-def _illegible(family: Family, environ: Mapping[str, str]) -> Iterator[str]:
-    """Names whose value the library does not understand, so that nothing can be said of what it does."""
-    for name, value in environ.items():
-        row = family.variables.get(name)
-        wrong = row and row.grammar and row.opened_by not in environ and row.grammar.wrong(value)
-        if row and (wrong or _unexpanded(row, value) or _above(row, value, environ)):
-            yield name
 
 
 def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[EnvFinding]:
