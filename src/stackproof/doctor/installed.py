@@ -117,7 +117,7 @@ def examine_companions(env: Installed, named: Stack | None, present: list[Stack]
     meant = [stack for stack in fitting if named or _has_torch(others[stack.name])]
     if not meant:
         return
-    stack = min(meant, key=lambda other: len(_outside(env, other, others[other.name])))
+    stack = min(meant, key=lambda stack: sum(not row.fits for row in others[stack.name]))
     level = Level.WARNING if named or "set" in stack.flavour.toolkits.values() else Level.NOTE
     yield from _unlike(env, stack, others[stack.name], level, hosts.proof(stack, stack in present))
 
@@ -126,23 +126,16 @@ def _has_torch(others: list[environment_proof.Companion]) -> bool:
     return all(other.fits for other in others if other.name == "torch")
 
 
-def _outside(installed: Installed, stack: Stack, others: list[environment_proof.Companion]) -> list[str]:
-    python = installed.facts["python"]
-    wrong = [] if python in stack.pythons else [f"Python {python} (the stack is for {' or '.join(stack.pythons)})"]
-    return wrong + [str(other) for other in others if other.here and not other.fits]
-
-
 def _unlike(
     env: Installed, stack: Stack, others: list[environment_proof.Companion], level: Level, proof: str
 ) -> Iterator[Finding]:
-    """Yield what is out of range, what is absent, and what is another version than the lock's; else that all is as locked."""
-    outside = _outside(env, stack, others)
-    absent = [row for row in others if not row.here]
-    close = [f"{row.name} {row.here} (locked {row.locked})" for row in others if row.here and row.fits]
-    if outside:
-        sentence = f"{env.label}: not what stack {stack.name} asks for: {', '.join(outside)}"
-        wrong = [row for row in others if row.here and not row.fits]
-        theirs = _has_torch(others) and len(wrong) == len(outside)
+    """Yield what is out of range and what is absent; else that all is in its range."""
+    wrong, absent = [row for row in others if row.here and not row.fits], [row for row in others if not row.here]
+    python = env.facts["python"]
+    strange = [] if python in stack.pythons else [f"Python {python} (the stack is for {' or '.join(stack.pythons)})"]
+    if strange or wrong:
+        sentence = f"{env.label}: not what stack {stack.name} asks for: {', '.join([*strange, *map(str, wrong)])}"
+        theirs = _has_torch(others) and not strange
         remedy = _by_constraints(stack, wrong) if theirs else f"`{proof}` builds an environment that is its lock"
         yield Finding("environment", level, sentence, remedy)
     if absent:
@@ -151,11 +144,8 @@ def _unlike(
         yield Finding(
             "environment", Level.NOTE, f"{sentence}; what needs it is skipped", _by_constraints(stack, absent)
         )
-    if close:
-        sentence = f"{env.label}: in the ranges of stack {stack.name}, but not its lock's versions: {', '.join(close)}"
-        yield Finding("environment", Level.NOTE, sentence)
-    if not outside and not absent and not close:
-        yield ok("environment", f"{env.label}: the companions that stack {stack.name} asks for are its lock's")
+    if not (strange or wrong or absent):
+        yield ok("environment", f"{env.label}: the companions that stack {stack.name} asks for are in their ranges")
 
 
 def _by_constraints(stack: Stack, wrong: list[environment_proof.Companion]) -> str:

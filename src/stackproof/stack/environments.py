@@ -65,9 +65,7 @@ def prepare(stack: Stack, say: Say = print) -> Path:
                 if not _built(environment, lock):  # another session may have done it while this one waited
                     _build(stack, lock, environment, interpreter, say)
         except OSError as error:
-            blocked = isinstance(error, FileExistsError | NotADirectoryError)
-            file = next((path for path in (environment, *environment.parents) if blocked and path.is_file()), None)
-            remedy = f"delete the file {file}" if file else f"free space or make the folder writable{places.ELSEWHERE}"
+            remedy = f"free space, or make it a folder that can be written{places.ELSEWHERE}"
             raise Refusal(f"{environment}: cannot be built ({error.strerror}); {remedy}") from error
     if places.INSTALLED:
         os.environ[places.SOURCE] = str(source_for(environment))
@@ -199,14 +197,9 @@ def _sources(rows: Iterable[Vendor]) -> list[str]:
 
 
 def _where_from(stack: Stack) -> str:
-    again = advice.relock(stack.name, stack.folder)
-    by_hand = [row.file for row in stack.vendor if row.file]
-    if by_hand:
-        others = f" and {len(by_hand) - 1} more in stack.toml" if by_hand[1:] else ""
-        place = display_path(stack.folder / "wheels")
-        return f"download them by hand into {place}/ ({by_hand[0]}{others}), then {again}"
-    indexes = ", ".join(sorted({row.index for row in stack.vendor}))
-    return f"check that {indexes} can be reached, then {again} completes the hashes"
+    sources = ", ".join(sorted({row.index or row.file for row in stack.vendor}))
+    place, again = display_path(stack.folder / "wheels"), advice.relock(stack.name, stack.folder)
+    return f"check that {sources} can be reached, or put the wheels into {place}/, then {again} adds the hashes"
 
 
 def link_checkout(environment: Path) -> None:

@@ -169,19 +169,7 @@ def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
         ]
         chosen += [name for name in inner if Path(folder, name).is_symlink()]  # no wheel has links
         lines += [path for name in chosen if (path := f"{within}{name}") not in known]
-    return sorted([*lines, *_libraries(site, known)])
-
-
-def _libraries(site: Path, known: set[str]) -> Iterator[str]:
-    """Yield the libraries of no RECORD in the environment's own `lib`, in which Intel's wheels lay and look for theirs."""
-    above = Path(os.path.normpath(site)).parents[1]
-    for folder, inner, names in os.walk(above):
-        inner[:] = [name for name in inner if Path(folder) != above or not name.startswith("python")]
-        within = os.path.relpath(folder, above)
-        for name in names:
-            path = os.path.normpath(f"../../../{above.name}/{within}/{name}")
-            if (name.endswith(".so") or _NUMBERED in name) and path not in known:
-                yield path
+    return sorted(lines)
 
 
 def installed(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:

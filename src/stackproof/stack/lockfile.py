@@ -92,14 +92,7 @@ class Lock:
 
     def expected(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return what must be installed: canonical name to version, markers evaluated."""
-        values: dict[str, str] = {}
-        for pin in self.pins:
-            if not pin.applies(environment):
-                continue
-            if values.setdefault(pin.name, pin.version) != pin.version:
-                both = f"{values[pin.name]} and to {pin.version}"
-                raise _broken(self.path, 0, f"pins {pin.name} to {both} for one interpreter")
-        return values
+        return {pin.name: pin.version for pin in self.pins if pin.applies(environment)}
 
     def hashed_text(self, only: Collection[str] = ()) -> str:
         """Return the part that `uv pip sync --require-hashes` installs, or these packages of it.
