@@ -138,15 +138,13 @@ class Box:
 
     def machine(self, *, member: bool = True) -> Machine:
         """Return the box for `doctor`; the user is in the group of the nodes, or in no group that counts."""
-        owner = self.root.stat()
-        groups = frozenset({owner.st_gid} if member else {owner.st_gid + 1})
+        needed = 0o060 if member else 0o006
         return Machine(
             root=self.root,
             environ=self.environ,
             prefix=self.root / "opt/env",
             libc=self.libc,
-            processor="x86_64",
-            identity=(owner.st_uid + 1, groups),
+            access=lambda path: path.exists() and path.stat().st_mode & needed == needed,
             answers=self.answers,
             disk_free=lambda: self.disk_free,
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from stackproof.doctor.machine import Machine
 
 
@@ -21,37 +19,6 @@ def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     assert machine.ownership("/none") == ("", "", -1)
 
 
-@pytest.mark.parametrize(
-    ("mode", "user", "group", "allowed"),
-    [
-        (0o600, True, False, True),
-        (0o060, False, True, True),
-        (0o006, False, False, True),
-        (0o660, False, False, False),
-        (0o606, False, True, False),
-        (0o066, True, True, False),
-        (0o640, False, True, False),
-    ],
-)
-def test_modes_decide_who_may(tmp_path: Path, mode: int, user: bool, group: bool, allowed: bool) -> None:
-    path = tmp_path / "node"
-    path.touch()
-    path.chmod(mode)
-    found = path.stat()
-    who = (found.st_uid if user else found.st_uid + 1, frozenset({found.st_gid if group else found.st_gid + 1}))
-    if who[0] == 0:
-        allowed = True  # root may
-    assert Machine(root=tmp_path, identity=who).may_use("/node") is allowed
-
-
-def test_root_may(tmp_path: Path) -> None:
-    (tmp_path / "node").touch()
-    (tmp_path / "node").chmod(0)
-    machine = Machine(root=tmp_path, identity=(0, frozenset()))
-    assert machine.may_use("/node")
-    assert not machine.may_use("/none")
-
-
 def test_links_are_followed_inside_the_tree(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "link").symlink_to("a/b")
@@ -59,7 +26,7 @@ def test_links_are_followed_inside_the_tree(tmp_path: Path) -> None:
 
 
 def test_libraries_are_found_where_the_loader_looks(tmp_path: Path) -> None:
-    machine = Machine(root=tmp_path, environ={"LD_LIBRARY_PATH": ":/opt/x/lib"}, processor="x86_64")
+    machine = Machine(root=tmp_path, environ={"LD_LIBRARY_PATH": ":/opt/x/lib"})
     assert not machine.has_library("liba.so.1")
     for place in ("usr/lib/x86_64-linux-gnu", "opt/x/lib", "usr/local/lib"):
         (tmp_path / place).mkdir(parents=True)

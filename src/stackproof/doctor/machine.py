@@ -27,9 +27,8 @@ class Machine:
     prefix: Path = field(default_factory=lambda: Path(sys.prefix))
     """The Python environment that is looked at besides those of the stacks."""
     libc: str = field(default_factory=lambda: " ".join(platform.libc_ver()))
-    processor: str = field(default_factory=platform.machine)
-    identity: tuple[int, frozenset[int]] | None = None
-    """Who asks for access: user and groups, by number. None: the kernel is asked, which knows of access lists too."""
+    access: Callable[[Path], bool] = field(default_factory=lambda: _may_read_and_write)
+    """Whether whoever asks may read and write a file."""
     answers: Mapping[str, str] | None = None
     """What each tool would print; None: the tools are run."""
     disk_free: Callable[[], int] = field(default_factory=lambda: _free_where_environments_are)
@@ -77,16 +76,7 @@ class Machine:
 
     def may_use(self, name: str) -> bool:
         """Whether a file may be read and written by whoever asks."""
-        path = self.path(name)
-        if self.identity is None:
-            return os.access(path, os.R_OK | os.W_OK)
-        try:
-            result = path.stat()
-        except OSError:
-            return False
-        user, groups = self.identity
-        mask = 0o600 if result.st_uid == user else 0o060 if result.st_gid in groups else 0o006
-        return user == 0 or result.st_mode & mask == mask
+        return self.access(self.path(name))
 
     def ownership(self, name: str) -> tuple[str, str, int]:
         """Return a file's mode as `ls` writes it, its group's name (empty: none here) and the group's number."""
@@ -114,10 +104,13 @@ class Machine:
     def has_library(self, name: str, folders: Collection[str] = ()) -> bool:
         """Whether a shared library is found: by the loader's cache, by LD_LIBRARY_PATH, in the usual folders or in these."""
         named = [folder for folder in self.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-        usual = ["/usr/lib", "/usr/lib64", "/usr/local/lib", f"/usr/lib/{self.processor}-linux-gnu"]
-        if any(self.exists(f"{folder}/{name}") for folder in (*named, *usual, *folders)):
-            return True
-        return name in self.read("/etc/ld.so.cache")
+        usual = ["/usr/lib", "/usr/lib64", "/usr/local/lib", *self.glob("/usr/lib/*-linux-gnu")]
+        there = any(self.exists(f"{folder}/{name}") for folder in (*named, *usual, *folders))
+        return there or name in self.read("/etc/ld.so.cache")
+
+
+def _may_read_and_write(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.W_OK)  # the kernel knows of access lists too
 
 
 def _free_where_environments_are() -> int:

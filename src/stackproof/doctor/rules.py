@@ -157,6 +157,7 @@ class Rule:
 class Agreement:
     """Facts whose versions have to say the same."""
 
+    area = "environment"
     what: str
     values: Mapping[str, Expression] = field(default_factory=dict)
     toolkit: _Toolkit = ""
@@ -181,6 +182,7 @@ class Agreement:
 class ReleasePair:
     """Which release of one package belongs to which of another."""
 
+    area = "environment"
     left: str
     right: str
     releases: Mapping[str, str]
@@ -218,14 +220,10 @@ class Rules:
 
     def judge(self, area: str, facts: Facts) -> Iterator[Finding]:
         """Yield what the rows of one area find in the facts."""
-        for rule in self.rows:
-            if rule.area == area:
-                yield from rule.judge(facts)
-        if area == "environment":
-            for agreement in self.agreements:
-                yield from agreement.judge(facts)
-            for pair in self.pairs:
-                yield from pair.judge(facts)
+        rows: tuple[Rule | Agreement | ReleasePair, ...] = (*self.rows, *self.agreements, *self.pairs)
+        for row in rows:
+            if row.area == area:
+                yield from row.judge(facts)
 
 
 @cache
