@@ -27,8 +27,6 @@ from stackproof.stack.variables import (
 
 _UNEXPANDED = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\(|^~(?=/|$)")
 _SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|KEY)S?$", re.IGNORECASE)
-
-
 _ODD = "quotes or blanks round it, or full-width characters, which are no part of it"
 
 
@@ -93,13 +91,8 @@ def _adapters(value: str, host: Inventory) -> str:
     shown = ", ".join(f"{name} (port {', '.join(ports)})" for name, ports in host.adapters.items())
     for word in () if value.startswith("^") else listed(value.removeprefix("=")):
         name, _, port = word.partition(":")
-        ports = [
-            port
-            for text, ports in host.adapters.items()
-            for port in ports
-            if (text == name if exact else text.startswith(name))
-        ]
-        if not ports or (port and port not in ports):
+        alike = [text for text in host.adapters if (text == name if exact else text.startswith(name))]
+        if not alike or (port and not any(port in host.adapters[text] for text in alike)):
             return f"names {word}, and this host has {shown}"
     return ""
 
