@@ -159,9 +159,7 @@ def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
     ("operators/sweep::agrees[[]foo-*", "operators/*", "must name suite, file and check"),
     ("operators/sweep::agrees[[]foo-*", "operators/sweep::[ab]*", "must name suite, file and check"),
     ("operators/sweep", "operatrs/sweep", "there is no suite 'operatrs' (did you mean 'operators'?)"),
-    ("most = 9", "", "'issue[0].most' is missing"), ("most = 9", "most = 0", "excuses no check"),
-    ("agrees[[]foo-*", "agrees", "names one check"),
-    *(("most = 9", f'most = 9\nwhen = {{"cpu.flags" = "{text}"}}', "asks nothing of 'cpu.flags'") for text in ("*", "**", "?*", "")),
+    ("most = 9", "", "'issue[0].most' is missing"),
 ])  # fmt: skip
 def test_a_bad_row_is_refused(stack: Stack, old: str, new: str, words: str) -> None:
     with pytest.raises(Refusal) as refusal:

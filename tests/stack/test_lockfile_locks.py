@@ -121,18 +121,6 @@ def test_line_that_is_no_pin_is_named(tmp_path: Path, line: str, why: str) -> No
     assert f":8: {why}" in refusal(written(tmp_path, f"{line}\n{BODY}"))
 
 
-@pytest.mark.parametrize(
-    ("header", "why"),
-    [
-        ({"packages": "5"}, "says 'packages: 5' in its header and has 4"),
-        ({"unhashed": "0"}, "says 'unhashed: 0' in its header and has 1"),
-        ({"unhashed": "none"}, "and has 1"),
-    ],
-)
-def test_header_that_disagrees_is_refused(tmp_path: Path, header: dict[str, str], why: str) -> None:
-    assert why in refusal(written(tmp_path, **header))
-
-
 def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text(BODY, encoding="utf-8")

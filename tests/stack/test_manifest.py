@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.base.toml import Wrong
 from stackproof.record.records import Check, Verdict
 from stackproof.runner.suites import counted
 from stackproof.stack import manifest, stacks
@@ -95,11 +94,6 @@ def test_what_no_rule_says_is_counted(cpu: Stack, why: str, verdict: Verdict, re
         f"seed[2] ({reason}); stacks/cpu/expected.toml excuses 2 {why}"
         in complaints(row, Selection(SEEDS, three, SUITES), cpu)["rng/rng"]
     )
-
-
-def test_a_manifest_that_counts_a_rule_is_refused() -> None:
-    with pytest.raises(Wrong, match="counts 'device-memory', which is a rule: name it in `rules` instead"):
-        FileRow(4, "0" * 16, without={"device-memory": 2})
 
 
 @pytest.mark.parametrize("rule", ["enough-memory", "a-card-each"])
