@@ -31,7 +31,7 @@ def test_a_good_host_is_described_and_nothing_is_said(tmp_path: Path) -> None:
 def test_an_empty_tree_claims_nothing(tmp_path: Path) -> None:
     machine = bare(tmp_path / "box").machine()
     empty = Box.__new__(Box)
-    empty.root, empty.environ, empty.answers = tmp_path / "empty", {}, {}
+    empty.root, empty.environ = tmp_path / "empty", {}
     empty.disk_free, empty.libc = 200 << 30, ""
     empty.root.mkdir()
     facts = host.gather(empty.machine())

@@ -42,7 +42,4 @@ def test_the_real_machine_is_asked_directly() -> None:
     machine = Machine()
     assert machine.real
     assert machine.may_use("/dev/null")
-    assert Path(machine.find("sh")).name == "sh"
-    assert machine.ask([machine.find("sh"), "-c", "echo 1.2.3"]) == "1.2.3\n"
-    assert machine.ask(["/no/such/tool"]) == ""
     assert machine.disk_free() > 0

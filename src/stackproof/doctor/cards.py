@@ -47,7 +47,7 @@ class Card:
 
 def discover(machine: Machine, maker: Maker, rules: Rules) -> list[Card]:
     """Return the maker's cards on the PCI bus; none where the bus cannot be read."""
-    addresses = hosts.cards((maker.pci_vendor,), maker.skip, "" if machine.real else str(machine.root))
+    addresses = hosts.cards((maker.pci_vendor,), maker.skip, machine.tree)
     return [_card(machine, maker, rules, address) for address in addresses]
 
 

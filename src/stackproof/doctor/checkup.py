@@ -44,9 +44,8 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
         Refusal: there is no stack of that name, or a table of ours is broken.
     """
     machine = machine or Machine()
-    root = "" if machine.real else str(machine.root)
     named = stacks.load(name) if name else None
-    report = look([name] if name else stacks.names(), root, machine.environ)
+    report = look([name] if name else stacks.names(), machine.tree, machine.environ)
     concerned = [named] if named else report.stacks_here
     facts: dict[str, str] = {}
     results = list(_findings(machine, named, report.stacks_here, concerned, facts))
@@ -86,7 +85,7 @@ def _findings(
 
 
 def _lacking(stack: Stack, machine: Machine) -> Iterator[Finding]:
-    looked = hosts.inspect(stack, "" if machine.real else str(machine.root))
+    looked = hosts.inspect(stack, machine.tree)
     if lost := "; ".join(row.what for row in looked.findings if not row.found):
         sentence = f"this host has no stack '{stack.name}': it lacks {lost} (`--all` says where each was looked for)"
         yield Finding("cards", Level.PROBLEM, sentence, stack.install_hint)

@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from stackproof.doctor.machine import Machine
-from stackproof.doctor.rules import Container, Facts, Finding, OnPath, Rules, Tool, load, ok
+from stackproof.doctor.rules import Container, Facts, Finding, OnPath, Rules, load, ok
+from stackproof.stack import hosts
 from stackproof.stack.variables import Level
-
-_VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 
 
 def examine(machine: Machine, rules: Rules, toolkits: Collection[str]) -> Iterator[Finding]:
@@ -23,16 +21,9 @@ def examine(machine: Machine, rules: Rules, toolkits: Collection[str]) -> Iterat
         mentioned = [path for path, word in row.mentions.items() if word in machine.read(path)]
         if seen := _shown(row, machine) or next(iter(mentioned), ""):
             yield Finding("cards", Level.WARNING, f"{row.sentence} (seen: {seen})", row.remedy, row.link)
-    here = {tool: path for tool in rules.tools if (path := next(filter(None, map(machine.find, tool.paths)), ""))}
-
-    def version(tool: Tool) -> str:
-        match = _VERSION.search(machine.ask([here[tool], *tool.version])) if tool.version else None
-        return match[0].rstrip(",;)") if match else ""
-
-    with ThreadPoolExecutor(max_workers=max(len(here), 1)) as pool:
-        versions = dict(zip(here, pool.map(version, here), strict=True))
+    here = [tool for tool in rules.tools if hosts.tools(tool.paths, machine.tree)]
     if here:
-        yield ok("cards", f"tools: {', '.join(f'{tool.name} {versions[tool]}'.strip() for tool in here)}")
+        yield ok("cards", f"tools: {', '.join(tool.name for tool in here)}")
     for tool in rules.tools:
         if tool.remedy and tool.toolkit in toolkits and tool not in here:
             yield Finding("cards", Level.NOTE, f"{tool.name} is not here", tool.remedy, toolkit=tool.toolkit)

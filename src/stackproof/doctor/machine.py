@@ -1,4 +1,4 @@
-"""What can be read of a host: files below a root, variables, tools. A test hands in a tree and answers of its own."""
+"""What can be read of a host: files below a root, and variables. A test hands in a tree of its own; nothing is run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base import files, processes
+from stackproof.base import files
 from stackproof.base.places import HOME
 
 _MOST_BYTES = 1 << 20
-_TOOL_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,17 @@ class Machine:
     libc: str = field(default_factory=lambda: " ".join(platform.libc_ver()))
     access: Callable[[Path], bool] = field(default_factory=lambda: _may_read_and_write)
     """Whether whoever asks may read and write a file."""
-    answers: Mapping[str, str] | None = None
-    """What each tool would print; None: the tools are run."""
     disk_free: Callable[[], int] = field(default_factory=lambda: _free_where_environments_are)
 
     @property
     def real(self) -> bool:
         """Whether this is the host that we run on."""
         return self.root == Path("/")
+
+    @property
+    def tree(self) -> str:
+        """What stands before the names of its files for us: nothing on our own host."""
+        return "" if self.real else str(self.root)
 
     def path(self, name: str) -> Path:
         """Return where a file of the machine lies for us."""
@@ -87,19 +89,6 @@ class Machine:
         rows = (line.split(":") for line in self.read("/etc/group").splitlines())
         group = next((row[0] for row in rows if row[2:3] == [str(result.st_gid)]), "")
         return stat.filemode(result.st_mode), group, result.st_gid
-
-    def find(self, tool: str) -> str:
-        """Return the path of a tool, by name or by path; empty if it is not there."""
-        if self.answers is not None:
-            return tool if tool in self.answers else ""
-        return shutil.which(tool, path=self.environ.get("PATH")) or ""
-
-    def ask(self, command: list[str]) -> str:
-        """Return what a tool prints; nothing if it is absent, angry, or slow: a slow tool must not make a slow doctor."""
-        if self.answers is not None:
-            return self.answers.get(command[0], "")
-        ended = processes.run(command, seconds=_TOOL_S)
-        return (ended.output or ended.errors) if ended.started and not ended.timed_out else ""
 
     def has_library(self, name: str, folders: Collection[str] = ()) -> bool:
         """Whether a shared library is found: by the loader's cache, by LD_LIBRARY_PATH, in the usual folders or in these."""

@@ -88,12 +88,11 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A tool of a maker, and the words that make it print its version."""
+    """A tool of a maker, by names and paths."""
 
     name: str
     toolkit: _Toolkit = ""
     paths: tuple[str, ...]
-    version: tuple[str, ...]
     remedy: str = ""
 
 

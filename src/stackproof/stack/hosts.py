@@ -94,7 +94,7 @@ def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") 
 
 def _look(row: HostRequirement, root: str) -> Requirement:
     on_bus = cards(row.pci_vendors, row.pci_skip, root)
-    seen = _existing(row.paths, root) + _tools(row.tools, root)
+    seen = _existing(row.paths, root) + tools(row.tools, root)
     seen += [f"PCI {address} ({vendor})" for address, vendor in on_bus.items()]
     if seen:
         return Requirement(row.what, True, ", ".join(seen[:4]))
@@ -107,7 +107,8 @@ def _existing(patterns: Iterable[str], root: str) -> list[str]:
     return [path[len(root) :] for path in paths]
 
 
-def _tools(names: tuple[str, ...], root: str) -> list[str]:
+def tools(names: tuple[str, ...], root: str = "") -> list[str]:
+    """Return the paths of tools that are here, by name or by path."""
     if root:
         return _existing((name if "/" in name else f"/usr/bin/{name}" for name in names), root)
     return [path for name in names if (path := shutil.which(name))]
