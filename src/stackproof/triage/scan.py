@@ -12,7 +12,7 @@ from functools import lru_cache
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Unzipped, Window, windows
-from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Share, Tally, Who, rows_at, shape
+from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Share, Tally, Who, shape
 
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
@@ -277,12 +277,11 @@ def _rows(window: Window, rows: Iterable[Row]) -> Iterator[Row]:
         if first and end - begin < LONGEST and (end < window.end or window.last):
             yield begin, end, texts
         else:
-            finds = (
-                (found.start(), (text,))
-                for text in texts
-                for found in re.compile(re.escape(text)).finditer(data, begin, end)
-            )
-            yield from rows_at(data, sorted(finds), _bounds)
+            last = 0
+            for found in re.compile(b"|".join(map(re.escape, texts))).finditer(data, begin, end):
+                if found.start() >= last:
+                    start, last = _bounds(data, found.start())
+                    yield start, last, tuple(text for text in texts if data.find(text, found.start(), last) >= 0)
 
 
 def _bounds(data: bytes, position: int) -> tuple[int, int]:

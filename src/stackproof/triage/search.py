@@ -6,7 +6,7 @@ import importlib
 import itertools
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -18,7 +18,8 @@ _OURS = sys.version_info >= (3, 11)
 _parser: Any = importlib.import_module("re._parser" if _OURS else "sre_parse")
 _constants: Any = importlib.import_module("re._constants" if _OURS else "sre_constants")
 
-Texts = frozenset[str]
+Texts = frozenset[bytes]
+_ANY = frozenset({b""})
 
 _MOST = 32  # texts that a part of a pattern may stand for
 _USUAL = dict.fromkeys("0123456789", 2.0) | dict.fromkeys("etaoinsr", 3.0) | dict.fromkeys("lhdcumpgfwybv ", 4.0)
@@ -35,27 +36,27 @@ def required(pattern: str) -> tuple[tuple[bytes, ...], ...]:
     """
     parsed = _parser.parse(pattern)
     groups = [] if parsed.state.flags & re.IGNORECASE else _usable(_groups(parsed))
-    return tuple(tuple(sorted(text.encode() for text in group)) for group in groups)
+    return tuple(tuple(sorted(group)) for group in groups)
 
 
 def texts_of(pattern: str) -> tuple[bytes, ...]:
     """Return the rarest texts of which every match contains at least one; none when the pattern has no such text."""
-    groups = required(pattern)
-    return max(groups, key=lambda group: _rarity(text.decode() for text in group), default=())
+    return max(required(pattern), key=_rarity, default=())
 
 
-def _rarity(texts: Iterable[str]) -> float:
-    return min(sum(_USUAL.get(char, _RARE) for char in text) for text in texts)
+def _rarity(texts: Iterable[Iterable[int]]) -> float:
+    """Return how much a place says where one of these texts is found, in bits: the commonest counts."""
+    return min(sum(_USUAL.get(chr(byte), _RARE) for byte in text) for text in texts)
 
 
 def _usable(groups: Iterable[Texts]) -> list[Texts]:
     """Return the groups that can be looked for, without what another text of theirs stands in."""
-    usable = [group for group in groups if all(len(text.encode()) >= SHORTEST for text in group)]
+    usable = [group for group in groups if all(len(text) >= SHORTEST for text in group)]
     return [frozenset(text for text in group if not any(other in text for other in group - {text})) for group in usable]
 
 
 def _groups(items: Iterable[Any]) -> list[Texts]:
-    groups, run = list[Texts](), frozenset({""})
+    groups, run = list[Texts](), _ANY
     for operator, argument in items:
         texts, whole = _begins(operator, argument)
         fits = len(run) * len(texts) <= _MOST
@@ -63,7 +64,7 @@ def _groups(items: Iterable[Any]) -> list[Texts]:
             run = _joined(run, texts)
             continue
         groups += [_joined(run, texts) if fits else run, *(() if whole else _inner(operator, argument))]
-        run = texts if whole else frozenset({""})
+        run = texts if whole else _ANY
     return [*groups, run]
 
 
@@ -71,17 +72,14 @@ def _joined(run: Texts, texts: Texts) -> Texts:
     return frozenset(before + after for before in run for after in texts)
 
 
-_ANY = frozenset({""})
-
-
 def _begins(operator: Any, argument: Any) -> tuple[Texts, bool]:
     """Return the texts with which what an item matches can begin, and whether they are all of it."""
     if operator is _constants.LITERAL:
-        return frozenset({chr(argument)}), True
+        return frozenset({chr(argument).encode()}), True
     if operator in (_constants.AT, _constants.ASSERT, _constants.ASSERT_NOT):
         return _ANY, True
     if operator is _constants.IN and all(kind is _constants.LITERAL for kind, _ in argument):
-        return frozenset(chr(char) for _, char in argument), True
+        return frozenset(chr(char).encode() for _, char in argument), True
     if operator is _constants.SUBPATTERN and not argument[1] & re.IGNORECASE:
         return _sequence(argument[3])
     if operator is _constants.BRANCH:
@@ -168,7 +166,6 @@ class Shapes:
         for text in texts:
             self._originals.setdefault(text.translate(SHAPE), []).append(text)
         self._plan = Plan(self._originals)
-        self._seen: set[int] = set()
         self._texts: dict[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {}
         """What each shape holds for certain, and what it holds if its digits are so."""
         self._idle: set[int] = set()
@@ -183,30 +180,26 @@ class Shapes:
         bare = window.data[window.start : window.end].translate(SHAPE)
         keys = list(map(hash, _ADDRESS.sub(b"0x0", bare).split(b"\n")))
         rows = bare.split(b"\n")
-        if len(self._seen) > _MOST_SHAPES:
-            self._seen, self._texts = set(), {}
+        if len(self._texts) > _MOST_SHAPES:
+            self._texts.clear()
         here = set(keys)
-        if fresh := here - self._seen:
-            self._seen |= fresh
-            self._learn(b"\n".join({key: row for key, row in zip(keys, rows, strict=True) if key in fresh}.values()))
-        places: dict[int, list[int]] = {key: [] for key in (self._texts.keys() & here) - self._idle}
-        for key in list(places):
+        if fresh := here.difference(self._texts):
+            self._learn({key: row for key, row in zip(keys, rows, strict=True) if key in fresh})
+        for key in here - self._idle:
             if share(key, sum(self._texts[key], ()), 0) == 0:
                 self._idle.add(key)
-                del places[key]
-        return self._chosen(keys, rows, window, share, places) if places else iter(())
-
-    def _learn(self, text: bytes) -> None:
-        for begin, end, parts in rows_at(text, self._plan.places(text), _line):
-            texts = [own for part in parts for own in self._originals[part]]
-            numbered = tuple(filter(_DIGIT.search, texts))
-            self._texts[hash(shape(text[begin:end]))] = tuple(text for text in texts if text not in numbered), numbered
-
-    def _chosen(
-        self, keys: list[int], rows: list[bytes], window: Window, share: Share, places: dict[int, list[int]]
-    ) -> Iterator[Row]:
+        places: dict[int, list[int]] = {key: [] for key in here - self._idle}
         for n in itertools.compress(range(len(keys)), map(places.__contains__, keys)):
             places[keys[n]].append(n)
+        return self._chosen(rows, window, share, places) if places else iter(())
+
+    def _learn(self, rows: dict[int, bytes]) -> None:
+        for key, row in rows.items():
+            held = [text for part in self._plan.held(row) for text in self._originals[part]]
+            numbered = tuple(filter(_DIGIT.search, held))
+            self._texts[key] = tuple(text for text in held if text not in numbered), numbered
+
+    def _chosen(self, rows: list[bytes], window: Window, share: Share, places: dict[int, list[int]]) -> Iterator[Row]:
         sums = list(itertools.accumulate(map(len, rows), initial=window.start))  # without the ends of lines
         several = {text for key in places for text in self._texts[key][1]}
         present = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
@@ -214,11 +207,10 @@ class Shapes:
         for key, numbers in places.items():
             sure, numbered = self._texts[key]
             groups = {sure: numbers}
-            if numbered and not present.isdisjoint(numbered):
+            if maybe := [text for text in numbered if text in present]:
                 groups = {}
                 for n in numbers:
-                    begin, end = sums[n] + n, sums[n + 1] + n
-                    also = [text for text in numbered if text in present and window.data.find(text, begin, end) >= 0]
+                    also = [text for text in maybe if window.data.find(text, sums[n] + n, sums[n + 1] + n) >= 0]
                     groups.setdefault((*sure, *also), []).append(n)
             for texts, own in groups.items():
                 most = share(key, texts, len(own)) if texts else 0
@@ -232,114 +224,24 @@ class Shapes:
 SHORTEST = 3
 """Texts of fewer bytes are found everywhere and say nothing."""
 
-Found = tuple[int, tuple[bytes, ...]]
-"""Where the anchor of a text lies, and all texts that have it there."""
-Bounds = Callable[[bytes, int], tuple[int, int]]
-"""Where the line begins and ends that a place lies in."""
-
-
-def rows_at(data: bytes, places: Iterable[Found], bounds: Bounds) -> Iterator[Row]:
-    """Yield the lines that the places, which are in order, lie in, with the texts that are there; lines are as `bounds` says."""
-    row, texts = (0, 0), dict[bytes, None]()
-    for place, here in places:
-        if not texts or place >= row[1]:
-            if texts:
-                yield *row, tuple(texts)
-            row, texts = bounds(data, place), {}
-        texts.update(dict.fromkeys(here))
-    if texts:
-        yield *row, tuple(texts)
-
-
-def _line(data: bytes, place: int) -> tuple[int, int]:
-    end = data.find(b"\n", place)
-    return data.rfind(b"\n", 0, place) + 1, end if end >= 0 else len(data)
-
-
-_ENDS = None  # the key of a node for the texts that end there
-_AROUND, _MOST_AROUND = 2, 20_000
-_WEIGHTS = [2 ** -_USUAL.get(chr(byte), _RARE) for byte in range(256)]
-"""How frequent each byte is in logs."""
-
 
 class Plan:
-    """One pattern for many texts.
+    """Finds which of many texts a line holds: each is looked for only where its rarest three bytes are."""
 
-    Python's `re` tries the branches of an alternation only where a first byte fits, and then one after another. So each text is looked
-    for from its rarest byte on, its anchor, and texts that begin alike share their beginning. A plain alternation is several times slower.
-    """
-
-    def __init__(self, texts: Collection[bytes]) -> None:
-        first = _first_bytes(texts)
-        self._anchors: dict[bytes, list[tuple[bytes, int]]] = {}
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        self._by_three: dict[tuple[int, ...], list[bytes]] = {}
         for text in texts:
-            begin = text.index(min(set(text[:-1]) & first, key=lambda byte: (_WEIGHTS[byte], byte)))
-            self._anchors.setdefault(text[begin:], []).append((text, begin))
-        self._pattern = re.compile(_alternation(self._anchors))
-        self._starting: dict[bytes, list[tuple[bytes, int]]] = {}
-        self._fitting: dict[tuple[bytes, bytes, bytes], list[tuple[bytes, int]]] = {}
+            rarest = max(_threes(text), key=lambda three: _rarity([three]))
+            self._by_three.setdefault(rarest, []).append(text)
 
-    def places(self, data: bytes) -> Iterator[Found]:
-        """Yield each place where the anchor of a text lies, and the texts that are there."""
-        start = 0
-        while match := self._pattern.search(data, start):
-            place, start = match.start(), match.start() + 1
-            around = match[0], data[max(0, place - _AROUND) : place], data[place : match.end() + _AROUND]
-            texts = tuple(
-                [text for text, k in self._candidates(*around) if k <= place and data.startswith(text, place - k)]
-            )
-            if texts:
-                yield place, texts
-
-    def _candidates(self, matched: bytes, before: bytes, here: bytes) -> list[tuple[bytes, int]]:
-        """Return the texts that fit what stands close by: an anchor such as ": " is that of hundreds, and stands on most lines."""
-        key = matched, before, here
-        if (found := self._fitting.get(key)) is None:
-            if matched not in self._starting:
-                rows = (texts for anchor, texts in self._anchors.items() if anchor.startswith(matched))
-                self._starting[matched] = [text for texts in rows for text in texts]
-            if len(self._fitting) > _MOST_AROUND:
-                self._fitting.clear()
-            found = self._fitting[key] = [
-                (text, k)
-                for text, k in self._starting[matched]
-                if before.endswith(text[max(0, k - _AROUND) : k]) and here.startswith(text[k : k + len(here)])
-            ]
-        return found
+    def held(self, line: bytes) -> list[bytes]:
+        """Return the texts that a line holds."""
+        threes = self._by_three.keys() & _threes(line)
+        return sorted(text for three in threes for text in self._by_three[three] if text in line)
 
 
-def _first_bytes(texts: Iterable[bytes]) -> set[int]:
-    """Return bytes of which every text holds one: the most frequent are dropped first."""
-    holders: dict[int, list[bytes]] = {}
-    for text in texts:
-        for byte in set(text[:-1]):
-            holders.setdefault(byte, []).append(text)
-    left = {text: len(set(text[:-1])) for text in texts}
-    chosen = set(holders)
-    for byte in sorted(holders, key=lambda byte: (-_WEIGHTS[byte], byte)):
-        if all(left[text] > 1 for text in holders[byte]):
-            chosen.discard(byte)
-            for text in holders[byte]:
-                left[text] -= 1
-    return chosen
-
-
-def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
-    root: dict[Any, Any] = {}
-    for anchor, texts in sorted(anchors.items(), key=lambda row: -_WEIGHTS[row[0][0]]):
-        node = root
-        for byte in anchor:
-            node = node.setdefault(byte, {})
-        node[_ENDS] = [b"(?<=" + re.escape(text) + b")" if begin else b"" for text, begin in texts]
-    return _branches(root) if root else b"(?!)"
-
-
-def _branches(node: dict[Any, Any]) -> bytes:
-    parts = list(node.get(_ENDS, ()))
-    if b"" in parts:  # what goes on from here is found with it
-        return b""
-    parts += [re.escape(bytes([byte])) + _branches(child) for byte, child in node.items() if byte is not _ENDS]
-    return bytes(parts[0]) if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"
+def _threes(text: bytes) -> Iterator[tuple[int, ...]]:
+    return zip(text, text[1:], text[2:], strict=False)
 
 
 KEPT = 40
