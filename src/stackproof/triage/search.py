@@ -117,23 +117,8 @@ def _inner(operator: Any, argument: Any) -> list[Texts]:
     return []
 
 
-@cache
-def blind(pattern: str) -> bool:
-    """Whether a pattern takes any digit for any other, so that lines of one shape match or do not match alike."""
-
-    def each(item: Any) -> Iterator[bool]:
-        if isinstance(item, tuple) and item and item[0] in (_constants.LITERAL, _constants.NOT_LITERAL):
-            yield not chr(item[1]).isdigit()
-        elif isinstance(item, tuple) and item and item[0] is _constants.RANGE:
-            low, high = item[1]
-            yield high < 48 or low > 57 or (low <= 48 and high >= 57)
-        elif isinstance(item, tuple) and item and item[0] is _constants.GROUPREF:
-            yield False
-        elif isinstance(item, (tuple, list, _parser.SubPattern)):
-            for part in item:
-                yield from each(part)
-
-    return all(each(_parser.parse(pattern)))
+_NO_DIGIT = re.compile(r"\{\d*,?\d*\}|0-9|\(\?P<\w+>")
+"""What stands for all digits in a pattern, or for none."""
 
 
 _MOST_SHAPES = 200_000
@@ -291,7 +276,10 @@ class Probe:
     @cached_property
     def _sighted(self) -> tuple[tuple[tuple[bytes, ...], ...], ...]:
         """What the patterns need that tell digits apart."""
-        groups = (required(row.pattern) for row in self.patterns if self.span > 1 or not blind(row.pattern))
+        texts = (row.pattern for row in self.patterns)
+        groups = (
+            required(text) for text in texts if self.span > 1 or re.search(r"[0-9]|\(\?P=", _NO_DIGIT.sub("", text))
+        )
         return tuple(tuple(tuple(text.translate(SHAPE) for text in group) for group in row) for row in groups)
 
     def alike(self, shape: bytes) -> bool:
