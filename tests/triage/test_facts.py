@@ -34,7 +34,7 @@ VALUES = {
 @pytest.mark.parametrize("line", VALUES)
 def test_line_holds_a_fact(tmp_path: Path, line: str) -> None:
     name, value = VALUES[line]
-    assert (value, 1) in {row.name: row.values for row in report(tmp_path, line + "\n").shown}[name]
+    assert (value, 1) in {row.fact.name: row.values for row in report(tmp_path, line + "\n").shown}[name]
 
 
 def test_values_are_counted_and_bounded(tmp_path: Path) -> None:
@@ -47,11 +47,11 @@ def test_values_are_counted_and_bounded(tmp_path: Path) -> None:
 
 def test_oddities_say_what_to_do(tmp_path: Path) -> None:
     bridge = "(1) |CCL_INFO|   nic: { name tcp:br-1894cb0b4cfd, state unknown, speed 1.25 GB/s }\n"
-    (odd,) = [row for row in report(tmp_path, bridge).shown if row.odd]
-    assert "container bridge" in odd.odd
+    (odd,) = [row for row in report(tmp_path, bridge).shown if row.fact.odd]
+    assert "container bridge" in odd.fact.odd
     launch = "Initializing 2 distributed tasks at: 127.0.0.1:{}\n"
     assert report(tmp_path, launch.format(1)).shown == ()
-    assert "twice" in report(tmp_path, launch.format(1) + launch.format(2)).shown[0].odd
+    assert "twice" in report(tmp_path, launch.format(1) + launch.format(2)).shown[0].fact.odd
 
 
 ASKED_AND_OTHERWISE = {

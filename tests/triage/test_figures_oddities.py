@@ -71,56 +71,21 @@ def test_steps_that_were_all_skipped() -> None:
         ([12.0] * 40, {}),
         ([12.0] * 30 + [18.0] * 10, {"rate-sags": False}),
         ([40.0] * 3 + [12.0] * 37, {}),
-        ([12.0 * 0.94**n + 10.5 for n in range(80)], {"never-settles": False}),
+        ([12.0 * 0.94**n + 10.5 for n in range(80)], {}),
         ([12.0] * 5, {}),
         ([0.5] * 400, {}),
         ([0.5] * 800 + [0.9] * 200, {"rate-sags": False}),
     ],
 )
 def test_pace(pace: list[float], names: dict[str, bool]) -> None:
-    assert found(pace=pace).keys() - {"never-settles"} == names.keys() - {"never-settles"}
-
-
-def test_warm_up_of_the_pace_that_never_ends() -> None:
-    pace = [60.0] * 10 + [40.0] * 10 + [30.0] * 10 + [22.0] * 10
-    assert found(pace=pace) == {"never-settles": False}
-    assert found(pace=[60.0] * 10 + [22.0] * 30) == {}
+    assert found(pace=pace) == names
 
 
 @pytest.mark.parametrize(
     ("figures", "names"),
     [
-        ({"trainable": 5046272, "parameters": 601096192, "trainable_percent": 0.8395}, {}),
-        ({"trainable": 5046272, "parameters": 601096192, "trainable_percent": 0.9}, {"parameters": False}),
-        ({"trainable": 5046272, "trainable_at_start": 5046272}, {}),
-        ({"trainable": 5046272, "trainable_at_start": 601096192}, {"parameters-differ": False}),
         ({"global_batch": 16, "device_batch": 1, "accumulation": 8, "world_size": 2}, {}),
         ({"global_batch": 8, "device_batch": 1, "accumulation": 8, "world_size": 2}, {"batch": True}),
-        ({"examples": 1090, "epochs": 3, "global_batch": 16, "total_steps": 207}, {}),
-        ({"examples": 1091, "epochs": 3, "global_batch": 64, "total_steps": 51}, {}),
-        ({"examples": 1090, "epochs": 3, "global_batch": 16, "total_steps": 414}, {"steps": False}),
-        (
-            {
-                "examples": 1090,
-                "epochs": 3,
-                "global_batch": 16,
-                "total_steps": 207,
-                "train_runtime": 556.03,
-                "train_samples_per_second": 5.881,
-            },
-            {},
-        ),
-        (
-            {
-                "examples": 1090,
-                "epochs": 3,
-                "global_batch": 16,
-                "total_steps": 207,
-                "train_runtime": 556.03,
-                "train_samples_per_second": 11.762,
-            },
-            {"rate-differs": False},
-        ),
     ],
 )
 def test_figures_that_do_not_add_up(figures: dict[str, Any], names: dict[str, bool]) -> None:

@@ -24,13 +24,8 @@ def test_llamafactory_on_two_cards() -> None:
     assert found is not None
     assert (found.steps, found.world_size, found.samples_per_second, found.steps_per_second) == (207, 2, 5.881, 0.372)
     assert (found.series["loss"][0], found.get("train_loss"), found.get("train_runtime")) == (1.745, 1.3686, 556.03)
-    assert (found.get("trainable"), found.get("parameters"), found.get("trainable_percent")) == (
-        5046272,
-        601096192,
-        0.8395,
-    )
+    assert (found.get("trainable"), found.get("parameters")) == (5046272, 601096192)
     assert found.words == {"model": "Qwen3-0.6B", "dtype": "bfloat16", "device": "xpu"}
-    assert found.get("total_gflos") == 1351978
     assert set(found.trainers) == {"transformers", "peft", "LLaMA-Factory"}
 
 

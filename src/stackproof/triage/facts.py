@@ -22,12 +22,10 @@ _NO_VALUE = ("<not specified>", "")
 
 @dataclass(frozen=True)
 class Shown:
-    """A fact: its values in the order of the log with how often each was seen, and what is odd about it."""
+    """A fact that the logs hold: its values in the order of the log with how often each was seen."""
 
-    name: str
-    group: str
+    fact: rules.Fact
     values: tuple[tuple[str, int], ...]
-    odd: str
     first: Hit
 
 
@@ -49,7 +47,7 @@ def shown(evidence: Evidence) -> list[Shown]:
         hits = evidence.tally(fact.probe.key).kept
         values = Counter(" ".join(hit.groups.get("value", "").split()).rstrip(".,;") for hit in hits)
         if hits and len(values) >= fact.least:
-            rows.append(Shown(fact.name, fact.group, tuple(list(values.items())[:_MOST_VALUES]), fact.odd, hits[0]))
+            rows.append(Shown(fact, tuple(list(values.items())[:_MOST_VALUES]), hits[0]))
     return rows
 
 

@@ -17,13 +17,10 @@ from stackproof.triage.scan import Evidence
 from stackproof.triage.search import Hit, Probe, Who
 
 _SAG = 1.25
-_SETTLED = 1.1
 _PLAIN = "plain log"
 _NEARLY = (0.01, 3)  # so small was the loss in so many steps before it was 0
 _NEARLY_PLAIN = (0.1, 1)  # a loop of one's own prints few digits
 _FEWEST = 8
-_CLOSE = 0.02
-_ROUNDED = 0.0006
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Oddity:
 
 def oddities(training: Training) -> list[Oddity]:
     """Return what is odd, what is wrong first."""
-    checks = (_losses, _learning_rates, _skipped, _batches, _rate, _parameters, _counts)
+    checks = (_losses, _learning_rates, _skipped, _batches, _rate)
     return sorted((oddity for check in checks for oddity in check(training)), key=lambda oddity: not oddity.wrong)
 
 
@@ -87,15 +84,10 @@ def _rate(training: Training) -> Iterator[Oddity]:
     size = len(speeds) // 4
     if size < _FEWEST // 2:
         return
-    first, second, third, last = (median(speeds[n * size : (n + 1) * size]) for n in range(4))
+    second, last = median(speeds[size : 2 * size]), median(speeds[3 * size : 4 * size])
     if last > _SAG * second:
         sentence = f"the rate sags: the last quarter is {last / second:.2f} times slower than the second"
         yield Oddity("rate-sags", False, sentence)
-    if first > _SAG * last and first >= second >= third > _SETTLED * last:
-        sentence = (
-            f"the rate never settles: its last quarter is still {third / last:.2f} times faster than the one before"
-        )
-        yield Oddity("never-settles", False, sentence)
 
 
 def _seconds_per_step(progress: list[Progress]) -> list[float]:
@@ -108,42 +100,12 @@ def _seconds_per_step(progress: list[Progress]) -> list[float]:
     return speeds
 
 
-def _parameters(training: Training) -> Iterator[Oddity]:
-    trainable, whole, percent = (training.get(name) for name in ("trainable", "parameters", "trainable_percent"))
-    if trainable and whole and percent is not None:
-        share = 100 * trainable / whole
-        if abs(share - percent) > max(_ROUNDED, 0.001 * percent):
-            sentence = f"{trainable:,.0f} of {whole:,.0f} is {share:.4f} %, the log says {percent:g} %"
-            yield Oddity("parameters", False, f"parameters do not add up: {sentence}")
-    started = training.get("trainable_at_start")
-    if trainable and started and started != trainable:
-        sentence = f"{trainable:,.0f} parameters were made trainable, and {started:,.0f} are trained"
-        yield Oddity("parameters-differ", False, sentence)
-
-
 def _batches(training: Training) -> Iterator[Oddity]:
     whole, device, world = training.get("global_batch"), training.get("device_batch"), training.get("world_size")
     each = (device or 0) * (training.get("accumulation") or 1)
     if whole and each and world and whole != each * world:
         sentence = f"the batch of all ranks is {whole:.0f}, and {world:.0f} ranks of {each:.0f} make {each * world:.0f}"
         yield Oddity("batch", True, f"{sentence}: the ranks do not train together")
-
-
-def _counts(training: Training) -> Iterator[Oddity]:
-    examples, epochs = training.get("examples"), training.get("epochs")
-    whole, steps = training.get("global_batch"), training.get("total_steps")
-    if not examples or not epochs:
-        return
-    if whole and steps:
-        least, most = math.floor(examples / whole) * epochs, math.ceil(examples / whole) * epochs
-        if not max(1, least - epochs) <= steps <= most + epochs:
-            data = f"{examples:.0f} examples in batches of {whole:.0f} for {epochs:.0f} epochs"
-            yield Oddity("steps", False, f"{data} are {most:.0f} steps, the log says {steps:.0f}")
-    rate, seconds = training.get("train_samples_per_second"), training.get("train_runtime")
-    whole_run = steps and training.steps == steps
-    if rate and seconds and whole_run and abs(rate * seconds / (examples * epochs) - 1) > _CLOSE:
-        sentence = f"{rate:g} samples/s for {seconds:.0f} s are {rate * seconds:.0f} samples, the data have {examples * epochs:.0f}"
-        yield Oddity("rate-differs", False, f"the rate does not add up: {sentence}")
 
 
 _PAIR = re.compile(r"'(\w+)': '?(-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)'?(?=[,}\s])", re.IGNORECASE)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
@@ -34,8 +34,6 @@ _NAMES = tuple(
         r"(?P<run>.*?)(?:^|[/._-])node[._-]?\d{1,6}(?:\.(?:log|out|err|txt))?$",
     )
 )
-_MOST_TEXT = 1 << 34
-"""Bytes of one log that is compressed: a few of these can stand for any number."""
 _LOGS = (".log", ".out", ".err", ".txt", ".gz")
 _LOG_NAMES = re.compile(r"(?:stdout|stderr|workerlog\.\d+|log\.\d+|.*\.o\d+|.*\.e\d+)$")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell's > writes
@@ -83,7 +81,7 @@ class Source:
                 )
         whole = files.Begun(head, stream)
         if head.startswith(_UTF_16):
-            return Transcoded(whole)
+            return codecs.EncodedFile(cast("Any", whole), "utf-8", "utf-16", "replace")
         return Unzipped(whole) if head.startswith(GZIP) else whole
 
 
@@ -225,7 +223,7 @@ class Unzipped:
 
     def __init__(self, stream: Readable) -> None:
         self._stream = gzip.GzipFile(fileobj=cast("BinaryIO", stream))
-        self.damage, self._left = "", _MOST_TEXT
+        self.damage = ""
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes of text, however much a few compressed bytes stand for."""
@@ -237,25 +235,4 @@ class Unzipped:
             self.damage = "is cut short"
         except (gzip.BadGzipFile, zlib.error) as error:
             self.damage = f"is damaged ({error})"
-            if "Not a gzipped file" in self.damage:
-                self.damage = "is cut short" if str(GZIP[:1]) in self.damage else "has bytes after its end"
-        self._left -= len(text)
-        if self._left <= 0:
-            self.damage = f"holds more than {_MOST_TEXT >> 30} GiB, of which the rest was not read"
         return text
-
-
-class Transcoded:
-    """A stream of UTF-16 with its mark, as UTF-8."""
-
-    def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
-
-    def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes of text, none at the end."""
-        text, part = "", b"-"
-        while part and not text:
-            part = self._stream.read(max(1, size // 2))
-            text = self._decoder.decode(part, not part)
-        return text.encode("utf-8", "replace")

@@ -165,24 +165,13 @@ def headline(report: Report) -> tuple[str, str]:
 
 
 _DIGITS = 6  # more ranks than these count is some other number
-_QUIET = ("NAME", "NCCL_DEBUG=INFO")
-_TALKING = {
-    "DTK": ("dcu", _QUIET[1]),
-    "oneCCL": ("xpu", "CCL_LOG_LEVEL=info"),
-    "IPEX or bindings": ("xpu", "CCL_LOG_LEVEL=info"),
-    "HIP": _QUIET,
-    "NCCL or RCCL": ("cuda", _QUIET[1]),
-    "CUDA driver": ("cuda", _QUIET[1]),
-}
-"""Which stack a fact is of, and what makes its ranks say what they wait for."""
 
 
 def next_steps(report: Report) -> Iterator[str]:
     """Yield what to do where the logs do not say how the run ended."""
     files, people_of = report.evidence.files, People(report.evidence)
     yield from (f"give the whole of {file.name}, which {file.damage}" for file in files if file.damage)
-    known = {row.name: row for row in report.shown}
-    stated = [value for value, _ in known["world size"].values] if "world size" in known else []
+    stated = [value for row in report.shown if row.fact.name == "world size" for value, _ in row.values]
     world = max((int(value) for value in stated if len(value) <= _DIGITS), default=1)
     who = [people_of.known(who) for tally in report.evidence.tallies.values() for who in tally.first]
     seen = {number for kind, number in who if kind == "rank"} | {file.rank for file in files if file.rank is not None}
@@ -194,8 +183,10 @@ def next_steps(report: Report) -> Iterator[str]:
         yield f"{world} ranks ran, and {len(files)} file(s) are here that name none: if some ranks wrote elsewhere, {how}"
     killed = "if it was killed, the log of its launcher or scheduler and `dmesg` say so"
     yield f"{killed}; if it still runs, `py-spy dump --pid PID` shows where it waits"
-    stack, talk = next((_TALKING[name] for name in _TALKING if name in known), _QUIET)
     if world > 1 or len(seen) > 1:
+        stack, talk = next(
+            ((row.fact.stack, row.fact.talk) for row in report.shown if row.fact.stack), ("NAME", "NCCL_DEBUG=INFO")
+        )
         proof = advice.command(stack, "ddp")
         yield f"if it hangs without a word, run it again with {talk}, and prove the cards' collectives: `{proof}`"
 
@@ -296,7 +287,7 @@ def _provenance(reports: Sequence[Report]) -> dict[str, Figure]:
     facts: dict[str, Figure] = {"pinned": False, "stackproof": __version__, "read from": "logs"}
     for report in reports:
         for row in report.shown:
-            facts.setdefault(f"{row.name} (log)", values(row))
+            facts.setdefault(f"{row.fact.name} (log)", values(row))
         for name, value in report.training.words.items() if report.training else ():
             facts.setdefault(f"{name} (log)", value)
     return facts

@@ -214,13 +214,18 @@ class Ending(Searched):
 
 @dataclass(frozen=True, kw_only=True)
 class Fact(Searched):
-    """A version, a piece of topology or a setting; `odd` says what is odd about `least` or more values of it, if anything."""
+    """A version, a piece of topology or a setting; `odd` says what is odd about `least` or more values of it, if anything.
+
+    One that shows which stack a run is of names it, and what makes its ranks say what they wait for (`talk`).
+    """
 
     name: str = ""
     group: str = ""
     role: Annotated[str, OneOf(FACT_ROLES)] = FACT
     odd: str = ""
     least: int = 1
+    stack: str = ""
+    talk: str = ""
 
     @cached_property
     def probe(self) -> Probe:

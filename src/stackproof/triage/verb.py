@@ -109,7 +109,7 @@ def _page(report: Report, name: str) -> Iterator[TextLine]:
     for oddity in report.oddities:
         yield _line("wrong" if oddity.wrong else "odd", oddity.sentence, _BAD if oddity.wrong else "yellow")
     yield from _facts(report)
-    odd = {row.first.place for row in report.shown if row.odd}
+    odd = {row.first.place for row in report.shown if row.fact.odd}
     for noise in [row for row in judgement.noise if row.first.place not in odd][:_MOST]:
         yield _line("harmless", f"{noise.title}{_times(noise)}", _DIM)
     if report.verdict is Answered.CANNOT_SAY:
@@ -162,13 +162,13 @@ def _expectations(report: Report) -> Iterator[TextLine]:
 
 def _facts(report: Report) -> Iterator[TextLine]:
     for row in report.shown:
-        if row.odd:
+        if row.fact.odd:
             seen = ", ".join(value for value, _ in row.values)
-            yield _line("odd", f"{row.name} {seen}: {row.odd}; {reports.place(report, row.first)}", "yellow")
+            yield _line("odd", f"{row.fact.name} {seen}: {row.fact.odd}; {reports.place(report, row.first)}", "yellow")
     for group in ("versions", "topology"):
-        shown = [row for row in report.shown if row.group == group and not row.odd]
+        shown = [row for row in report.shown if row.fact.group == group and not row.fact.odd]
         if shown:
-            yield _line(group, "; ".join(f"{row.name} {reports.values(row)}" for row in shown))
+            yield _line(group, "; ".join(f"{row.fact.name} {reports.values(row)}" for row in shown))
 
 
 def _times(row: Incident) -> str:
