@@ -94,8 +94,9 @@ def _triage(options: argparse.Namespace) -> int:
 
     if options.stack != _UNKNOWN:
         stacks.load(options.stack)
-    logs, expected = tuple(options.logs), tuple(options.expect)
-    return running.triage(running.Question(logs, expected, options.together, options.json, options.stack))
+    return running.triage(
+        options.logs, options.expect, together=options.together, json=options.json, stack=options.stack
+    )
 
 
 def _watch(options: argparse.Namespace) -> int:

@@ -35,10 +35,6 @@ def split_command(command: str) -> list[str]:
     Raises:
         Refusal: it is empty, a quote is open, or it needs a shell.
     """
-    if shell_only := _needs_shell(command):
-        raise Refusal(
-            f"--command has {shell_only}, which only a shell acts on, and none is used; write --command \"sh -c '...'\", or quote it"
-        )
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -46,21 +42,20 @@ def split_command(command: str) -> list[str]:
     if not words:
         raise Refusal("--command is empty; write what is to be run, such as --command 'python train.py --steps 50'")
     name, equals, _ = words[0].partition("=")
-    if equals and name.isidentifier():
-        raise Refusal(f"--command begins with '{name}=', which only a shell acts on; write 'env {words[0]} ...'")
-    if words[0] in _BUILTINS:
+    builtin = f"{name}{equals}" if (equals and name.isidentifier()) or words[0] in _BUILTINS else ""
+    if shell_only := _needs_shell(command) or builtin:
         raise Refusal(
-            f"--command begins with '{words[0]}', which is a word of the shell and no program; "
-            "name folders by --base-dir and --head-dir, or write --command \"sh -c '...'\""
+            f"--command has '{shell_only}', on which only a shell acts, and none is used; quote it, or write --command \"sh -c '...'\" "
+            "(a variable also as 'env NAME=VALUE ...', a folder as --base-dir and --head-dir)"
         )
     return words
 
 
 def _needs_shell(command: str) -> str:
-    """Return the first character, quoted, that a shell would act on; nothing where there is none."""
+    """Return the first character that a shell would act on; nothing where there is none."""
     bare = _QUOTED.sub(lambda part: "".join(_IN_DOUBLE.findall(part[0])) if part[0][0] == '"' else "", command)
     match = re.search(r"[|&;<>*`$]", bare)
-    return f"'{match[0]}'" if match else ""
+    return match[0] if match else ""
 
 
 def shown(words: Sequence[str]) -> str:

@@ -77,11 +77,6 @@ _STOPPED = re.compile(
     r"\b(?:[Rr]eceived|[Gg]ot) (?:signal )?SIG|^raised (?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b"
 )
 _WARNING = re.compile(r"\b[A-Z]\w*Warning: |(?<!NCCL )\bWARN(?:ING)?\b|(?:^|: )W(?:\d{3,4})? |\[W[ :\d]")
-_PASSED = r"(?<!not )(?<!not be )(?<!never )\b(?:resolved|recovered|resuming|retried|sent help message)\b"
-_LEVEL = r"\b(?:ERROR|FATAL|CRITICAL)\b|(?:^|: |\[)[EF](?:\d{3,4})? "
-_QUIET = re.compile(
-    rf"^(?!.*(?:{_LEVEL}))(?:.*(?:{_WARNING.pattern}|{_PASSED}|: [WI] \S+:\d+\]|help / error messages))"
-)
 _EVENT = re.compile(r"\bWarning +[A-Z]\w+ ")  # of Kubernetes
 _place = attrgetter("place")
 _STEPS = 3
@@ -108,8 +103,6 @@ class Survival:
         ended = row.title.startswith(("it was ended by ", "it ended with ")) and not _stopped(row)
         if ended or (row.lasting and not self._dealt_with(row, _HANDLED_WITHIN)):
             return False
-        if self._quiet(row):
-            return True
         mild = not row.hint and (all(_WARNING.search(hit.text) for hit in row.hits) or self._dealt_with(row, _AT_ONCE))
         event = all(_EVENT.search(hit.text) for hit in row.hits)
         end = self.end if mild or _stopped(row) else self._done
@@ -118,15 +111,6 @@ class Survival:
     def in_earlier_run(self, row: Incident) -> bool:
         """Whether the same file shows a new start after it, and what became of that."""
         return all(hit.place < self._restarts.get(hit.place.source, hit.place) for hit in row.hits)
-
-    def _quiet(self, row: Incident) -> bool:
-        """Whether it is a warning of no signature, or says itself that it passed, in a log that shows that the work was done."""
-        if row.signature or not row.hint or not all(_QUIET.search(hit.text) for hit in row.hits):
-            return False
-        place = row.first.place
-        return bool(
-            self.end and self.end.place.source == place.source and not self._dies_after(min(place, self.end.place))
-        )
 
     def _dealt_with(self, row: Incident, within: int) -> bool:
         last = max(hit.place for hit in row.hits)

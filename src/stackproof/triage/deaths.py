@@ -155,7 +155,7 @@ def _signal(groups: Groups) -> int | None:
 
 
 def _raised(text: str, hit: Hit, who: Who) -> Death:
-    follows = any(pattern.match(text) for pattern in rules.wrappers())
+    follows = any(pattern.match(text) for pattern in rules.ends().wrappers)
     return Death(who, Weight.FOLLOWED if follows else Weight.EXCEPTION, f"raised {text or CUT}", hit)
 
 

@@ -167,7 +167,7 @@ def _lines(signs: Sequence[rules.Sign], evidence: Evidence) -> tuple[tuple[Hit, 
 def conflicts(evidence: Evidence) -> list[Conflict]:
     """Return what was asked for and is not so; a line right after one that shows the opposite asks for nothing."""
     conflicts = []
-    for rule in rules.contradictions():
+    for rule in rules.claims().contradiction:
         shown = evidence.tally(rule.shown.key).kept
         after = {(hit.place.source, hit.place.line + 1) for hit in shown}
         asked = [hit for hit in evidence.tally(rule.asked.key).kept if not _HINT.search(hit.text)]

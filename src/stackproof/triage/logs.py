@@ -19,7 +19,6 @@ from stackproof.base import files
 from stackproof.base.errors import Refusal
 
 STDIN = "-"
-_MOST_FILES = 20000
 
 # Names that say which rank wrote a file; what lies before the number tells runs apart. torchrun keeps
 # attempt_N/RANK/stderr.log below a folder for each run, Slurm's %j-%t is job and task, Paddle writes workerlog.N.
@@ -137,8 +136,6 @@ def _folder(folder: Path) -> Iterator[tuple[str, Source]]:
     if not regular:
         kinds = ", ".join(f"*{ending}" for ending in _LOGS)
         raise Refusal(f"{folder}: holds no log ({kinds}); name the files themselves")
-    if len(regular) > _MOST_FILES:
-        raise Refusal(f"{folder}: holds {len(regular)} logs, more than {_MOST_FILES}; name the folder of one run")
     yield from map(_source, sorted(sorted(regular), key=_natural))
 
 

@@ -30,27 +30,6 @@ ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact",
 YES, NO = ANSWERS = ("yes", "no")
 
 
-def _fits(pattern: str, form: str) -> Parsed:
-    def parse(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise ValueError(f"is {text!r}; it must be {form}")
-        return text
-
-    return Parsed(parse)
-
-
-def _sentence(text: str) -> str:
-    if not text.strip() or "\n" in text:
-        raise ValueError("must be one line of text")
-    return text
-
-
-def _text(text: str) -> str:
-    if len(text.encode()) < SHORTEST or "\n" in text or "\r" in text:
-        raise ValueError(f"has {text!r}; a text stands on one line and has at least {SHORTEST} bytes")
-    return text
-
-
 def _pattern(pattern: str) -> str:
     try:
         search.texts_of(pattern)
@@ -69,10 +48,6 @@ def _wrapper(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?:\w+\.)*(?:{_pattern(pattern)})")
 
 
-Name = Annotated[str, _fits(r"[a-z0-9]+(-[a-z0-9]+)*", "words in lower case joined by -, such as 'nccl-duplicate-gpu'")]
-Link = Annotated[str, _fits(r"https?://\S+", "an address such as 'https://github.com/...'")]
-Sentence = Annotated[str, Parsed(_sentence)]
-Text = Annotated[str, Parsed(_text)]
 Pattern = Annotated[str, Parsed(_pattern)]
 WithText = Annotated[str, Parsed(_with_text)]
 
@@ -89,15 +64,15 @@ class Signature:
     row speaks only where no other fits.
     """
 
-    id: Name
+    id: str
     kind: Annotated[str, OneOf(KINDS)] = FAULT
-    title: Sentence
+    title: str
     patterns: tuple[WithText, ...]
     context: tuple[WithText, ...] = ()
     absent: tuple[WithText, ...] = ()
-    cause: Sentence
-    remedy: Sentence
-    link: Link
+    cause: str
+    remedy: str
+    link: str
     versions: str = ""
     requirement: str = ""
     certainty: Annotated[str, OneOf(CERTAINTIES)] = CERTAIN
@@ -155,7 +130,7 @@ class Searched:
 
     place: Annotated[str, PLACE]
     patterns: tuple[Pattern, ...]
-    texts: tuple[Text, ...] = ()
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for pattern in () if self.texts else self.patterns:
@@ -282,43 +257,44 @@ class Contradiction:
 
 
 @dataclass(frozen=True)
-class _Endings:
+class Endings:
+    """The table of endings; `wrappers` are what exceptions look like that launchers raise because a rank failed."""
+
     wrappers: tuple[Annotated[re.Pattern[str], Parsed(_wrapper)], ...]
     ending: tuple[Ending, ...]
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class _Expectations:
+class Claims:
+    """The table of claims that can be asked for, and of what cannot both be so."""
+
     expectation: tuple[Expectation, ...]
     contradiction: tuple[Contradiction, ...]
 
 
 @cache
-def _endings() -> _Endings:
-    return Table.load(FOLDER / "endings.toml").row(_Endings)
+def ends() -> Endings:
+    """Return the table of endings."""
+    return Table.load(FOLDER / "endings.toml").row(Endings)
 
 
 @cache
-def _expectations() -> _Expectations:
-    return Table.load(FOLDER / "expectations.toml").row(_Expectations)
+def claims() -> Claims:
+    """Return the table of expectations and contradictions."""
+    return Table.load(FOLDER / "expectations.toml").row(Claims)
 
 
 @cache
 def endings(*roles: str) -> tuple[Ending, ...]:
     """Return how processes end, all rows or those of some roles."""
-    return tuple(row for row in _endings().ending if not roles or row.role in roles)
+    return tuple(row for row in ends().ending if not roles or row.role in roles)
 
 
 @cache
 def words() -> dict[str, str]:
     """Return which signal is meant by the words of shells and launchers."""
-    return {word: name for name, used in _endings().words.items() for word in used}
-
-
-def wrappers() -> tuple[re.Pattern[str], ...]:
-    """Return what exceptions look like that launchers raise because a rank failed."""
-    return _endings().wrappers
+    return {word: name for name, used in ends().words.items() for word in used}
 
 
 @cache
@@ -333,12 +309,7 @@ def facts(*roles: str) -> tuple[Fact, ...]:
 @cache
 def expectations() -> dict[str, Expectation]:
     """Return the claims that can be asked for, by name."""
-    return {row.name: row for row in _expectations().expectation}
-
-
-def contradictions() -> tuple[Contradiction, ...]:
-    """Return what cannot both be so."""
-    return _expectations().contradiction
+    return {row.name: row for row in claims().expectation}
 
 
 def probes() -> Iterator[Probe]:
@@ -346,5 +317,5 @@ def probes() -> Iterator[Probe]:
     yield from (row.probe for row in endings())
     yield from (row.probe for row in facts())
     yield from (sign.probe for row in expectations().values() for sign in row.signs)
-    for row in contradictions():
+    for row in claims().contradiction:
         yield from (row.asked, row.shown)

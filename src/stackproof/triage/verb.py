@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -28,29 +27,25 @@ _GOOD, _BAD, _DIM = "bold green", "bold red", "dim"
 _STYLES = {"CLEAN": _GOOD, "HELD": _GOOD, "CANNOT SAY": "bold yellow", "ONLY A CONSEQUENCE": "bold yellow"}
 
 
-@dataclass(frozen=True)
-class Question:
-    """What the command line asks."""
-
-    logs: tuple[str, ...]
-    expected: tuple[str, ...] = ()
-    together: bool = False
-    json: Path | None = None
-    stack: str = "unknown"
-
-
-def triage(question: Question) -> int:
+def triage(
+    logs: Sequence[str],
+    expected: Sequence[str] = (),
+    *,
+    together: bool = False,
+    json: Path | None = None,
+    stack: str = "unknown",
+) -> int:
     """Return 0 if all ended well, 1 if a run failed, contradicts itself or an expectation does not hold, 6 if no log says so.
 
     Raises:
         Refusal: a log cannot be read, or an expectation is not known.
     """
-    reports.check_expectations(question.expected)
-    rows = [reports.report(run, question.expected) for run in sources.runs(question.logs, question.together)]
-    if question.json:
+    reports.check_expectations(expected)
+    rows = [reports.report(run, expected) for run in sources.runs(logs, together)]
+    if json:
         from stackproof.record import writer
 
-        writer.keep(reports.record(rows, question.stack), question.json)
+        writer.keep(reports.record(rows, stack), json)
     show(rows)
     verdicts = [row.verdict for row in rows]
     return int(next((verdict for verdict in _WORST_FIRST if verdict in verdicts), Answered.CLEAN))
