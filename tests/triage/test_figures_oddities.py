@@ -52,7 +52,7 @@ def test_losses(losses: list[float], names: dict[str, bool]) -> None:
     [
         ([0.0, 0.0], {"rate-zero": True}),
         ([0.0, 1e-5], {}),
-        ([n * 1e-6 for n in range(10)], {"warm-up-unending": False}),
+        ([n * 1e-6 for n in range(10)], {}),
         ([*(n * 1e-6 for n in range(10)), 5e-6], {}),
     ],
 )

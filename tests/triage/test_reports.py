@@ -53,8 +53,8 @@ def test_expectation_decides_too(tmp_path: Path) -> None:
 
 
 def test_oddity_alone_leaves_it_clean(tmp_path: Path) -> None:
-    found = report(tmp_path, "".join(f"{{'loss': 2.0, 'learning_rate': {n}e-06}}\n" for n in range(1, 12)) + END)
-    assert [oddity.id for oddity in found.oddities] == ["warm-up-unending"]
+    found = report(tmp_path, "".join(f"{{'loss': {1 + n // 8}.0}}\n" for n in range(1, 13)) + END)
+    assert [oddity.id for oddity in found.oddities] == ["loss-rises"]
     assert found.clean
 
 

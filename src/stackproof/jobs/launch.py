@@ -45,7 +45,7 @@ def split_command(command: str) -> list[str]:
     builtin = f"{name}{equals}" if (equals and name.isidentifier()) or words[0] in _BUILTINS else ""
     if shell_only := _needs_shell(command) or builtin:
         raise Refusal(
-            f"--command has '{shell_only}', on which only a shell acts, and none is used; quote it, or write --command \"sh -c '...'\" "
+            f"--command has '{shell_only}', which only a shell acts on, and none is used; quote it, or write --command \"sh -c '...'\" "
             "(a variable also as 'env NAME=VALUE ...', a folder as --base-dir and --head-dir)"
         )
     return words

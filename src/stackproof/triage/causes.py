@@ -200,9 +200,6 @@ def judge(evidence: Evidence) -> Diagnosis:
     diagnosis.earlier = [row for row in candidates if later.in_earlier_run(row)]
     diagnosis.survived = [row for row in candidates if row not in diagnosis.earlier and later.outlived(row)]
     failed = [row for row in candidates if row not in diagnosis.earlier and row not in diagnosis.survived]
-    if candidates and not failed:
-        hints = [row for row in _ended(known) if row.hint]
-        failed = [row for row in hints if not later.outlived(row) and not later.in_earlier_run(row)]
     # Where nothing but complaints is left, and somebody says later that all is well, neither is believed.
     if failed and all(row.hint and later.reached(later.end, row) for row in failed):
         diagnosis.survived, failed, diagnosis.end = diagnosis.survived + failed, [], None

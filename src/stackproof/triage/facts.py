@@ -109,7 +109,6 @@ class Part:
     answer: str
     for_it: tuple[Hit, ...]
     against: tuple[Hit, ...]
-    counts: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -150,18 +149,15 @@ def answer(name: str, evidence: Evidence) -> Answer:
 
 def _part(name: str, signs: Sequence[rules.Sign], evidence: Evidence) -> Part:
     own = [sign for sign in signs if sign.part == name]
-    for_it, ayes = _lines([sign for sign in own if sign.answer == YES], evidence)
-    strong, noes = _lines([sign for sign in own if sign.answer == NO and not sign.weak], evidence)
-    weak, weak_noes = _lines([sign for sign in own if sign.weak], evidence)
-    against, count = (strong, noes) if noes or ayes else (weak, weak_noes)
-    word = NO if count else YES if ayes else NOT_SHOWN
-    return Part(name, word, for_it, against, (ayes, count))
+    for_it = _lines([sign for sign in own if sign.answer == YES], evidence)
+    strong = _lines([sign for sign in own if sign.answer == NO and not sign.weak], evidence)
+    against = strong if strong or for_it else _lines([sign for sign in own if sign.weak], evidence)
+    return Part(name, NO if against else YES if for_it else NOT_SHOWN, for_it, against)
 
 
-def _lines(signs: Sequence[rules.Sign], evidence: Evidence) -> tuple[tuple[Hit, ...], int]:
-    tallies = [evidence.tally(sign.probe.key) for sign in signs]
-    hits = sorted((hit for tally in tallies for hit in tally.kept), key=lambda hit: hit.place)
-    return tuple(hits[:_MOST_LINES]), sum(tally.count for tally in tallies)
+def _lines(signs: Sequence[rules.Sign], evidence: Evidence) -> tuple[Hit, ...]:
+    hits = (hit for sign in signs for hit in evidence.tally(sign.probe.key).kept)
+    return tuple(sorted(hits, key=lambda hit: hit.place)[:_MOST_LINES])
 
 
 def conflicts(evidence: Evidence) -> list[Conflict]:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import pairwise
 from statistics import median
 
 from stackproof.base.toml import Table
@@ -65,9 +64,6 @@ def _learning_rates(training: Training) -> Iterator[Oddity]:
     rates = training.series.get("learning_rate", [])
     if len(rates) > 1 and not any(rates):
         yield Oddity("rate-zero", True, f"the learning rate is 0 in all {len(rates)} steps: the optimiser never steps")
-    elif len(rates) >= _FEWEST and all(before < after for before, after in pairwise(rates)):
-        sentence = f"the learning rate still rises at the last of {len(rates)} logged steps: warm-up never ends"
-        yield Oddity("warm-up-unending", False, sentence)
 
 
 def _skipped(training: Training) -> Iterator[Oddity]:
@@ -127,7 +123,7 @@ class TrainerLine(rules.Searched):
     def probe(self) -> Probe:
         """What is looked for."""
         edge = _PLAIN_EDGE if self.trainer == _PLAIN else 0
-        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, frugal=True, edge=edge)
+        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, edge=edge)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import datetime
 import html
 import json
 import re
-import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,45 +27,35 @@ _SPOKEN = r"\[rank\d|\[default\d|Traceback \(most| +File \"|(?:[a-z]\w*\.)*[A-Z]
 # What stands before a line. Ranks: torch's own, `torchrun --tee`, Open MPI `--tag-output`, `srun -l`, `mpirun -l`, a driver's "r0"; a
 # process: Ray; neither: quotes, progress bars that something was written behind, seconds since the start, the columns of containers,
 # clouds, syslog and CI, dates, names and levels of loggers, hosts of pdsh.
-_DIGITS, _LOWER, _UPPER = string.digits, string.ascii_lowercase, string.ascii_uppercase
-_ANY = f"{_DIGITS}{_LOWER}{_UPPER}_.-"
-# Each with the characters that it begins with, so that most lines try few of them.
 _PREFIXES = tuple(
-    (begins, re.compile(pattern))
-    for begins, pattern in (
-        (" [", r" {0,2}\[(?:rank|w)(?P<rank>\d{1,6})\]:? ?"),
-        ("[", r"\[(?!Rank|rank)[A-Za-z_]+(?P<rank>\d{1,6})\]:"),
-        ("[", r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),
-        ("[", r"\[(?P<rank>\d{1,3})\] (?!MPI startup)(?=\S| {2})|\[\d{4,9}\] (?=\S)"),
-        (f" {_DIGITS}", r" {0,4}(?P<rank>\d{1,5}): (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?= +(?:File |\^|[a-z]))"),
-        ("(", r"\((?:\w+ )?pid=(?P<pid>\d{1,9})(?:, ip=[0-9a-fA-F.:]+)?\) ?"),
-        (">", r"(?:>+ ?)+(?=\S| )"),
-        ("[", r"\[ {0,8}\d+\.\d+\] (?:r(?P<rank>\d{1,6}) )?"),
-        (" |", r" {0,4}\| "),
-        (_ANY, r"[\w.-]+-\d+ +\| ?"),
-        ("DIWECF", rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] ?"),
-        (f"[{_DIGITS}", rf"\[?{_TIME}\]? ?(?:std(?:out|err) [FP] ?)?(?:\| )?"),
-        (_UPPER, r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: ?"),
-        (f"{_ANY}<", rf"(?:- )?(?:[\w.:<>-]{{1,60}} - )?{_LEVEL} +- +"),
-        ("|DIWECF", rf"(?:\| )?{_LEVEL} +\| +(?:[\w.:<>-]{{1,80}} (?:\||-) )?"),
-        ("[", rf"(?:\[[\w.]+\])?\[{_LEVEL}\] ?- "),
-        ("DIWECF", rf"{_LEVEL} {{3,}}(?=\S)"),
-        ("[", r"\[[EWID] \d{6} [\d:]+ [\w.]+:\d+\] ?"),
-        ("#", r"##\[(?:error|debug|command)\]"),
-        (
-            _LOWER,
-            r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+: (?=\S| )(?!(?:\w+ )?(?:error|fatal): |command not found|can(?:not|'t) )",
-        ),
-        (_LOWER, rf"[a-z][a-z0-9.-]{{0,60}}(?:: | [a-z][a-z0-9-]{{0,60}} )(?={_SPOKEN})"),
-        (_LOWER, r"[a-z][a-z0-9.-]{0,60} [\w./-]{1,60}\[\d+\]: "),
-        (_DIGITS, r"\d{1,3}(?:\.\d{1,3}){3}: ?(?=\S| )"),
-        ("[", r"\[(?:pod|job|deploy(?:ment)?)/[\w./-]+\] ?"),
+    re.compile(pattern)
+    for pattern in (
+        r" {0,2}\[(?:rank|w)(?P<rank>\d{1,6})\]:? ?",
+        r"\[(?!Rank|rank)[A-Za-z_]+(?P<rank>\d{1,6})\]:",
+        r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",
+        r"\[(?P<rank>\d{1,3})\] (?!MPI startup)(?=\S| {2})|\[\d{4,9}\] (?=\S)",
+        r" {0,4}(?P<rank>\d{1,5}): (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?= +(?:File |\^|[a-z]))",
+        r"\((?:\w+ )?pid=(?P<pid>\d{1,9})(?:, ip=[0-9a-fA-F.:]+)?\) ?",
+        r"(?:>+ ?)+(?=\S| )",
+        r"\[ {0,8}\d+\.\d+\] (?:r(?P<rank>\d{1,6}) )?",
+        r" {0,4}\| ",
+        r"[\w.-]+-\d+ +\| ?",
+        rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] ?",
+        rf"\[?{_TIME}\]? ?(?:std(?:out|err) [FP] ?)?(?:\| )?",
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",
+        rf"(?:- )?(?:[\w.:<>-]{{1,60}} - )?{_LEVEL} +- +",
+        rf"(?:\| )?{_LEVEL} +\| +(?:[\w.:<>-]{{1,80}} (?:\||-) )?",
+        rf"(?:\[[\w.]+\])?\[{_LEVEL}\] ?- ",
+        rf"{_LEVEL} {{3,}}(?=\S)",
+        r"\[[EWID] \d{6} [\d:]+ [\w.]+:\d+\] ?",
+        r"##\[(?:error|debug|command)\]",
+        r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+: (?=\S| )(?!(?:\w+ )?(?:error|fatal): |command not found|can(?:not|'t) )",
+        rf"[a-z][a-z0-9.-]{{0,60}}(?:: | [a-z][a-z0-9-]{{0,60}} )(?={_SPOKEN})",
+        r"[a-z][a-z0-9.-]{0,60} [\w./-]{1,60}\[\d+\]: ",
+        r"\d{1,3}(?:\.\d{1,3}){3}: ?(?=\S| )",
+        r"\[(?:pod|job|deploy(?:ment)?)/[\w./-]+\] ?",
     )
 )
-_BEGINNING = {
-    char: tuple(pattern for begins, pattern in _PREFIXES if char in begins)
-    for char in "".join(begins for begins, _ in _PREFIXES)
-}
 _BAR = re.compile(r"[^<\n]{0,400}\[\d+:\d\d(?::\d\d)?<[^\]\n]{1,80}\] *(?=\S)")
 _MOST_PREFIXES = 6
 _HEAD = 400
@@ -116,7 +105,7 @@ def parse(raw: str) -> Line:
     pid: int | None = None
     for _ in range(_MOST_PREFIXES):
         match = (_BAR.match(text) if "<" in text and not text.rstrip().endswith("]") else None) or next(
-            (match for prefix in _BEGINNING.get(text[:1], ()) if (match := prefix.match(text))), None
+            (match for prefix in _PREFIXES if (match := prefix.match(text))), None
         )
         if match is None or not match.end():
             break

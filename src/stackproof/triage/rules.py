@@ -171,7 +171,7 @@ class Ending(Searched):
     def probe(self) -> Probe:
         """What is looked for."""
         if self.role == ALIVE:  # a log is full of it
-            return self.looked_for(kept=KEPT, counted=KEPT, timed=False, frugal=True, edge=_EDGE)
+            return self.looked_for(kept=KEPT, counted=KEPT, timed=False, edge=_EDGE)
         terse = self.role in (BARE, HINT)
         return self.looked_for(
             span=self.span,
@@ -182,7 +182,6 @@ class Ending(Searched):
             timed=self.role not in (COUNTER, START, HANDLED, FINISHED, CLAIMED),
             edge=_EDGE if self.role == COUNTER else 0,
             counted=KEPT if self.role == COUNTER else COUNTED,
-            frugal=self.role == COUNTER,
             late=self.role in (FINISHED, CLAIMED) or (self.role == HINT and self.weak),
         )
 

@@ -173,7 +173,7 @@ class _Reader:
         if asked and not _MARKED.search(raw):
             vain = [probe for probe in asked if not probe.may_match(raw)]
             for probe in vain:
-                self.counts[probe.key] += int(probe.frugal)
+                self.counts[probe.key] += bool(probe.edge)
                 asked.remove(probe)
                 if probe.alike(digitless):
                     through.add(probe.key)
@@ -204,7 +204,7 @@ class _Reader:
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (match := probe.match(text)):
-            self.counts[probe.key] += int(probe.frugal)
+            self.counts[probe.key] += bool(probe.edge)
             return False
         mentioned = self._only_mentioned(probe, spot, match.start()) or lines.quotes(text, match.start())
         book = self.evidence.mentioned if mentioned else self.evidence.tallies

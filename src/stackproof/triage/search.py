@@ -260,10 +260,8 @@ class Probe:
     """Whether it looks for what somebody asked for: in a document that is a recipe."""
     terse: bool = False
     """Whether one line is all that it sees: in a document only a fenced one counts."""
-    frugal: bool = False
-    """Whether a line that it looked at in vain counts as a hit: it asks for samples of what a log is full of."""
     edge: int = 0
-    """So many of the first hits in a file are enough, and of the last ones; of a log's usual lines."""
+    """So many of the first and of the last hits in a file are enough; of what a log is full of, so lines looked at in vain count too."""
     sample: bool = False
     """Whether it is through with all files of the run once it remembers as many hits as it may."""
     late: bool = False

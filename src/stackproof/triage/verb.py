@@ -15,7 +15,7 @@ from stackproof.record.outline import Span, TextLine
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
 from stackproof.triage.causes import Incident
-from stackproof.triage.facts import NO, YES
+from stackproof.triage.facts import NO
 from stackproof.triage.reports import Answered, Report
 from stackproof.triage.rules import UNKNOWN
 from stackproof.triage.search import Hit
@@ -149,9 +149,7 @@ def _expectations(report: Report) -> Iterator[TextLine]:
     for answer in report.answers:
         yield _line(f"expected {answer.expectation.name}", answer.sentence, _GOOD if answer.holds else _BAD)
         for part in answer.parts:
-            mixed = part.answer != YES and all(part.counts)
-            counts = f" ({part.counts[0]} lines for it, {part.counts[1]} against)" if mixed else ""
-            yield _line("", f"    {part.name}: {part.answer}{counts}")
+            yield _line("", f"    {part.name}: {part.answer}")
             yield from _proof(report, part.against if part.answer == NO else part.for_it)
 
 
