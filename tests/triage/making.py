@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stackproof.triage import logs, reports, scan
+from stackproof.triage.causes import Diagnosis
 from stackproof.triage.reports import Report
 from stackproof.triage.scan import Evidence
 from stackproof.triage.search import Probe, compiled
@@ -50,3 +51,11 @@ def probe(key: str, pattern: str, **other: object) -> Probe:
     """Return a probe for a pattern that is its own text."""
     texts = other.pop("texts", None) or (pattern.encode(),)
     return Probe(key, texts, compiled([pattern]), **other)  # type: ignore[arg-type]
+
+
+def signatures(judgement: Diagnosis) -> set[str]:
+    """Return the names of all that was recognised."""
+    rows = (judgement.others, judgement.consequences, judgement.survived, judgement.earlier, judgement.noise)
+    return {row.signature for row in ([judgement.root] if judgement.root else [])} | {
+        row.signature for part in rows for row in part
+    }

@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from stackproof.triage.figures import Progress, Training, oddities
+from stackproof.triage.figures import Training, oddities
 
 
-def found(
-    series: dict[str, list[float]] | None = None, pace: list[float] | None = None, **figures: float
-) -> dict[str, bool]:
+def found(series: dict[str, list[float]] | None = None, **figures: float) -> dict[str, bool]:
     """Return the oddities of such a run, and whether they are called wrong."""
     training = Training(("transformers",), dict(figures), {}, dict(series or {}))
-    elapsed = 0.0
-    for step, seconds in enumerate(pace or (), 1):
-        elapsed += seconds
-        training.progress.append(Progress(step, len(pace or ()), elapsed))
     return {oddity.id: oddity.wrong for oddity in oddities(training)}
 
 
@@ -63,22 +57,6 @@ def test_learning_rates(rates: list[float], names: dict[str, bool]) -> None:
 def test_steps_that_were_all_skipped() -> None:
     assert found({"skipped": [10, 20], "global_step": [10, 20]}) == {"all-steps-skipped": True}
     assert found({"skipped": [4, 4], "global_step": [10, 20]}) == {}
-
-
-@pytest.mark.parametrize(
-    ("pace", "names"),
-    [
-        ([12.0] * 40, {}),
-        ([12.0] * 30 + [18.0] * 10, {"rate-sags": False}),
-        ([40.0] * 3 + [12.0] * 37, {}),
-        ([12.0 * 0.94**n + 10.5 for n in range(80)], {}),
-        ([12.0] * 5, {}),
-        ([0.5] * 400, {}),
-        ([0.5] * 800 + [0.9] * 200, {"rate-sags": False}),
-    ],
-)
-def test_pace(pace: list[float], names: dict[str, bool]) -> None:
-    assert found(pace=pace) == names
 
 
 @pytest.mark.parametrize(

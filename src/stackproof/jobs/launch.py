@@ -98,7 +98,7 @@ def python_call(words: Sequence[str]) -> PythonCall | None:
 _POLL_S = 0.002
 _TRACE_S = 2.0
 """At its deadline Python writes down where it is; that is worth waiting for."""
-_LINES, _WIDTH = 3, 400
+_WIDTH = 400
 FAULTHANDLER = "PYTHONFAULTHANDLER"
 
 
@@ -164,9 +164,5 @@ def _wait(started: processes.Process, until: float) -> tuple[int | None, int]:
 
 
 def last_words(log: Path) -> str:
-    """Return the end of what a command printed, cleaned, in one line; Python's place in it first where it was ended there."""
-    lines = [line.strip() for line in processes.last_lines(log, 60, of_bytes=65536)]
-    if trace := processes.crash_trace(lines):
-        at, frames = trace
-        return plain(" / ".join((*frames[:1], *lines[max(0, at - 1) : at])), _WIDTH, lines=False)
-    return plain(" / ".join(lines[-_LINES:]), _WIDTH, lines=False) or "nothing"
+    """Return the end of what a command printed, cleaned, in one line; of one that was ended in Python its place in it."""
+    return plain(processes.last_words(log), _WIDTH, lines=False)

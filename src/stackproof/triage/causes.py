@@ -65,13 +65,6 @@ class Diagnosis:
     ordered: bool = True
     """Whether the log shows which of several failures came first."""
 
-    @property
-    def signatures(self) -> set[str]:
-        """The names of all that was recognised."""
-        root = [self.root] if self.root else []
-        rows = (*root, *self.others, *self.consequences, *self.survived, *self.earlier, *self.noise)
-        return {row.signature for row in rows}
-
 
 _STOPPED = re.compile(
     r"\b(?:[Rr]eceived|[Gg]ot) (?:signal )?SIG|^raised (?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b"

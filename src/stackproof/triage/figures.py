@@ -15,7 +15,6 @@ from stackproof.triage import rules
 from stackproof.triage.scan import Evidence
 from stackproof.triage.search import Hit, Probe, Who
 
-_SAG = 1.25
 _PLAIN = "plain log"
 _NEARLY = (0.01, 3)  # so small was the loss in so many steps before it was 0
 _NEARLY_PLAIN = (0.1, 1)  # a loop of one's own prints few digits
@@ -33,7 +32,7 @@ class Oddity:
 
 def oddities(training: Training) -> list[Oddity]:
     """Return what is odd, what is wrong first."""
-    checks = (_losses, _learning_rates, _skipped, _batches, _rate)
+    checks = (_losses, _learning_rates, _skipped, _batches)
     return sorted((oddity for check in checks for oddity in check(training)), key=lambda oddity: not oddity.wrong)
 
 
@@ -71,29 +70,6 @@ def _skipped(training: Training) -> Iterator[Oddity]:
     if skipped and steps and skipped[-1] >= steps[-1] > 1:
         sentence = f"all {steps[-1]:.0f} steps were skipped: gradients overflow at every loss scale"
         yield Oddity("all-steps-skipped", True, sentence)
-
-
-def _rate(training: Training) -> Iterator[Oddity]:
-    speeds = _seconds_per_step(training.progress) or [
-        1 / rate for rate in training.series.get("samples_per_second", []) if rate
-    ]
-    size = len(speeds) // 4
-    if size < _FEWEST // 2:
-        return
-    second, last = median(speeds[size : 2 * size]), median(speeds[3 * size : 4 * size])
-    if last > _SAG * second:
-        sentence = f"the rate sags: the last quarter is {last / second:.2f} times slower than the second"
-        yield Oddity("rate-sags", False, sentence)
-
-
-def _seconds_per_step(progress: list[Progress]) -> list[float]:
-    speeds: list[float] = []
-    last = progress[0] if progress else None
-    for state in progress[1:]:
-        if last and state.elapsed - last.elapsed >= 10 and state.step > last.step:
-            speeds.append((state.elapsed - last.elapsed) / (state.step - last.step))
-            last = state
-    return speeds
 
 
 def _batches(training: Training) -> Iterator[Oddity]:

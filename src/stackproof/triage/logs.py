@@ -6,7 +6,6 @@ import codecs
 import gzip
 import os
 import re
-import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,12 +35,7 @@ _NAMES = tuple(
 _LOGS = (".log", ".out", ".err", ".txt", ".gz")
 _LOG_NAMES = re.compile(r"(?:stdout|stderr|workerlog\.\d+|log\.\d+|.*\.o\d+|.*\.e\d+)$")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell's > writes
-_FOREIGN = {
-    b"\x28\xb5\x2f\xfd": ("zstd", "zstdcat"),
-    b"\xfd7zXZ": ("xz", "xzcat"),
-    b"BZh": ("bzip2", "bzcat"),
-    b"PK\x03\x04": ("zip", "unzip -p"),
-}
+_FOREIGN = (b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"PK\x03\x04")  # zstd, xz, bzip2, zip
 
 
 @dataclass(frozen=True)
@@ -71,13 +65,11 @@ class Source:
 
     def _unpacked(self, stream: BinaryIO) -> Readable:
         head = stream.read(512)
-        if head[257:262] == b"ustar" or self.name.endswith((".tar.gz", ".tgz")):
-            raise Refusal(f"{self.name}: is a tar; unpack it, and name the folder or the logs")
-        for magic, (name, tool) in _FOREIGN.items():
-            if head.startswith(magic):
-                raise Refusal(
-                    f"{self.name}: is compressed with {name}; run `{tool} FILE | python -m stackproof triage -`"
-                )
+        if head[257:262] == b"ustar" or head.startswith(_FOREIGN) or self.name.endswith((".tar.gz", ".tgz")):
+            raise Refusal(
+                f"{self.name}: is an archive, or compressed otherwise than with gzip; unpack it, and name the logs or the folder, "
+                "or write such as `zstdcat FILE | python -m stackproof triage -`"
+            )
         whole = files.Begun(head, stream)
         if head.startswith(_UTF_16):
             return codecs.EncodedFile(cast("Any", whole), "utf-8", "utf-16", "replace")
@@ -118,12 +110,12 @@ def _expand(argument: str) -> Iterator[tuple[str, Source]]:
         yield "standard input", Source("standard input", None)
         return
     try:
-        folder = stat.S_ISDIR(path.stat().st_mode)
+        path.stat()
     except OSError as error:
         raise Refusal(
             f"{argument}: there is no such log ({error.strerror}); name files or folders, or - for standard input"
         ) from error
-    if folder:
+    if path.is_dir():
         yield from _folder(path)
     else:
         yield _source(path)
@@ -132,19 +124,11 @@ def _expand(argument: str) -> Iterator[tuple[str, Source]]:
 def _folder(folder: Path) -> Iterator[tuple[str, Source]]:
     names = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
     paths = [path for path in names if path.name.endswith(_LOGS) or _LOG_NAMES.match(path.name)]
-    regular = [path for path in paths if _is_regular(path)]
+    regular = [path for path in paths if path.is_file() and path.stat().st_size]
     if not regular:
         kinds = ", ".join(f"*{ending}" for ending in _LOGS)
         raise Refusal(f"{folder}: holds no log ({kinds}); name the files themselves")
     yield from map(_source, sorted(sorted(regular), key=_natural))
-
-
-def _is_regular(path: Path) -> bool:
-    try:
-        status = path.stat()
-    except OSError:
-        return True  # opening it will say why
-    return stat.S_ISREG(status.st_mode) and status.st_size > 0
 
 
 def _source(path: Path) -> tuple[str, Source]:

@@ -119,8 +119,7 @@ class _Reader:
                 if not count:
                     control = len(window.data.translate(None, _IN_LOGS))
                     self.file.text = control <= _MOST_CONTROL * len(window.data)
-                    if window.last or len(window.data) < lines.LARGEST:
-                        self.document = lines.document(window.data)
+                    self.document = lines.document(window.data)
                 if window.last or not count:
                     self.plans.all.shapes.wake()
                 self.last = window.last
