@@ -42,13 +42,13 @@ def test_a_metric_is_read(text: str, output: str, value: float, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "output", "said"),
     [
-        (r"loss: ([\d.]+)", "nothing here", "has no line that matches"),
+        (r"loss: ([\d.]+)", "nothing here", "the output has no 'loss: "),
         (r"loss: (\S+)", "loss: abc", "'abc', which is no number"),
-        ("it/s", "3 items/s", "has no rate"),
-        ("$.a", '{"b": 1}', "has no line of JSON"),
+        ("it/s", "3 items/s", "the output has no 'it/s'; docs/your-command.md"),
+        ("$.a", '{"b": 1}', "has no '$.a'"),
         ("$.a", '{"a": [1]}', "which is no number"),
         ("out.json:$.a", "", "out.json cannot be read"),
-        ("steps", "", "has no step of a callback"),
+        ("steps", "", "has no 'steps'"),
     ],
 )
 def test_what_is_not_there_is_said(text: str, output: str, said: str, tmp_path: Path) -> None:

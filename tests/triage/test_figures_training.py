@@ -23,8 +23,12 @@ def test_llamafactory_on_two_cards() -> None:
     found = triage_corpus.judge("xpu-lora-two-cards.log").training
     assert found is not None
     assert (found.steps, found.world_size, found.samples_per_second, found.steps_per_second) == (207, 2, 5.881, 0.372)
-    assert (found.series["loss"][0], found.get("train_loss"), found.get("train_runtime")) == (1.745, 1.3686, 556.03)
-    assert (found.get("trainable"), found.get("parameters")) == (5046272, 601096192)
+    assert (found.series["loss"][0], found.figures.get("train_loss"), found.figures.get("train_runtime")) == (
+        1.745,
+        1.3686,
+        556.03,
+    )
+    assert (found.figures.get("trainable"), found.figures.get("parameters")) == (5046272, 601096192)
     assert found.words == {"model": "Qwen3-0.6B", "dtype": "bfloat16", "device": "xpu"}
     assert set(found.trainers) == {"transformers", "peft", "LLaMA-Factory"}
 
@@ -40,7 +44,11 @@ def test_world_size_follows_from_the_batches() -> None:
 def test_ultralytics(tmp_path: Path) -> None:
     found = triage_corpus.judge("yolo-xpu.log").training
     assert found is not None
-    assert (found.series["loss"], found.memory_gb, found.get("parameters")) == ([1.21, 1.15, 1.09], 1.18, 3157200)
+    assert (found.series["loss"], found.memory_gb, found.figures.get("parameters")) == (
+        [1.21, 1.15, 1.09],
+        1.18,
+        3157200,
+    )
     assert found.seconds == pytest.approx(43.2)
     own = "        1/3      1.18G      1.210       2.81      1.402         26        640: 100% ━━━━━━━━━━━━ 8/8 3.4it/s 2.3s\n"
     assert read(tmp_path, own).series["loss"] == [1.21]

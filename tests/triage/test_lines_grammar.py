@@ -140,4 +140,4 @@ def test_bars_of_loading_count_no_steps(tmp_path: Path) -> None:
     fused = "YOLO11n summary (fused): 100 layers, 2,582,347 parameters, 0 gradients, 6.3 GFLOPs\n"
     found = report(tmp_path, f"{loading}{{'loss': 1.0}}\n{{'loss': 0.9}}\n{fused}").training
     assert found
-    assert (found.progress, found.get("trainable")) == ([], None)
+    assert (found.progress, found.figures.get("trainable")) == ([], None)

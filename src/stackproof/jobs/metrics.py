@@ -71,17 +71,10 @@ class Metric:
         """Return all that a run says of it, in order (MetricMissing: it says nothing, or no number)."""
         numbers = list(_READERS[self.kind](self, output))
         if not numbers:
-            raise MetricMissing(f"the output has no {self.what}")
+            raise MetricMissing(
+                f"the output has no {plain(self.text, 200)!r}; docs/your-command.md says what is looked for"
+            )
         return numbers
-
-    @property
-    def what(self) -> str:
-        words = {
-            "regex": f"line that matches {plain(self.text, 200)!r}",
-            "rate": f"rate such as '12.3{self.text}'",
-            "json": f"line of JSON with {self.text}",
-        }
-        return words.get(self.kind, "step of a callback of stackproof.jobs.callbacks")
 
     def value(self, values: Sequence[float]) -> float:
         """Return the one value of a run: the last of a rate, which of a bar that ended is its mean, else the median."""

@@ -73,8 +73,12 @@ def _skipped(training: Training) -> Iterator[Oddity]:
 
 
 def _batches(training: Training) -> Iterator[Oddity]:
-    whole, device, world = training.get("global_batch"), training.get("device_batch"), training.get("world_size")
-    each = (device or 0) * (training.get("accumulation") or 1)
+    whole, device, world = (
+        training.figures.get("global_batch"),
+        training.figures.get("device_batch"),
+        training.figures.get("world_size"),
+    )
+    each = (device or 0) * (training.figures.get("accumulation") or 1)
     if whole and each and world and whole != each * world:
         sentence = f"the batch of all ranks is {whole:.0f}, and {world:.0f} ranks of {each:.0f} make {each * world:.0f}"
         yield Oddity("batch", True, f"{sentence}: the ranks do not train together")
@@ -129,35 +133,31 @@ class Training:
     series: dict[str, list[float]] = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
 
-    def get(self, name: str) -> float | None:
-        """Return a figure, if the log holds it."""
-        return self.figures.get(name)
-
     @property
     def world_size(self) -> int | None:
         """The number of ranks: as printed, else from the batch sizes."""
-        if stated := self.get("world_size"):
+        if stated := self.figures.get("world_size"):
             return int(stated)
-        whole, device = self.get("global_batch"), self.get("device_batch")
-        each = (device or 0) * (self.get("accumulation") or 1)
+        whole, device = self.figures.get("global_batch"), self.figures.get("device_batch")
+        each = (device or 0) * (self.figures.get("accumulation") or 1)
         return round(whole / each) if whole and each else None
 
     @property
     def steps(self) -> int | None:
         """How many optimiser steps were done."""
         counted = [row.step for row in self.progress] + [int(step) for step in self.series.get("global_step", [])]
-        return max(counted) if counted else int(self.get("total_steps") or 0) or None
+        return max(counted) if counted else int(self.figures.get("total_steps") or 0) or None
 
     @property
     def samples_per_second(self) -> float | None:
         """Samples of all ranks per second, as the trainer itself measured it."""
         running = self.series.get("running_samples_per_second")
-        return self.get("train_samples_per_second") or (running[-1] if running else None)
+        return self.figures.get("train_samples_per_second") or (running[-1] if running else None)
 
     @property
     def steps_per_second(self) -> float | None:
         """Optimiser steps per second: as printed, else from the progress bar."""
-        if stated := self.get("train_steps_per_second"):
+        if stated := self.figures.get("train_steps_per_second"):
             return stated
         last = self.progress[-1] if self.progress else None
         return last.step / last.elapsed if last and last.elapsed and last.step else None
@@ -170,9 +170,9 @@ class Training:
     @property
     def seconds(self) -> float | None:
         """How long the training took."""
-        if hours := self.get("train_hours"):
+        if hours := self.figures.get("train_hours"):
             return 3600 * hours
-        return self.get("train_runtime") or (self.progress[-1].elapsed if self.progress else None)
+        return self.figures.get("train_runtime") or (self.progress[-1].elapsed if self.progress else None)
 
 
 @cache
@@ -196,7 +196,7 @@ def read(evidence: Evidence) -> Training | None:
                 bars.append(hit)
     if not training.trainers:
         return None
-    training.progress = _main_loop(bars, training.get("total_steps"))
+    training.progress = _main_loop(bars, training.figures.get("total_steps"))
     return training
 
 

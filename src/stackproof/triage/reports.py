@@ -303,9 +303,9 @@ def _measurements(report: Report) -> Iterator[Measurement]:
     for metric, unit, value in (
         ("training", "s/sample", 1 / samples if samples else None),
         ("training", "s/iteration", 1 / steps if steps else None),
-        ("mean loss", "1", training.get("train_loss")),
+        ("mean loss", "1", training.figures.get("train_loss")),
         ("device memory", "GB", training.memory_gb),
-        ("trainable parameters", "1", training.get("trainable")),
+        ("trainable parameters", "1", training.figures.get("trainable")),
     ):
         if value is not None:
             yield Measurement(workload, "full", dtype, training.world_size or 1, metric, unit, value, [value], note)
