@@ -18,9 +18,9 @@ def window(data: bytes) -> Window:
     return found
 
 
-def held(shapes: Shapes, data: bytes, share: int | None = None) -> list[tuple[bytes, tuple[bytes, ...]]]:
+def held(shapes: Shapes, data: bytes, wanted: bool = True) -> list[tuple[bytes, tuple[bytes, ...]]]:
     """Return the lines that hold texts, and which."""
-    return [(data[begin:end], texts) for begin, end, texts in shapes.lines(window(data), lambda *_: share)]
+    return [(data[begin:end], texts) for begin, end, texts in shapes.lines(window(data), lambda *_: wanted)]
 
 
 TEXTS = (b"exit 9", b"step 1", b"exit", b"exceeded")
@@ -48,12 +48,8 @@ def test_repeated_lines_are_passed_over() -> None:
     assert held(Shapes([b"Traceback"]), data) == []
 
 
-def test_of_lines_of_a_shape_the_first_and_the_last_are_enough() -> None:
-    data = b"".join(b"step %d and exit 9\n" % n for n in range(100, 110)) + b"a new exit 9\n"
-    shapes = Shapes(TEXTS)
-    wanted = [b"step 100 and exit 9", b"step 101 and exit 9", b"step 108 and exit 9", b"step 109 and exit 9"]
-    assert [line for line, _ in held(shapes, data, 2)] == [*wanted, b"a new exit 9"]
-    assert held(shapes, data, 0) == []
+def test_lines_that_nobody_wants_are_passed_over() -> None:
+    assert held(Shapes(TEXTS), b"step 1 and exit 9\n", wanted=False) == []
 
 
 def test_new_lines_among_many_known_ones_are_passed_over() -> None:

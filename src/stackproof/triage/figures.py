@@ -87,8 +87,6 @@ def _batches(training: Training) -> Iterator[Oddity]:
 _PAIR = re.compile(r"'(\w+)': '?(-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)'?(?=[,}\s])", re.IGNORECASE)
 _WORDS = ("model", "device", "dtype")
 _SERIES_KEPT = 4000
-_PLAIN_EDGE = 500
-"""Of a plain log so many first and last losses are read; reading all would make long logs slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +100,7 @@ class TrainerLine(rules.Searched):
     @cached_property
     def probe(self) -> Probe:
         """What is looked for."""
-        edge = _PLAIN_EDGE if self.trainer == _PLAIN else 0
-        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, edge=edge)
+        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, frugal=True)
 
 
 @dataclass(frozen=True)

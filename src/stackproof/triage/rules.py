@@ -21,7 +21,6 @@ UNKNOWN = "no known signature"
 CERTAIN = "certain"
 CERTAINTIES = (CERTAIN, "likely")
 FOLDER = DATA / "triage"
-_EDGE = 4
 FATAL, EXIT, BARE, HINT, HANG = ("fatal", "exit", "bare", "hint", "hang")
 PROCESS, CHAIN, ALIVE, FINISHED, CLAIMED, IGNORED = ("process", "chain", "alive", "finished", "claimed", "ignored")
 START, COUNTER, HANDLED = ("start", "counter", "handled")
@@ -171,7 +170,7 @@ class Ending(Searched):
     def probe(self) -> Probe:
         """What is looked for."""
         if self.role == ALIVE:  # a log is full of it
-            return self.looked_for(kept=KEPT, counted=KEPT, timed=False, edge=_EDGE)
+            return self.looked_for(kept=KEPT, counted=KEPT, timed=False, frugal=True)
         terse = self.role in (BARE, HINT)
         return self.looked_for(
             span=self.span,
@@ -180,8 +179,8 @@ class Ending(Searched):
             terse=terse,
             raw=self.raw,
             timed=self.role not in (COUNTER, START, HANDLED, FINISHED, CLAIMED),
-            edge=_EDGE if self.role == COUNTER else 0,
             counted=KEPT if self.role == COUNTER else COUNTED,
+            frugal=self.role == COUNTER,
             late=self.role in (FINISHED, CLAIMED) or (self.role == HINT and self.weak),
         )
 

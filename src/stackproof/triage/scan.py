@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -12,7 +12,7 @@ from functools import lru_cache
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Unzipped, Window, windows
-from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Share, Tally, Who, shape
+from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Tally, Wanted, Who, shape
 
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
@@ -107,8 +107,6 @@ class _Reader:
         self.file = FileRead(source.name, rank=source.rank)
         self.counts: Counter[str] = Counter()
         self.last = False
-        self.waiting: dict[str, tuple[Probe, deque[_Spot]]] = {}
-        """The last lines for those probes that need no more than some."""
         self.document: lines.Document | None = None
         evidence.files.append(self.file)
 
@@ -128,22 +126,19 @@ class _Reader:
                 if window.last:
                     self.file.lines = window.line - 1 + window.data.count(b"\n", window.start, window.end)
                     self.file.tail = _tail(window)
-            for probe, spots in self.waiting.values():
-                for spot in spots:
-                    self._ask_all([probe], spot)
             self.file.damage = stream.damage if isinstance(stream, Unzipped) else ""
 
     def _read_window(self, window: Window) -> None:
-        self._offer_all(window, self.plans.all, self._share)
+        self._offer_all(window, self.plans.all, self._wanted)
         if window.last and self.plans.late.by_text:
             before, *after = window.data.rsplit(b"\n", LATE)
             start = len(before) + 1 if len(after) == LATE else 0
             line = window.line - window.data.count(b"\n", start, window.start)
-            self._offer_all(replace(window, start=start, line=line), self.plans.late, lambda *_: None)
+            self._offer_all(replace(window, start=start, line=line), self.plans.late, lambda *_: True)
 
-    def _offer_all(self, window: Window, asked: _Asked, share: Share) -> None:
+    def _offer_all(self, window: Window, asked: _Asked, wanted: Wanted) -> None:
         line, counted = window.line, window.start
-        for begin, end, texts in _rows(window, asked.shapes.lines(window, share)):
+        for begin, end, texts in _rows(window, asked.shapes.lines(window, wanted)):
             if begin > counted:
                 line += window.data.count(b"\n", counted, begin)
                 counted = begin
@@ -152,46 +147,24 @@ class _Reader:
     def _wants(self, probe: Probe) -> bool:
         return probe.key not in self.plans.full and (self.last or self.counts[probe.key] < probe.counted)
 
-    def _share(self, key: int, texts: tuple[bytes, ...], count: int) -> int | None:
-        """Return of how many first and last lines of a shape all is learnt that the probes want to know."""
+    def _wanted(self, key: int, texts: tuple[bytes, ...]) -> bool:
         through = self.plans.barren.get(key, ())
-        probes = self.plans.all.by(texts)
-        asking = [probe for probe in probes if probe.key not in through and self._wants(probe)]
-        most = max((probe.edge for probe in asking), default=0)
-        if not all(probe.edge for probe in asking):
-            return None
-        for probe in asking:
-            self.counts[probe.key] += max(0, count - 2 * most)
-        return most
+        return any(probe.key not in through and self._wants(probe) for probe in self.plans.all.by(texts))
 
     def _offer(self, spot: _Spot, probes: tuple[Probe, ...]) -> None:
         raw = spot.window.data[spot.begin : spot.end]
         digitless = raw.translate(SHAPE)
         through = self.plans.barren.setdefault(hash(shape(raw)), set())
-        asked = self._asked(probes, spot, through)
+        asked = [probe for probe in probes if probe.key not in through and self._wants(probe)]
+        for probe in asked:
+            self.counts[probe.key] += probe.frugal
         if asked and not _MARKED.search(raw):
             vain = [probe for probe in asked if not probe.may_match(raw)]
-            for probe in vain:
-                self.counts[probe.key] += bool(probe.edge)
-                asked.remove(probe)
-                if probe.alike(digitless):
-                    through.add(probe.key)
+            asked = [probe for probe in asked if probe not in vain]
+            through.update(probe.key for probe in vain if probe.alike(digitless))
         if asked:
             hits = self._ask_all(asked, spot)
             through.update(probe.key for probe in asked if probe.key not in hits and probe.alike(digitless))
-
-    def _asked(self, probes: tuple[Probe, ...], spot: _Spot, through: set[str]) -> list[Probe]:
-        """Return those of the probes that want to see a line now; those that want the last ones of a file keep it for later."""
-        asked = list[Probe]()
-        for probe in probes:
-            if probe.key in through or not self._wants(probe):
-                continue
-            if probe.edge and self.counts[probe.key] >= probe.edge:
-                self.waiting.setdefault(probe.key, (probe, deque(maxlen=probe.edge)))[1].append(spot)
-                self.counts[probe.key] += 1
-            else:
-                asked.append(probe)
-        return asked
 
     def _ask_all(self, probes: list[Probe], spot: _Spot) -> set[str]:
         text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")
@@ -203,7 +176,6 @@ class _Reader:
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (match := probe.match(text)):
-            self.counts[probe.key] += bool(probe.edge)
             return False
         mentioned = self._only_mentioned(probe, spot, match.start()) or lines.quotes(text, match.start())
         book = self.evidence.mentioned if mentioned else self.evidence.tallies
@@ -216,7 +188,7 @@ class _Reader:
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
         if probe.sample and not mentioned and len(tally.kept) >= probe.kept:
             self.plans.full.add(probe.key)
-        self.counts[probe.key] += 1
+        self.counts[probe.key] += not probe.frugal
         return True
 
     def _only_mentioned(self, probe: Probe, spot: _Spot, at: int) -> bool:

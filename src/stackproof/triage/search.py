@@ -136,8 +136,8 @@ def shape(line: bytes) -> bytes:
 
 Row = tuple[int, int, tuple[bytes, ...]]
 """A line that holds texts: its begin, its end, which."""
-Share = Callable[[int, tuple[bytes, ...], int], int | None]
-"""How many of the first and of the last lines of a shape, which holds texts and stands on so many lines, are enough; None for all."""
+Wanted = Callable[[int, tuple[bytes, ...]], bool]
+"""Whether anybody wants to see lines of a shape that hold such texts."""
 
 
 class Shapes:
@@ -160,7 +160,7 @@ class Shapes:
         """Look again at all shapes: another file begins, or a file ends."""
         self._idle.clear()
 
-    def lines(self, window: Window, share: Share) -> Iterator[Row]:
+    def lines(self, window: Window, wanted: Wanted) -> Iterator[Row]:
         """Yield the lines that hold texts."""
         bare = window.data[window.start : window.end].translate(SHAPE)
         keys = list(map(hash, _ADDRESS.sub(b"0x0", bare).split(b"\n")))
@@ -171,12 +171,12 @@ class Shapes:
         if fresh := here.difference(self._texts):
             self._learn({key: row for key, row in zip(keys, rows, strict=True) if key in fresh})
         for key in here - self._idle:
-            if share(key, sum(self._texts[key], ()), 0) == 0:
+            if not wanted(key, sum(self._texts[key], ())):
                 self._idle.add(key)
         places: dict[int, list[int]] = {key: [] for key in here - self._idle}
         for n in itertools.compress(range(len(keys)), map(places.__contains__, keys)):
             places[keys[n]].append(n)
-        return self._chosen(rows, window, share, places) if places else iter(())
+        return self._chosen(rows, window, wanted, places) if places else iter(())
 
     def _learn(self, rows: dict[int, bytes]) -> None:
         for key, row in rows.items():
@@ -184,7 +184,7 @@ class Shapes:
             numbered = tuple(filter(_DIGIT.search, held))
             self._texts[key] = tuple(text for text in held if text not in numbered), numbered
 
-    def _chosen(self, rows: list[bytes], window: Window, share: Share, places: dict[int, list[int]]) -> Iterator[Row]:
+    def _chosen(self, rows: list[bytes], window: Window, wanted: Wanted, places: dict[int, list[int]]) -> Iterator[Row]:
         sums = list(itertools.accumulate(map(len, rows), initial=window.start))  # without the ends of lines
         several = {text for key in places for text in self._texts[key][1]}
         present = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
@@ -198,10 +198,8 @@ class Shapes:
                     also = [text for text in maybe if window.data.find(text, sums[n] + n, sums[n + 1] + n) >= 0]
                     groups.setdefault((*sure, *also), []).append(n)
             for texts, own in groups.items():
-                most = share(key, texts, len(own)) if texts else 0
-                if most is not None and 2 * most < len(own):
-                    own = [*own[:most], *own[len(own) - most :]]
-                chosen.extend((n, texts) for n in own)
+                if texts and wanted(key, texts):
+                    chosen.extend((n, texts) for n in own)
         for n, texts in sorted(chosen):
             yield sums[n] + n, sums[n + 1] + n, texts
 
@@ -260,8 +258,8 @@ class Probe:
     """Whether it looks for what somebody asked for: in a document that is a recipe."""
     terse: bool = False
     """Whether one line is all that it sees: in a document only a fenced one counts."""
-    edge: int = 0
-    """So many of the first and of the last hits in a file are enough; of what a log is full of, so lines looked at in vain count too."""
+    frugal: bool = False
+    """Whether a line that it looked at in vain counts as a hit: it asks for samples of what a log is full of."""
     sample: bool = False
     """Whether it is through with all files of the run once it remembers as many hits as it may."""
     late: bool = False
