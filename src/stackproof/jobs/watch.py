@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import IO
+from typing import IO, Any
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.jobs import launch, metrics
@@ -44,6 +45,7 @@ def watch(words: Sequence[str], outputs: Outputs, stack: Stack | None) -> int:
 
     `stack`: None for the one that this host has.
     """
+    outputs = _writable(outputs)
     folder, record = _opened(words, outputs, stack)
     job = _Job(words, folder)
     try:
@@ -70,10 +72,23 @@ def _say(text: str) -> None:
         os.write(2, f"stackproof watch: {plain(text)}\n".encode(errors="replace"))
 
 
+def _writable(outputs: Outputs) -> Outputs:
+    """Return the outputs without what cannot be written, or would wait for a reader; each is said, and the job runs."""
+    bad: dict[str, Any] = {}
+    for name in ("json", "junit"):
+        path = getattr(outputs, name)
+        if path and (why := files.why_unwritable(path)):
+            _say(f"{path} {why}; the record will not be written there")
+            bad[name] = None
+    return replace(outputs, **bad)
+
+
 def _opened(words: Sequence[str], outputs: Outputs, stack: Stack | None) -> tuple[Path, Record | None]:
     """Return a folder for the log and the empty record; where there can be none, the job runs all the same."""
     try:
         stack = stack or hosts.preferred().stack
+        if why := files.why_no_folder(outputs.results):
+            raise Refusal(f"{outputs.results} {why}; choose another folder with --results")
         outputs.prepare()
         record = writer.begin("watch", stack.name, provenance.host_facts(stack))
         record.provenance |= {"command": launch.shown(words), "folder": str(Path.cwd()), "pinned": False}
