@@ -16,7 +16,6 @@ from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, T
 
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
-_MARKED = re.compile(rb'[\x00\x07\x08\x1b&]|</|^\{"log"')  # text may stand in what is taken out or unpacked
 _MOST_CONTROL = 0.05
 _TAIL_BYTES, _TAIL_LINES = 4096, 3
 LATE = 200
@@ -158,10 +157,6 @@ class _Reader:
         asked = [probe for probe in probes if probe.key not in through and self._wants(probe)]
         for probe in asked:
             self.counts[probe.key] += probe.frugal
-        if asked and not _MARKED.search(raw):
-            vain = [probe for probe in asked if not probe.may_match(raw)]
-            asked = [probe for probe in asked if probe not in vain]
-            through.update(probe.key for probe in vain if probe.alike(digitless))
         if asked:
             hits = self._ask_all(asked, spot)
             through.update(probe.key for probe in asked if probe.key not in hits and probe.alike(digitless))

@@ -282,14 +282,6 @@ class Probe:
         """Whether lines of a shape, which differ in their digits alone, are all hits, or none is."""
         return self.span == 1 and not _holds_all(self._sighted, shape)
 
-    @cached_property
-    def _required(self) -> tuple[tuple[tuple[bytes, ...], ...], ...]:
-        return tuple(required(pattern.pattern) for pattern in self.patterns)
-
-    def may_match(self, raw: bytes) -> bool:
-        """Whether a line holds all that a match of some pattern contains."""
-        return self.span > 1 or _holds_all(self._required, raw)
-
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of any pattern."""
         for pattern in self.patterns:
