@@ -386,3 +386,9 @@ def test_an_output_of_an_earlier_run_is_replaced(tmp_path: Path, monkeypatch: py
         Path(name).write_text("{}", encoding="utf-8")
         options = {"verb": "smoke", "stack": "cpu", "device": "", "profile": "", "only": [], "json": Path(name)}
         arguments.require_apart(argparse.Namespace(**options, results=tmp_path, base_dir=tmp_path))
+
+
+def test_a_module_that_exits_with_a_text_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('not today')\n", encoding="utf-8")
+    ended = stackproof("smoke", "--stack", "cpu", "--device", "cpu:0", PYTHONPATH=f"{tmp_path}:{ROOT / 'src'}")
+    refused(ended, 1, "not today")

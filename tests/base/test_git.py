@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,18 @@ def test_local_changes_are_told_with_the_commit(changed: bool, said: str) -> Non
 
 def test_nobody_can_go_back_to_what_is_unknown() -> None:
     assert not git.is_reachable(git.UNKNOWN)
+
+
+def test_a_linked_folder_is_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "linked").symlink_to(tmp_path / "there", target_is_directory=True)
+    assert list(git.blobs_on_disk(tmp_path, ["src"])) == ["src/linked"]
+
+
+def test_what_is_called_git_and_prints_besides_names_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = tmp_path / "git"
+    wrapper.write_text("#!/bin/sh\necho Loading module\n", encoding="utf-8")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert (git.head(tmp_path), git.blobs_of_commit(tmp_path, ["."])) == ("", {})

@@ -19,7 +19,7 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.record import store
-from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, seal
 from stackproof.stack import environments
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -81,7 +81,9 @@ def record(
     started = (BEGAN + timedelta(days=day)).isoformat(timespec="milliseconds")
     rows = list(figures) or [figure()]
     check = Check("asv/gemm::gemm-float32[tiny]", verdict, "as expected", 1.0)
-    return Record(verb, "cuda", started, 1.0, verdict, {**FACTS, **facts}, [check], rows)
+    made = Record(verb, "cuda", started, 1.0, verdict, {**FACTS, **facts}, [check], rows)
+    seal(made, Path())
+    return made
 
 
 def with_facts(made: Record, facts: dict[str, Figure]) -> Record:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,7 @@ def without_host() -> Record:
         (making.record(0, verb="triage"), "records of `triage` are not published; those of bench, asv, night"),
         (making.record(0, verb="night", verdict=Verdict.INTERRUPTED), "go on with it"),
         (without_host(), "on which host"),
+        (replace(making.record(0), digests={}), "holds no digest of itself"),
     ],
 )
 def test_what_is_kept_out_says_why(tmp_path: Path, record: Record, sentence: str) -> None:

@@ -171,9 +171,10 @@ def test_foreign_environment_is_unpinned(scene: Scene) -> None:
     assert found["sentence"].startswith("unpinned: ")
 
 
-def test_foreign_environment_with_the_wrong_torch_is_refused(scene: Scene) -> None:
+@pytest.mark.parametrize("break_it", [OTHER_TOOLKIT, PATCHED, DISOWNED], ids=["toolkit", "patched", "disowned"])
+def test_foreign_environment_with_the_wrong_torch_is_refused(scene: Scene, break_it: Break) -> None:
     scene.unstamp()
-    OTHER_TOOLKIT(scene)
+    break_it(scene)
     code, said = scene.prove()
     assert code == 4
     assert "torch" in said
@@ -255,6 +256,11 @@ def put_a_pipe(scene: Scene) -> None:
     os.mkfifo(scene.site / "numpy.py")
 
 
+def link_a_folder(scene: Scene) -> None:
+    """Let a package lie where no wheel put it."""
+    (scene.site / "mine").symlink_to(scene.site.parent, target_is_directory=True)
+
+
 HALF_A_STAMP = writes(f"../../../{environments.STAMP}", '{"stack": "tiny", "lock"')
 DEEP_STAMP = writes(f"../../../{environments.STAMP}", "[" * 100_000)
 
@@ -266,6 +272,7 @@ BESIDE: dict[str, tuple[Break, str]] = {
     "deep stamp": (DEEP_STAMP, "its stackproof.json is damaged"),
     "module": (writes("helper.py", "x = 1\n"), "helper.py: is in no wheel's RECORD"),
     "inside a package": (writes("torch/extra.py", "x = 1\n"), "torch/extra.py: is in no wheel's RECORD"),
+    "linked folder": (link_a_folder, "mine: is in no wheel's RECORD"),
     "start-up line": (writes("more.pth", "import os\n"), "more.pth: is in no wheel's RECORD"),
     "start-up module": (writes("sitecustomize.py", "x = 1\n"), "sitecustomize.py: is in no wheel's RECORD"),
     "entry point": (writes("torch-9.1.0.dist-info/entry_points.txt", "[pytest11]\nx = os\n"), "entry_points.txt"),

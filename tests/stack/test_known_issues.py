@@ -80,7 +80,7 @@ def test_a_row_is_named_however_it_is_written(stack: Stack) -> None:
         assert rows(stack, text)[0].place.endswith(f"known_issues.toml:{place}")
     (stack.folder / "known_issues.toml").unlink()
     os.mkfifo(stack.folder / "known_issues.toml")
-    with pytest.raises(Refusal, match="is a pipe"):
+    with pytest.raises(Refusal, match="is a named pipe"):
         known_issues.load(stack)
 
 

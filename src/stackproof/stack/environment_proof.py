@@ -8,11 +8,13 @@ Nothing here imports torch: importing the wrong one may crash. The interpreter t
 from __future__ import annotations
 
 import ast
+import csv
 import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -77,7 +79,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
         _refuse(stack, _other_stack(stack, left), _OTHER)
         _refuse(stack, _differences(left, lock, there), advice.REBUILD)
     version, toolkits = torch_flavour()
-    wrong = flavour_differences(stack.flavour, version, toolkits)
+    wrong = flavour_differences(stack.flavour, version, toolkits) + ([] if left else _damage())
     files = None
     if left:
         files, differ = installed_files.compare(environments.site_packages(Path(sys.prefix)), left, deep)
@@ -167,6 +169,22 @@ def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]
     if flavour.version_contains not in version:
         wrong.append(f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'")
     return wrong
+
+
+def _damage() -> list[str]:
+    """Say whether torch's files have the sizes of its RECORD; from Python 3.12 on `Distribution.files` leaves out what is missing."""
+    try:
+        torch = metadata.distribution("torch")
+    except metadata.PackageNotFoundError:
+        return ["! torch is importable but no distribution claims it"]
+    wrong = []
+    for row in csv.reader((torch.read_text("RECORD") or "").splitlines()):
+        if len(row) == 3 and row[2].isdecimal():
+            path = Path(str(torch.locate_file(row[0])))
+            if not path.exists() or path.stat().st_size != int(row[2]):
+                wrong.append(row[0])
+    count = f"{len(wrong)} of its files are missing or of another size"
+    return [f"! torch {torch.version}: {count}, the first is {wrong[0]}"] if wrong else []
 
 
 def _refuse(stack: Stack, differences: list[str], remedy: str) -> None:

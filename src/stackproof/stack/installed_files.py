@@ -218,7 +218,8 @@ def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:
     with ThreadPoolExecutor(max_workers=min(8, processes.cores())) as pool:
         for row, reason in zip(rows, pool.map(lambda row: _difference(site, row), rows), strict=True):
             if reason:
-                yield row.path, f"! {row.owner}: {row.path} {reason}"
+                first = f"; before that, `uv cache clean {package_of(row.owner)}`: the cache may hold the same file"
+                yield row.path, f"! {row.owner}: {row.path} {reason}{first}"
 
 
 def _difference(site: Path, row: Listed) -> str:

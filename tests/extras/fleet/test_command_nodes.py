@@ -26,7 +26,7 @@ def test_table_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert cli.main(["fleet", "nodes", str(hosts)]) == 1
     said = capsys.readouterr()
     assert "NOT WELL: 1 of 2 nodes; 2 files passed over\n" in said.out and "\x1b" not in said.err
-    assert "cut\\x1b[31m.json: is not JSON" in said.err and "pipe.json: is a pipe" in said.err
+    assert "cut\\x1b[31m.json: is not JSON" in said.err and "pipe.json: is a named pipe" in said.err
 
 
 def test_what_the_doctor_writes_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
