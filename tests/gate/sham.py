@@ -50,7 +50,6 @@ for line in sys.stdin:
         "block": {"seconds": 0.01 if os.environ["SHAM_SIDE"] == "base" else 0.02},
         "conditions": {"reading": {}, "throttled": [], "others": []},
         "count": {"counters": {"operators": 3}},
-        "files": {"files": os.environ.get("SHAM_FILES", "as they were")},
     }.get(ask, {}))
 """
 

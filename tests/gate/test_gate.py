@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from stackproof.gate.cells import Cell
 from stackproof.gate.report import headline, markdown
 from stackproof.gate.statistics import Estimate, Ruling
 from stackproof.record.records import CellWord, Verdict
-from stackproof.record.writer import Outputs
 
-from .sham import spec
-from .standins import SILENT, SUBJECTS, Sides, comparison, judged, red
+from .standins import SUBJECTS, Sides, judged, red
 
 
 def test_equal_sides_pass_at_the_first_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -72,25 +69,6 @@ def test_exact_times_nothing(
         "units",
     }
     assert judged(Sides(exact=False), monkeypatch, tmp_path, exact=True).verdict is Verdict.INCONCLUSIVE
-
-
-def test_sides_are_proved_by_an_earlier_gate_of_the_same_and_by_no_other(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(gate, "launch_until_decided", lambda _design, _until, launch, _look: launch(0))
-
-    def proved(folder: str, **variables: str) -> dict[str, str]:
-        base = spec(tmp_path, "base")
-        sides = (replace(base, environment={**base.environment, **variables}), spec(tmp_path, "head"))
-        asked = replace(comparison(outputs=Outputs(tmp_path / "results")), specs=sides)
-        launch = gate.compare(asked, tmp_path / folder, SILENT).results.launches[0]
-        return {side: seen.proved for side, seen in launch.seen["one"].items()}
-
-    assert proved("first") == {"base": "sound", "head": "sound"}
-    assert proved("second") == {"base": "as before", "head": "as before"}
-    assert proved("variable", OMP_NUM_THREADS="3") == {"base": "sound", "head": "sound"}
-    monkeypatch.setenv("SHAM_FILES", "others")
-    assert proved("files") == {"base": "sound", "head": "sound"}
 
 
 def test_a_subject_that_is_decided_is_not_launched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

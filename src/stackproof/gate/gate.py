@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
 import os
 import time
@@ -17,7 +15,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from stackproof.base import files
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import percent
@@ -38,7 +35,6 @@ from stackproof.record.writer import Outputs
 from stackproof.runner.runs import vet
 from stackproof.stack import hosts, provenance, stacks
 
-_EARLIER = "; proved in an earlier gate of the same files"
 METRIC = "gate"
 """What marks the rows that a gate stores of a side; a benchmark's are named after the kind of work."""
 CONDITIONS = "gate/run::conditions"
@@ -185,42 +181,8 @@ def compare(comparison: Comparison, folder: Path, progress: GateProgress) -> Gat
     own = [({**spec.environment, projects.VARIABLE: ""}, spec.proof, spec.backend) for spec in comparison.specs]
     results.same_software = store.state(facts[BASE]) == store.state(facts[HEAD]) and own[0] == own[1]
     outcome = GateRun(comparison, results, subjects, facts)
-    paths = {side: _proofs_path(outcome, side, answer["files"]) for side, answer in hello.items() if "files" in answer}
-    known = {side: _proofs(path) for side, path in paths.items()}
-    for subject in set.intersection(*map(set, known.values())) if known else ():
-        # Of both or of neither: what one of them held for a proof would count as its memory.
-        terms.proofs.update({(side, subject): known[side][subject] for side in known})
     outcome.run(replace(terms, plan=comparison.plan), folder, progress)
-    for side, path in paths.items():
-        anew = {
-            subject: {**proof, "proved": f"{proof['proved']}{_EARLIER}"}
-            for (name, subject), proof in terms.proofs.items()
-            if name == side and subject not in results.lost and _EARLIER not in proof["proved"]
-        }
-        if anew:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, json.dumps({**known[side], **anew}))
     return outcome
-
-
-def _proofs_path(outcome: GateRun, side: str, digest: str) -> Path:
-    """Return where gates keep what they proved of the same files, variables, host, devices, drivers and settings, and of no other."""
-    comparison, facts = outcome.comparison, outcome.facts[side]
-    spec = next(spec for spec in comparison.specs if spec.name == side)
-    variables = sorted({**spec.environment, projects.VARIABLE: ""}.items())  # the project is in the digest
-    about = [
-        digest, store.place(facts).digest, store.state(facts).digest, variables, str(spec.python), spec.profile, spec.device,
-        spec.drill, spec.backend, comparison.preset,
-    ]  # fmt: skip
-    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]
-    return comparison.request.outputs.results / spec.stack / "proofs" / f"{name}.json"
-
-
-def _proofs(path: Path) -> dict[str, Answer]:
-    """A file that is damaged says nothing, and all is proved anew."""
-    rows = files.try_read_json(path)
-    known = rows if isinstance(rows, dict) and all(isinstance(row, dict) for row in rows.values()) else {}
-    return {name: row for name, row in known.items() if {"proved", "dtype", "timed"} <= row.keys()}
 
 
 def _not_skipped(lost: Lost) -> Lost:

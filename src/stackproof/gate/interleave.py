@@ -337,10 +337,10 @@ class Conditions:
 
 
 def handshake(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path) -> dict[str, Answer]:
-    """Start each side once and return what it says of itself, by side; files are read from the disk now and not while it counts."""
+    """Start each side once and return what it says of itself, by side."""
     with ExitStack() as stack:
         sides = _start(specs, terms, folder, stack)
-        return {side.spec.name: {**side.receive(), **side.ask("files", _START_S)} for side in sides}
+        return {side.spec.name: side.receive() for side in sides}
 
 
 def launch(

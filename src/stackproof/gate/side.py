@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import hashlib
 import importlib
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
-from stackproof.base import files, git, places, rpc
+from stackproof.base import files, rpc
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import error_line
@@ -36,9 +34,8 @@ from stackproof.gate.group import RankGroup, arranged, in_effect
 from stackproof.gate.plan import RANKED
 from stackproof.gate.planted import PlantedFault
 from stackproof.probes.spans import Sampler
-from stackproof.project import projects
 from stackproof.record.checks import CapabilityMissing, CheckEnded
-from stackproof.stack import installed_files, stacks
+from stackproof.stack import stacks
 from stackproof.workloads.catalogue import kinds
 from stackproof.workloads.work import Setting, Work
 
@@ -166,22 +163,6 @@ class Side:
         rows = {name: {key: getattr(each, key) for key in keys} for name, each in self.subjects.items()}
         facts = {"torch": torch.__version__, **torch_facts(self.stack)}
         return {"memory": devices.HOST.memory().peak + card, "facts": facts, "subjects": rows}
-
-    def files(self) -> Answer:
-        """Digest what decides what is computed here: our files and the project's by content, all else that can be imported by its time."""
-        project = projects.current()
-        own = {Path(), Path.cwd(), places.PACKAGE.parent, *([project.folder] if project else [])}
-        lines = [
-            project.digest() if project else "",
-            *map(str, sorted(git.blobs_on_disk(places.PACKAGE, (".",)).items())),
-        ]
-        for top in (folder for folder in map(Path, sys.path) if folder not in own):
-            for folder, inner, names in os.walk(top):
-                # Packages have an entry of their own, and another checkout of ours is behind this one.
-                inner[:] = sorted({*inner} - {"__pycache__", "site-packages", "dist-packages", places.PACKAGE.name})
-                paths = [f"{folder}/{name}" for name in sorted(names) if name != installed_files.CACHE]
-                lines += [f"{path} {installed_files.file_state(path, '')}" for path in paths]
-        return {"files": hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()}
 
     def open(self, subject: str, preset: str, earlier: Answer | None = None) -> Answer:
         """Build a subject and prove it; return what was proved, and what one run is worth.
