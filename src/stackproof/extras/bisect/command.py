@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NEWEST = "."
 """What `--continue` alone stands for: the newest search."""
-_SHOWN = 12
 _NOT_OF_COMMANDS = {
     "device": "set a variable that it knows, such as --good-env and --bad-env CUDA_VISIBLE_DEVICES=1",
     "only": "let the command run only that",
@@ -119,48 +118,20 @@ def _refuse_foreign(options: argparse.Namespace) -> None:
 
 
 def check_what(what: str) -> None:
-    """Refuse what is no check, no counter and no subject of any profile."""
+    """Refuse what can be no check, no counter and no subject of any profile; a check that no file defines is refused where it runs."""
     from stackproof.api.gate import plan
-    from stackproof.api.runs import bench_subjects
+    from stackproof.api.runs import bench_subjects, suites
 
-    if "/" in what:
-        _check_check(what)
-        return
     subject, _, aspect = what.partition("::")
-    gate_plan = plan.load()
-    if not aspect and subject in gate_plan.counters:
-        return
-    near = "" if aspect else suggestion(subject, {*gate_plan.counters, *bench_subjects.names_of_subjects()})
-    if any(f"'{name}'" in near for name in gate_plan.counters):
-        raise Refusal(f"--what {what}: is no counter{near} and no subject; there are: {', '.join(gate_plan.counters)}")
-    aspects = ("time", "runs", "computed", *gate_plan.counters, *gate_plan.quantities)
-    if aspect and aspect not in aspects:
-        raise Refusal(
-            f"--what {what}: '{aspect}' is nothing that is compared{suggestion(aspect, aspects)}; there are: {', '.join(aspects)}"
-        )
-    if subject != "process":
+    counters, runs = plan.load().counters, (*suites.of_verb("verify"), *suites.of_verb("ddp"))
+    aspects = ("time", "runs", "computed", *counters, *plan.load().quantities)
+    if "/" in what:
+        if what.partition("/")[0] not in runs or not aspect:
+            raise Refusal(
+                f"--what {what}: is no check; write one such as smoke/ddp::ranks_equal, of the suites {', '.join(runs)}"
+            )
+    elif aspect and aspect not in aspects:
+        near = suggestion(aspect, aspects)
+        raise Refusal(f"--what {what}: '{aspect}' is nothing that is compared{near}; there are: {', '.join(aspects)}")
+    elif subject != "process" and (aspect or subject not in counters):
         bench_subjects.require_named([subject], "--what")
-
-
-def _check_check(what: str) -> None:
-    """Refuse what no file of a suite defines, with what is near; which parameters it has is known only where it runs."""
-    from stackproof.api.runs import suites
-    from stackproof.api.stack import projects
-
-    project = projects.current()
-    roots = [suites.SUITES, *([project.suites] if project and project.suites else [])]
-    known = [name for root in roots for name in suites.defined(root)]
-    runs = [*suites.of_verb("verify"), *suites.of_verb("ddp")]
-    if what.partition("/")[0] not in runs or "::" not in what:
-        raise Refusal(
-            f"--what {what}: is no check; write one such as smoke/ddp::ranks_equal, of the suites {', '.join(runs)}"
-        )
-    if what.partition("[")[0] not in known:
-        file = what.partition("::")[0]
-        there = [name for name in known if name.startswith(f"{file}::")] or sorted(
-            {name.partition("::")[0] for name in known}
-        )
-        near = suggestion(what.partition("[")[0], known)
-        raise Refusal(
-            f"--what {what}: is no check{near}; there are: {', '.join(there[:_SHOWN])}{', ...' if there[_SHOWN:] else ''}"
-        )
