@@ -9,13 +9,12 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from stackproof.base import files, git
+from stackproof.base import files
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import HostLoad
 from stackproof.gate import changed, gate, plan
@@ -24,7 +23,7 @@ from stackproof.gate.changed import ComparedFigure
 from stackproof.gate.gate import compared
 from stackproof.gate.interleave import Lost, OutOfTimeError, SideEndedError, all_or_gravest, turns
 from stackproof.gate.report import UNVERIFIED
-from stackproof.gate.variants import CommandGateRequest, Variant, resolved
+from stackproof.gate.variants import CommandGateRequest, Variant, checkouts
 from stackproof.jobs import launch
 from stackproof.jobs.launch import PythonCall
 from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
@@ -236,7 +235,8 @@ def _values(metric: Metric, output: Output, side: Variant, *, positive: bool = F
 def run_command_gate(request: CommandGateRequest) -> int:
     """Compare two launches of a command, many times, and return the exit code of the contracts."""
     stack = stacks.load(request.stack) if request.stack else _host()
-    with _sides(request) as sides:
+    with tempfile.TemporaryDirectory(prefix="stackproof-gate-") as home, checkouts(Path(home)) as lay:
+        sides = _sides(request, lay)
         line = launch.shown(request.words)
         what = f"{line}: {sides[1].label} against {sides[0].label}"
         record, folder, progress = gate.opened("gate", stack, request.outputs, what)
@@ -258,40 +258,17 @@ def _host() -> stacks.Stack:
         raise StackUnavailableError(f"{refusal}; or name one with --stack") from refusal
 
 
-@contextmanager
-def _sides(request: CommandGateRequest) -> Iterator[tuple[Variant, Variant]]:
-    """Yield base and head, each in its folder; commits are laid out for as long as the gate takes."""
-    with tempfile.TemporaryDirectory(prefix="stackproof-gate-") as home:
-        trees: list[Path] = []
-        try:
-            base, head = (
-                replace(side, folder=_laid_out(side.commit, Path(home) / side.name, trees)) if side.commit else side
-                for side in (request.base, request.head)
-            )
-            if (base.folder, base.environment) == (head.folder, head.environment) and not request.same:
-                raise Refusal(
-                    "both sides are the same command in the same folder; name what differs: --base-dir A --head-dir B, --base REF, "
-                    "or --head-env NAME=VALUE (or --same to see how much noise there is)"
-                )
-            yield base, head
-        finally:
-            for tree in trees:
-                git.output(Path.cwd(), "worktree", "remove", "--force", str(tree))
-
-
-def _laid_out(commit: str, tree: Path, trees: list[Path]) -> Path:
-    """Lay a commit of the repository around the working directory out, and return the same directory there."""
-    here = Path.cwd()
-    inner = git.try_output(here, "rev-parse", "--show-prefix")
-    if inner is None:
-        raise Refusal(f"{here} is not in a git repository, so there are no commits; use --base-dir and --head-dir")
-    revision = resolved(commit, here)
-    git.output(here, "worktree", "add", "--detach", "--quiet", str(tree), revision)
-    trees.append(tree)
-    folder = tree / inner.strip()
-    if not folder.is_dir():
-        raise Refusal(f"'{commit}' has no folder {inner.strip()}; run the gate where both commits have it")
-    return folder
+def _sides(request: CommandGateRequest, lay: Callable[[str], Path]) -> tuple[Variant, Variant]:
+    """Return base and head, each in its folder."""
+    base, head = (
+        replace(side, folder=lay(side.commit)) if side.commit else side for side in (request.base, request.head)
+    )
+    if (base.folder, base.environment) == (head.folder, head.environment) and not request.same:
+        raise Refusal(
+            "both sides are the same command in the same folder; name what differs: --base-dir A --head-dir B, --base REF, "
+            "or --head-env NAME=VALUE (or --same to see how much noise there is)"
+        )
+    return base, head
 
 
 def conclude(run: CommandRun, record: Record) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -426,8 +425,9 @@ def _vetted(comparison: Comparison) -> dict[str, Figure]:
     """
     facts, names = dict[str, Figure](), set[str]()
     for spec in comparison.specs:
-        path = os.pathsep.join(filter(None, (str(spec.source), spec.environment.get("PYTHONPATH", ""))))
-        vetted = vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.request.deadline_scale)
+        vetted = vet(
+            spec.python, {**spec.environment, "PYTHONPATH": spec.python_path}, comparison.request.deadline_scale
+        )
         facts |= {f"{spec.name}.{name}": value for name, value in vetted.facts().items()} if vetted else {}
         names |= vetted.workloads.keys() if vetted else set()
         if commit := commit_of(spec.environment):

@@ -22,6 +22,8 @@ from stackproof.base import processes, rpc
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.gate import changed
 from stackproof.gate.plan import RANKED, Condition, GatePlan
+from stackproof.jobs.launch import CommandEnd
+from stackproof.jobs.launch import run as launch_command
 from stackproof.record.records import Verdict
 
 _START_S = 180.0
@@ -98,6 +100,18 @@ class SideSpec:
         """Return this side without those of these variables that it does not state, whatever is exported where one stands."""
         return replace(self, unset=tuple(sorted(set(names) - set(self.environment))))
 
+    @property
+    def python_path(self) -> str:
+        """Its own code first; what the user has besides is the same for both."""
+        rest = self.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+        return os.pathsep.join(filter(None, (str(self.source), rest)))
+
+    def run(self, words: Sequence[str], where: Path, log: Path, seconds: float) -> CommandEnd:
+        """Run a program in this side's environment, whose own programs come first, to its end or its deadline."""
+        path = os.pathsep.join((str(self.python.parent), os.environ.get("PATH", os.defpath)))
+        environment = {**self.environment, "PATH": path, "PYTHONPATH": self.python_path}
+        return launch_command(words, where, environment, log, seconds, unset=self.unset)
+
 
 class LiveSide:
     """A process that stays up between blocks; use it in a `with` block, so that it always ends."""
@@ -117,12 +131,9 @@ class LiveSide:
             "drill": spec.drill, "backend": spec.backend, "began": time.time(),
         }  # fmt: skip
         command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(arguments)]
-        rest = spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
-        # Its own first; what the user has besides is the same for both.
-        path = os.pathsep.join(filter(None, (str(spec.source), rest)))
         with log.open("ab") as output:
             self._process = processes.start(
-                command, output, {**spec.environment, "PYTHONPATH": path}, f"{run}/{self._mark}".lstrip("/"),
+                command, output, {**spec.environment, "PYTHONPATH": spec.python_path}, f"{run}/{self._mark}".lstrip("/"),
                 pass_fds=(writing,), cwd=str(log.parent), unset=spec.unset, asked=True,
             )  # fmt: skip
         os.close(writing)

@@ -16,7 +16,8 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -375,6 +376,38 @@ def resolved(commit: str, folder: Path = ROOT) -> str:
         fetch = "git fetch --unshallow" if is_shallow(folder) else "git fetch"
         raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; `{fetch}` it, or check its name")
     return text.strip()
+
+
+@contextmanager
+def checkouts(home: Path) -> Iterator[Callable[[str], Path]]:
+    """Yield what lays out a commit for a command, once, and returns the folder there that one stands in here; all are gone afterwards.
+
+    Refusal: one stands in no repository, or it has no such commit, or the commit no such folder.
+    """
+    here, laid = Path.cwd(), dict[str, Path]()
+
+    def lay(commit: str) -> Path:
+        inner = git.try_output(here, "rev-parse", "--show-prefix")
+        if inner is None:
+            raise Refusal(
+                f"{here} is not in a git repository, so there are no commits; stand in one, or compare folders"
+            )
+        revision = resolved(commit, here)
+        if revision not in laid:
+            home.mkdir(parents=True, exist_ok=True)
+            tree = home / revision[:16]
+            git.output(here, "worktree", "add", "--quiet", "--force", "--detach", str(tree), revision)
+            laid[revision] = tree
+        folder = laid[revision] / inner.strip()
+        if not folder.is_dir():
+            raise Refusal(f"commit {commit[:10]} has no folder {inner.strip()}; stand in one that every commit has")
+        return folder
+
+    try:
+        yield lay
+    finally:
+        for tree in laid.values():
+            git.output(here, "worktree", "remove", "--force", str(tree))
 
 
 def is_shallow(folder: Path) -> bool:

@@ -10,7 +10,7 @@ import re
 import shlex
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,8 +120,10 @@ class CommandEnd:
         )
 
 
-def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, deadline_s: float) -> CommandEnd:
-    """Run a command in a session of its own and end all that it leaves behind.
+def run(
+    words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, deadline_s: float, unset: Collection[str] = ()
+) -> CommandEnd:  # fmt: skip
+    """Run a command in a session of its own and end all that it leaves behind; `unset`: variables that it does not inherit.
 
     Raises:
         Refusal: it cannot be started, because there is no such program or folder.
@@ -131,7 +133,9 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log:
     began = time.monotonic()
     with files.kept_output(log, MOST_READ) as output:
         try:
-            started = processes.start(list(words), output, {FAULTHANDLER: "1", **environment}, mark, cwd=str(folder))
+            started = processes.start(
+                list(words), output, {FAULTHANDLER: "1", **environment}, mark, cwd=str(folder), unset=unset
+            )
         except OSError as error:
             program = plain(words[0], 200)
             if not folder.is_dir():

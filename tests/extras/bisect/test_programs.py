@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from stackproof.base import files, processes
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
@@ -50,25 +49,11 @@ def test_what_fails_on_a_full_disk_is_refused_and_not_judged(
     assert command(side("0"), tmp_path).verdict is Verdict.PASSED
 
 
-def test_a_host_that_has_nothing_left_is_no_missing_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(processes, "start", start)
-    with pytest.raises(Refusal, match=r"cannot be started \(Too many open files\); give it more of that"):
-        OwnCommand(["true"], 20.0)(side("0"), tmp_path)
-
-
-@pytest.mark.parametrize("code", ["1", "hang"])
-def test_a_program_that_prints_nothing_is_said_to(tmp_path: Path, code: str) -> None:
-    silent = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
+def test_what_a_program_printed_last_is_said(tmp_path: Path) -> None:
+    silent = OwnCommand([sys.executable, "-c", _TELLS], 20.0)(side("1"), tmp_path)
     assert silent.reason.endswith("it printed last: nothing")
-    endless = OwnCommand([sys.executable, "-c", "while True: print('y' * 999)"], 1.0)(side(code), tmp_path)
-    assert (
-        endless.verdict is Verdict.HUNG
-        and (tmp_path / "output.log").stat().st_size < 3 << 20
-        and len(endless.reason) < 1000
-    )
+    hung = OwnCommand([sys.executable, "-c", _TELLS], 1.0)(side("hang"), tmp_path)
+    assert "had not ended after 1 s" in hung.reason and 'File "<string>"' in hung.reason
 
 
 @dataclass
@@ -80,10 +65,6 @@ class Script:
     def __call__(self, side: SideSpec, folder: Path) -> StageOutcome:
         """Ask it."""
         return StageOutcome(Verdict(self.tell(side.environment["CODE"])), "so it is")
-
-    def words(self, side: SideSpec) -> list[str]:
-        """Nothing is started."""
-        return []
 
 
 def scripted(tmp_path: Path, tell: Callable[[str], str], what: str = "it") -> Programs:

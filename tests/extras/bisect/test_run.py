@@ -26,7 +26,6 @@ def test_a_pair_of_variables_is_named_and_proved(run: Run) -> None:
     assert "FOUND: A=0 -> 1 + C=0 -> 1" in ended.stdout and "an interaction" in ended.stdout
     record = run.record()
     assert record["verdict"] == "passed" and record["provenance"]["remedy"] == "export A=0; export C=0"
-    assert " A=1 B=0 C=1 D=0 E=0 " in record["provenance"]["repeat"]
     assert "FOUND" in (run.folder / "page.md").read_text() and (run.folder / "j.xml").exists()
 
 
@@ -63,7 +62,11 @@ def test_ctrl_c_in_any_phase_loses_nothing(run: Run, at: int) -> None:
     stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
     stop += f"len(path.read_text()) == {at} and os.kill(os.getppid(), signal.SIGINT)\n"
     ended = run(stop + _PAIR)
-    assert ended.returncode == 130 and "INTERRUPTED" in ended.stdout and "--continue" in ended.stdout
+    assert (
+        ended.returncode == 130
+        and "INTERRUPTED" in ended.stdout
+        and "to go on: the same command with --continue" in ended.stdout
+    )
     assert run.record()["verdict"] == "interrupted"
     (journal,) = run.journals()
     known = len(journal.read_text().splitlines()) - 1
@@ -88,25 +91,6 @@ def test_the_journal_of_another_search_is_refused(run: Run) -> None:
     run(_PAIR)
     ended = run(_PAIR, "--continue", str(run.journals()[0]), flags=[*FIVE, "--bad-env", "F=1"])
     assert ended.returncode == 2 and "cannot be continued: 'bad side' is" in ended.stderr
-
-
-def test_what_was_stopped_goes_on_by_the_command_that_it_says(run: Run) -> None:
-    stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
-    stop += "len(path.read_text()) in (3, 6) and os.kill(os.getppid(), signal.SIGINT)\n"
-    ended = run(stop + _PAIR)
-    for code in (130, 0):
-        (again,) = [line.split(": ", 1)[1] for line in ended.stdout.splitlines() if line.startswith("  to go on: ")]
-        ended = subprocess.run(
-            ["sh", "-c", again],
-            cwd="/",
-            env=run.environment(),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert ended.returncode == code, ended.stdout + ended.stderr
-    assert len(run.journals()) == 1 and "FOUND: A=0 -> 1 + C=0 -> 1" in ended.stdout
 
 
 def test_a_search_does_not_go_on_with_another_state_of_the_code(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What each side of a command is, for real: its own environment, its own checkout, and commands that show it again."""
+"""What each side of a command is, for real: its own environment and its own checkout."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ _COMMITS = ["--good", "HEAD~2", "--bad", "HEAD"]
 def run(tmp_path: Path) -> Run:
     """Return the verb in a folder."""
     return Run(tmp_path)
-
-
-def pasted(run: Run, text: str) -> int:
-    """Paste a line to a shell somewhere else, and return how it ended."""
-    return subprocess.run(["bash", "-c", text], cwd="/", env=run.environment(), check=False).returncode
 
 
 def inside(run: Run, folder: Path, *ends: str) -> subprocess.CompletedProcess[str]:
@@ -72,17 +67,6 @@ def test_a_variable_that_is_exported_is_gone_on_the_side_that_lacks_it(run: Run)
     assert "FOUND: A=none -> 1\n" in ended.stdout
 
 
-def test_what_shows_it_again_can_be_pasted(run: Run) -> None:
-    odd = "it's\n$HOME; x"
-    ended = run(
-        "import os\nraise SystemExit(os.environ.get('A') == \"it's\\n$HOME; x\")\n", flags=["--bad-env", f"A={odd}"]
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert r"FOUND: A=none -> it's\x0a$HOME; x" in ended.stdout
-    again = str(run.record()["provenance"]["repeat"])
-    assert pasted(run, again) == 1 and pasted(run, again.replace("$HOME;", "$OTHER;")) == 0
-
-
 def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run: Run) -> None:
     home = run.folder / "mine"
     (home / "inner").mkdir(parents=True)
@@ -99,8 +83,6 @@ def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "FOUND: commit" in ended.stdout and "(Ends with 1)" in ended.stdout
     assert git(home, "worktree", "list").count("\n") == 1 and git(home, "status", "--porcelain") == ""
-    assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1
-    assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1  # its checkout is there by now
     (run.folder / "stop").touch()
     first, last = (git(home, "rev-parse", name)[:10] for name in ("HEAD~1", "HEAD"))
     assert f"still suspected: commits (2 commits: {first} to {last})" in inside(run, home / "inner", *_COMMITS).stdout

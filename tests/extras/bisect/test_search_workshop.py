@@ -11,7 +11,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect import search as workshop_module
-from stackproof.extras.bisect.endpoints import Endpoint, differences
+from stackproof.extras.bisect.endpoints import Endpoint, differences, repository
 from stackproof.extras.bisect.evidence import NoAnswer
 from stackproof.extras.bisect.search import Workshop, make_room
 from stackproof.gate import variants
@@ -42,7 +42,8 @@ def workshop(tmp_path: Path) -> Workshop:
     """Return a workshop between two ends that differ in a package and a variable."""
     good = Endpoint("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")), {"V": "0"})
     bad = Endpoint("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")), {"V": "1"})
-    return Workshop(stacks.load("cpu"), good, bad, "fast", "", None, tmp_path / "caches", lambda _: None)
+    ours = repository(own_command=False)
+    return Workshop(stacks.load("cpu"), good, bad, "fast", "", None, tmp_path / "caches", lambda _: None, ours)
 
 
 def test_a_candidate_has_the_lock_and_the_variables_of_its_mixture(tmp_path: Path, made: list[Variant]) -> None:

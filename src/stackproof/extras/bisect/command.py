@@ -108,7 +108,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         bench_subjects.require_named(options.only)
     return endpoints.BisectRequest(
         **both, good=good, bad=bad, unlike=options.unlike, what=options.what or "", command=command, deadline=options.deadline,
-        always=options.always, journal=options.go_on, typed=tuple(options.typed),
+        always=options.always, journal=options.go_on,
     )  # fmt: skip
 
 

@@ -6,10 +6,8 @@ cannot be moved without which: one that names an exact version of another, as to
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib import metadata
@@ -291,56 +289,6 @@ def repository(own_command: bool) -> Repository:
     return Repository(here, (":/",), ours=here.is_relative_to(places.ROOT.resolve()))
 
 
-@dataclass
-class Checkouts:
-    """Checkouts of commits in which a command runs, in the folder there that one stands in here.
-
-    `home`: where they are laid out; None where no command runs, or none of the commits has the folder where one stands.
-    """
-
-    repository: Repository = field(default_factory=lambda: repository(own_command=False))
-    home: Path | None = None
-    laid: dict[str, Path] = field(default_factory=dict)
-
-    def folder(self, commit: str) -> Path | None:
-        """Return where a command runs at a commit, laid out once; None where it runs as one stands.
-
-        Refusal: git cannot lay it out, or that commit has no such folder.
-        """
-        if self.home is None or not commit:
-            return None
-        here, top = Path.cwd().resolve(), self.repository.top.resolve()
-        if not here.is_relative_to(top):
-            return None
-        inner = here.relative_to(top)
-        if commit not in self.laid:
-            self.home.mkdir(parents=True, exist_ok=True)
-            tree = self.home / commit[:16]
-            git.output(top, "worktree", "add", "--quiet", "--force", "--detach", str(tree), commit)
-            self.laid[commit] = tree
-        path = self.laid[commit] / inner
-        if not path.is_dir():
-            raise Refusal(f"commit {commit[:10]} has no folder {inner}; stand in one that every commit has")
-        return path
-
-    def again(self, commit: str) -> str:
-        """Return what lays a checkout out once more, for a shell; those of the search are taken away."""
-        if commit not in self.laid:
-            return ""
-        tree = str(self.laid[commit])
-        words = ["git", "-C", str(self.repository.top), "worktree", "add", "--force", "--detach", tree, commit]
-        return f"{{ {shlex.join(['test', '-d', tree])} || {shlex.join(words)}; }} && "
-
-    @contextmanager
-    def swept(self) -> Iterator[None]:
-        """Take the checkouts away in the end, whatever ends it."""
-        try:
-            yield
-        finally:
-            for tree in self.laid.values():
-                git.output(self.repository.top, "worktree", "remove", "--force", str(tree))
-
-
 NEWEST = Path()
 """The journal that `--continue` alone stands for: the newest."""
 _VARIABLE = "env."
@@ -372,8 +320,6 @@ class BisectRequest(variants.CompareRequest):
     """Seconds after which a check or a command hangs."""
     journal: Path | None = None
     """The journal of the search that goes on; `NEWEST` for the last one."""
-    typed: tuple[str, ...] = ()
-    """The words of this call, to be repeated when it is interrupted."""
 
 
 def named(

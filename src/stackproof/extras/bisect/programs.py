@@ -6,10 +6,6 @@ another way than the bad end does (a signal, a hang) says nothing of what is sea
 
 from __future__ import annotations
 
-import errno
-import os
-import shlex
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +21,7 @@ from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadE
 from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Weigher, below
 from stackproof.extras.verbs import StageOutcome
 
-_WIDTH = 400
+_LOG, _WIDTH = "output.log", 400
 SKIPS = 125
 """The exit code with which a command says that a candidate cannot be tested."""
 _BAD = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
@@ -40,20 +36,15 @@ class OwnCommand:
     typed: Sequence[str]
     seconds: float
 
-    def words(self, side: interleave.SideSpec) -> list[str]:  # noqa: ARG002 - the same on every side
-        """Return the command as it was typed."""
-        return list(self.typed)
-
     def __call__(self, side: interleave.SideSpec, folder: Path) -> StageOutcome:
         """Run it in the side's checkout, or where one stands."""
-        status = _run(self.words(side), side, folder, self.seconds, side.folder or Path.cwd())
-        printed = f"it printed last: {_last_lines(folder, 2) or 'nothing'}"
-        if status is None:
-            return StageOutcome(Verdict.HUNG, f"did not end within {self.seconds:.0f} s; {printed}")
-        reason = f"ended with {processes.describe_exit(status)}; {printed}"
-        if status in (0, SKIPS):
-            return StageOutcome(Verdict.SKIPPED if status else Verdict.PASSED, reason)
-        return StageOutcome(Verdict.CRASHED if status < 0 else Verdict.FAILED, reason)
+        ended = _run(self.typed, side, folder, self.seconds, side.folder or Path.cwd())
+        reason = f"{ended.words}; it printed last: {_last_words(folder)}"
+        if ended.hung:
+            return StageOutcome(Verdict.HUNG, reason)
+        if ended.status in (0, SKIPS):
+            return StageOutcome(Verdict.SKIPPED if ended.status else Verdict.PASSED, reason)
+        return StageOutcome(Verdict.CRASHED if ended.status < 0 else Verdict.FAILED, reason)
 
 
 @dataclass(frozen=True)
@@ -64,25 +55,21 @@ class SuiteCheck:
     seconds: float
     flags: Sequence[str] = ()
 
-    def words(self, side: interleave.SideSpec) -> list[str]:
-        """Return the verb that runs nothing else."""
-        verb = "rehearse" if side.rehearsed else "verify"
-        words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
-        return [*words, "--suite", self.check.partition("/")[0], "--only", self.check, *self.flags]
-
     def __call__(self, side: interleave.SideSpec, folder: Path) -> StageOutcome:
-        """Run it, and read its record."""
-        record = folder / "record.json"
-        outputs = ["--json", str(record), "--results", str(folder / "results")]
-        status = _run([*self.words(side), *outputs], side, folder, self.seconds, folder)
-        if status is None:
+        """Run the verb that runs nothing else, and read its record."""
+        record, verb = folder / "record.json", "rehearse" if side.rehearsed else "verify"
+        words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
+        words += ["--suite", self.check.partition("/")[0], "--only", self.check, *self.flags]
+        words += ["--json", str(record), "--results", str(folder / "results")]
+        ended = _run(words, side, folder, self.seconds, folder)
+        if ended.hung:
             return StageOutcome(Verdict.HUNG, f"'{self.check}' did not end within {self.seconds:.0f} s")
-        if status == Refusal.exit_code and not record.exists():
-            return StageOutcome(Verdict.UNAVAILABLE, _last_lines(folder, 1))
+        if ended.status == Refusal.exit_code and not record.exists():
+            return StageOutcome(Verdict.UNAVAILABLE, _last_words(folder))
         try:
             check = next((check for check in reading.read(record).checks if check.id == self.check), None)
         except Refusal:
-            return StageOutcome(Verdict.SKIPPED, f"'{self.check}' did not run: {_last_lines(folder, 2)}")
+            return StageOutcome(Verdict.SKIPPED, f"'{self.check}' did not run: {_last_words(folder)}")
         if check is None or not check.verdict.executed:
             why = check.reason if check else "its record has no such check"
             return StageOutcome(Verdict.SKIPPED, f"'{self.check}' did not run: {why}")
@@ -91,53 +78,24 @@ class SuiteCheck:
 
 
 Attempt = OwnCommand | SuiteCheck
-"""A program that tells good from bad: called with a side and a folder it runs there; `words` are what it starts."""
+"""A program that tells good from bad: called with a side and a folder it runs there."""
 
 
-def _last_lines(folder: Path, count: int) -> str:
-    lines = processes.last_lines(folder / "output.log", count)
-    return " / ".join(text.plain(line, _WIDTH, lines=False) for line in lines)
-
-
-def _pythonpath(side: interleave.SideSpec) -> str:
-    return os.pathsep.join(filter(None, (str(side.source), side.environment.get("PYTHONPATH", ""))))
-
-
-def _run(words: list[str], side: interleave.SideSpec, folder: Path, seconds: float, where: Path) -> int | None:
-    """Run a program of a side with its output in a file; return its status, or None where it had to be ended."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = os.pathsep.join((str(side.python.parent), os.environ.get("PATH", os.defpath)))
-    environment, mark = {**side.environment, "PATH": path, "PYTHONPATH": _pythonpath(side)}, processes.new_mark()
-    with files.kept_output(folder / "output.log") as output:
-        try:
-            child = processes.start(words, output, environment, mark, cwd=str(where), unset=side.unset)
-        except OSError as error:
-            spent = error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
-            remedy = "give it more of that (see `ulimit -a`)" if spent else "name a program that is there"
-            raise Refusal(f"'{words[0]}' cannot be started ({error.strerror}); {remedy}") from error
-        try:
-            status: int | None = child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            processes.end_tree(mark, child)
-    for place in (folder, where, Path(tempfile.gettempdir())) if status != 0 else ():
+def _run(
+    words: Sequence[str], side: interleave.SideSpec, folder: Path, seconds: float, where: Path
+) -> interleave.CommandEnd:
+    """Run a program of a side with its output in a file; what fails on a full disk says nothing of the side, and is refused."""
+    ended = side.run(words, where, folder / _LOG, seconds)
+    for place in (folder, where, Path(tempfile.gettempdir())) if ended.status != 0 else ():
         if files.is_full(place):
             raise Refusal(
                 f"{place}: there is no room, and what fails then says nothing of a side; make room, then run it again"
             )
-    return status
+    return ended
 
 
-def typed(words: Sequence[str], side: interleave.SideSpec) -> str:
-    """Return what runs the same on a side again when it is pasted to a shell: its folder, its variables and its programs."""
-    unset = [word for name in side.unset for word in ("-u", name)]
-    variables = {**side.environment, "PYTHONPATH": _pythonpath(side)}
-    start = shlex.join(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
-    path = f'PATH={shlex.join([str(side.python.parent)])}:"$PATH"'
-    own = "stackproof" in words  # a check finds its suites by its side's path, and may not stand in another checkout
-    place = side.python.parent if own else side.folder or Path.cwd()
-    return f"{shlex.join(['cd', str(place)])} && {start} {path} {shlex.join(words)}"
+def _last_words(folder: Path) -> str:
+    return text.plain(processes.last_words(folder / _LOG), _WIDTH, lines=False)
 
 
 @dataclass

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,24 +22,21 @@ from stackproof.api.stack import provenance, stacks
 from stackproof.extras.bisect import endpoints, outcome
 from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.endpoints import (
-    LOCAL,
     BisectRequest,
     ChangeKind,
-    Checkouts,
     Endpoint,
     NamedEndpoint,
     OneChange,
     Repository,
     differences,
-    mixed,
     repository,
     requirements_of,
     short,
     units,
 )
-from stackproof.extras.bisect.evidence import Blame, NoAnswer, SetWord, Slowdown
+from stackproof.extras.bisect.evidence import Blame, SetWord, Slowdown
 from stackproof.extras.bisect.outcome import BisectOutcome, BisectWord, Culprit
-from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs, SuiteCheck, typed
+from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs, SuiteCheck
 from stackproof.extras.bisect.search import Bisection, FirstBad, Workshop
 
 _CONTINUE = "--continue"
@@ -144,7 +140,7 @@ class Searching:
             for change in unit.changes
         ]
         tested, weigher = search.of(blame.units), instrument.weigher()
-        commits_of = self.workshop.checkouts.repository
+        commits_of = self.workshop.repository
         todo = [outcome.revert(first, commits_of.is_merge(first.names[0]))] if first else []
         others = [change for change in own if not (first and change.kind is ChangeKind.COMMITS)]
         todo += [outcome.remedy(others, rest, good, bad, self.folder)] if others else []
@@ -153,28 +149,20 @@ class Searching:
         failed = {half: search.failed(names) for half, names in halves.items() if names}
         return Culprit(
             " + ".join(unit.label for unit in search.units if unit.name in blame.units), blame, "; ".join(todo),
-            self._again(moved, instrument, first),
+            self._again(moved, instrument),
             (tested.seen if tested else search.confirmed) if isinstance(weigher, Slowdown) else (),
             weigher.noise if isinstance(weigher, Slowdown) else 0.0, first,
             commits_of.subjects(first.names) if first else {}, search.open_parts(blame) if len(blame.units) > 1 else 0,
             {half: counts for half, counts in failed.items() if counts[1]},
         )  # fmt: skip
 
-    def _again(self, moved: Sequence[OneChange], instrument: Duels | Programs, first: FirstBad | None) -> str:
-        """Return what shows the culprit again when it is pasted to a shell: a gate, or the program itself."""
-        good, bad = self.good.end, self.bad.end
-        if isinstance(instrument, Duels):
-            subject = instrument.symptom.subject
-            return outcome.command(
-                self._gate(), moved, good, bad, "" if subject == interleave.PROCESS else subject, self.folder
-            )
-        name = first.names[0] if first and len(first.names) == 1 else ""
-        commit = "" if name == LOCAL else name
-        side = self.workshop.candidate(cells.HEAD, moved, commit)
-        if isinstance(side, NoAnswer):
+    def _again(self, moved: Sequence[OneChange], instrument: Duels | Programs) -> str:
+        """Return the gate that shows the culprit again when it is pasted to a shell; whoever has a program runs that."""
+        if isinstance(instrument, Programs):
             return ""
-        at = commit or mixed(good, bad, moved).commit
-        return self.workshop.checkouts.again(at) + typed(instrument.attempt.words(side), side)
+        subject = instrument.symptom.subject
+        only = "" if subject == interleave.PROCESS else subject
+        return outcome.command(self._gate(), moved, self.good.end, self.bad.end, only, self.folder)
 
     def _gate(self) -> list[str]:
         request, name = self.request, self.stack.name
@@ -205,17 +193,20 @@ def run_bisect(request: BisectRequest) -> int:
         "bisect", stack, request.outputs, f"{bad.words} against {good.words}, {text.counted(len(changes), 'change')}"
     )
     journal = _journal(request, stack, (good.end, bad.end), of, folder)
-    workshop = Workshop(
-        stack, good.end, bad.end, request.profile, request.device, request.unpinned, folder / "sides", progress.say,
-        Checkouts(of, folder / "checkouts" if request.command else None),
-    )  # fmt: skip
     result = BisectOutcome(
         BisectWord.INTERRUPTED, "interrupted from outside", changes=[change.label for change in changes], immovable=immovable,
         journal=str(journal.path),
     )  # fmt: skip
-    searching = Searching(request, stack, good, bad, changes, line, folder, journal, progress, workshop, result)
     began = time.monotonic()
-    _guarded(searching)
+    with variants.checkouts(folder / "checkouts") as lay:
+        commits = good.end.commit or bad.end.commit
+        stands = request.command and commits and Path.cwd().resolve().is_relative_to(of.top.resolve())
+        workshop = Workshop(
+            stack, good.end, bad.end, request.profile, request.device, request.unpinned, folder / "sides", progress.say, of,
+            lay if stands else None,
+        )  # fmt: skip
+        searching = Searching(request, stack, good, bad, changes, line, folder, journal, progress, workshop, result)
+        _guarded(searching)
     result.tests = searching.bisection.tests if searching.bisection else ()
     result.into(record, time.monotonic() - began)
     return _finish(record, searching)
@@ -231,12 +222,11 @@ def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[
 
 def _guarded(searching: Searching) -> None:
     """Run, and take for an answer what is one; a refusal on the way says how to go on."""
-    result, again = searching.outcome, going_on(searching.request.typed, searching.journal.path)
+    result, again = searching.outcome, f"the same command with {_CONTINUE} {searching.journal.path}"
     try:
         if not searching.changes:
             raise NotReproducedError("nothing that differs can be moved here")
-        with searching.workshop.checkouts.swept():
-            searching.run()
+        searching.run()
     except NotReproducedError as error:
         result.word, result.reason = BisectWord.NOT_REPRODUCED, str(error)
         if result.immovable:
@@ -259,7 +249,7 @@ def _guarded(searching: Searching) -> None:
         refusal = error if isinstance(error, Refusal) else files.disk_refusal(error)
         if refusal is None:
             raise
-        known = f"; what is known is kept: go on with `{again}`" if searching.journal.known else ""
+        known = f"; what is known is kept: go on with {again}" if searching.journal.known else ""
         raise type(refusal)(f"{refusal}{known}") from error
     finally:
         searching.workshop.sweep_caches()
@@ -286,26 +276,6 @@ def _journal(
     if path == endpoints.NEWEST:
         path = resume.newest(request.outputs.results, "bisect", stack.name, resume.JOURNAL, folder)
     return resume.Journal(path, "bisect", about)
-
-
-def going_on(typed: Sequence[str], journal: Path) -> str:
-    """Return what goes on, to be pasted to a shell: the words of this call, where it was typed, with its journal."""
-    rest = [*_words_without_continue(typed), _CONTINUE, str(journal.absolute())]
-    words = [sys.executable, "-m", places.PACKAGE.name, *rest]
-    source = [] if places.INSTALLED else ["env", f"PYTHONPATH={places.PACKAGE.parent}"]
-    return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join([*source, *words])}"
-
-
-def _words_without_continue(typed: Sequence[str]) -> Iterator[str]:
-    """Yield the words but for where this call itself went on."""
-    value = False
-    for word in typed:
-        if value and not word.startswith("-"):
-            value = False
-            continue
-        value = word == _CONTINUE
-        if not value and not word.startswith(f"{_CONTINUE}="):
-            yield word
 
 
 def state(ends: Sequence[Endpoint], of: Repository, words: Sequence[str]) -> dict[str, str]:

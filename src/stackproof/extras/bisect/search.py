@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,9 @@ from stackproof.extras.bisect.endpoints import (
     LOCAL,
     ChangeKind,
     ChangeUnit,
-    Checkouts,
     Endpoint,
     OneChange,
+    Repository,
     lock_text,
     mixed,
     short,
@@ -66,8 +66,9 @@ class Workshop:
     unpinned: Path | None
     folder: Path
     say: environments.Say
-    checkouts: Checkouts = field(default_factory=Checkouts)
-    """Where a command runs at each commit."""
+    repository: Repository
+    lay: Callable[[str], Path] | None = None
+    """Lays out the commit in which a command runs; none where it runs as one stands."""
     _built: dict[str, interleave.SideSpec] = field(default_factory=dict)
 
     def end(self, name: str, moved: Collection[OneChange]) -> interleave.SideSpec:
@@ -103,8 +104,8 @@ class Workshop:
         return replace(side, environment=variables).lacking(names)
 
     def _prepared(self, mixture: Endpoint) -> interleave.SideSpec:
-        folder = self.checkouts.folder(mixture.commit)
-        known = self.checkouts.repository.ours or projects.current()
+        folder = self.lay(mixture.commit) if self.lay and mixture.commit else None
+        known = self.repository.ours or projects.current()
         variant = variants.Variant(TREE, mixture.commit if known else "", self._lock(mixture), mixture.sources)
         if self.unpinned:
             side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
@@ -117,7 +118,7 @@ class Workshop:
         if self.unpinned:
             return None
         if _digest_of_pins(mixture.lock) == _digest_of_pins(lockfile.read(self.stack.lock)):
-            return self.stack.lock if mixture.commit and self.checkouts.repository.ours else None
+            return self.stack.lock if mixture.commit and self.repository.ours else None
         path = LOCKS / _digest_of_pins(mixture.lock)[:16] / self.stack.lock.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
