@@ -20,7 +20,7 @@ QUIET = {"facts": {"version": "2.28"}, "denied": [], "warned": [], "echoed": [],
 
 
 def test_a_grid_is_every_combination() -> None:
-    found = sweep.grid(["A=1,2", "B=x"], ["gloo", "nccl"])
+    found = sweep.grid({"A": "1,2", "B": "x"}, ["gloo", "nccl"])
     assert [one.label for one in found] == ["gloo A=1 B=x", "gloo A=2 B=x", "nccl A=1 B=x", "nccl A=2 B=x"]
 
 
@@ -35,24 +35,22 @@ def test_what_there_was_no_time_for_is_inconclusive(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: QUIET)
     record = Record("sweep", "cpu", "2026-01-01T00:00:00.000+00:00")
-    sweep.conclude(*sweep.sweep(comparison(), sweep.grid(["A=1,2"], []), tmp_path, SILENT), record)
+    sweep.conclude(*sweep.sweep(comparison(), sweep.grid({"A": "1,2"}, []), tmp_path, SILENT), record)
     late = {check.id for check in record.checks if check.verdict is Verdict.INCONCLUSIVE}
     assert record.verdict is Verdict.INCONCLUSIVE and late == {"sweep/A=1/gemm::runs", "sweep/A=2::runs"}
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("named", "sentence"),
     [
-        (["A"], "NAME=V1,V2"),
-        (["A="], "NAME=V1,V2"),
-        (["A=1", "A=2"], "twice"),
-        ([], "what is swept"),
-        ([f"{name}={','.join(map(str, range(99)))}" for name in "AB"], "9801 settings"),
+        ({"A": "1,2,1"}, "a value twice"),
+        ({}, "what is swept"),
+        ({name: ",".join(map(str, range(99))) for name in "AB"}, "9801 settings"),
     ],
 )
-def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) -> None:
+def test_a_grid_that_cannot_be_swept_is_refused(named: dict[str, str], sentence: str) -> None:
     with pytest.raises(Refusal, match=sentence):
-        sweep.grid(words, [])
+        sweep.grid(named, [])
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def _swept(monkeypatch: pytest.MonkeyPatch, folder: Path, slower: dict[str, floa
 
     monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: {**QUIET, **effects.get(str(arguments[2].get("A")), {})})
-    results, defaults = sweep.sweep(comparison(), sweep.grid(["A=1,2,3"], []), folder, SILENT)
+    results, defaults = sweep.sweep(comparison(), sweep.grid({"A": "1,2,3"}, []), folder, SILENT)
     record = Record("sweep", "cpu", "2026-01-01T00:00:00.000+00:00")
     sweep.conclude(results, defaults, record)
     return record

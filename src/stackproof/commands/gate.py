@@ -94,9 +94,7 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
         require_named(options.only)
     planted.read(options.head_drill)
     return variants.GateRequest(
-        **both, base=base, head=replace(head, drill=options.head_drill), unlike=options.unlike,
-        same=options.same, accept_changed=options.accept_changed, go_on=options.go_on, exact=options.exact,
-        allow_inconclusive=options.allow_inconclusive,
+        **both, **_judged(options), base=base, head=replace(head, drill=options.head_drill), unlike=options.unlike,
     )  # fmt: skip
 
 
@@ -141,7 +139,6 @@ def _command_request(options: argparse.Namespace) -> CommandGateRequest:
     """Return what a gate of a command is asked; flags of a gate of stacks are refused."""
     from stackproof.gate.variants import CommandGateRequest
     from stackproof.jobs import metrics
-    from stackproof.stack import stacks
 
     if foreign := next((name for name in _OF_STACKS if getattr(options, name)), ""):
         raise Refusal(
@@ -150,14 +147,17 @@ def _command_request(options: argparse.Namespace) -> CommandGateRequest:
         )
     wanted = _metrics(options)
     known = tuple(metrics.parse(text, "lower") for text in options.figure)
-    stacks.load(options.stack) if options.stack else None
     return CommandGateRequest(
-        stack=options.stack or "", minutes=options.minutes, deadline_scale=options.deadline_scale, outputs=arguments.outputs(options),
-        base=_command_side(options, "base"), head=_command_side(options, "head"), same=options.same, accept_changed=options.accept_changed,
-        go_on=options.go_on, allow_inconclusive=options.allow_inconclusive, words=words(options), metrics=wanted, figures=known,
-        within=options.figure_within / 100, effect=options.effect / 100 if options.effect else None, deadline=options.deadline,
-        exact=options.exact, counters=options.counters,
+        **common(options), **_judged(options), base=_command_side(options, "base"), head=_command_side(options, "head"),
+        words=words(options), metrics=wanted, figures=known, within=options.figure_within / 100,
+        effect=options.effect / 100 if options.effect else None, deadline=options.deadline, counters=options.counters,
     )  # fmt: skip
+
+
+def _judged(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what any gate is asked of its verdict."""
+    names = ("same", "accept_changed", "go_on", "exact", "allow_inconclusive")
+    return {name: getattr(options, name) for name in names}
 
 
 def words(options: argparse.Namespace) -> tuple[str, ...]:
@@ -241,7 +241,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
     both = common(options)
     named = assignments(options.env, "--env", _GRID, _GRID)
-    if empty := next((name for name, values in named.items() if not values), ""):
+    if empty := next((name for name, values in named.items() if not values.strip(", ")), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     require_known(named, "--env")
     backends = [name for word in options.backend for name in word.split(",") if name]
@@ -252,7 +252,7 @@ def _sweep(options: argparse.Namespace) -> int:
     need_statistics("sweep")
     from stackproof.gate.sweep import grid, run_sweep
 
-    return run_sweep(CompareRequest(**both), grid(options.env, backends))
+    return run_sweep(CompareRequest(**both), grid(named, backends))
 
 
 def need_statistics(verb: str) -> None:

@@ -30,8 +30,6 @@ READER = "verify"
 """The verb that shows a record of any verb."""
 _LARGEST_DATASET = 1 << 50
 _MOST_NAMED = 4
-_MANY_MB = 20
-"""From so many on a record takes seconds to read."""
 _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
@@ -154,17 +152,12 @@ def _require_check(only: str, known: Sequence[str], chosen: Sequence[str]) -> No
     """Refuse a name or a pattern that can be no check's, whatever parameters it has where it is collected."""
     from stackproof.base.errors import suggestion
 
-    name = only.partition("[")[0]
     if not any(_may_match(check, only) for check in known):
-        hint = f"{suggestion(name, suites.defined())}; patterns may hold *, as in '{name}*'"
-        if name in suites.defined():
-            hint = f"; it is one of the suite {name.partition('/')[0]}"
-        elif any(check.startswith(f"{name}::") for check in known):
-            hint = f"; for all of the file write '{name}::*'"
-        elif set(name) & set("*?"):
-            hint = ""
         of = ", ".join(chosen[:_MOST_NAMED]) + (", ..." if len(chosen) > _MOST_NAMED else "")
-        raise Refusal(f"--only '{only}' names no check of {of}{hint or '; `verify --explain SUITE` lists them'}")
+        near = suggestion(only.partition("[")[0], suites.defined())
+        raise Refusal(
+            f"--only '{only}' names no check of {of}{near}; `verify --explain SUITE` lists them, and patterns may hold *"
+        )
 
 
 def _may_match(name: str, pattern: str) -> bool:
@@ -239,8 +232,6 @@ def _replay(options: argparse.Namespace, outputs: Outputs) -> int:
     from stackproof.record import console, reading, writer
 
     path, verb, stack = options.replay, options.verb, options.stack
-    if path.is_file() and (megabytes := path.stat().st_size >> 20) > _MANY_MB:
-        print(f"stackproof: reading {plain(str(path))}, {megabytes} MB, takes some {megabytes // 4} s", file=sys.stderr)  # noqa: T201
     record = reading.read_verified(path)
     if verb not in (record.verb, READER):
         raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{verb}`; `{READER} --replay` shows any")

@@ -48,20 +48,13 @@ class SweptSetting:
 _MOST_SETTINGS = 200
 
 
-def grid(words: Sequence[str], backends: Sequence[str]) -> list[SweptSetting]:
-    """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
+def grid(named: Mapping[str, str], backends: Sequence[str]) -> list[SweptSetting]:
+    """Return every combination of variables, each with its values behind commas, and backends."""
     axes: dict[str, list[tuple[str, str]]] = {}
-    for text in words:
-        name, _, values = (part.strip() for part in text.partition("="))
-        axis = [(name, value.strip()) for value in values.split(",") if value.strip()]
-        if len(set(axis)) < len(axis):
-            raise Refusal(f"--env '{text}' names a value twice; each is measured once")
-        if not name or not axis:
-            example = "write for instance --env NCCL_PROTO=Simple,LL128"
-            raise Refusal(f"--env '{text}' is not of the form NAME=V1,V2; {example}")
-        if name in axes:
-            raise Refusal("--env names a variable twice; write all its values behind one: --env NAME=V1,V2")
-        axes[name] = axis
+    for name, values in named.items():
+        axes[name] = [(name, value.strip()) for value in values.split(",") if value.strip()]
+        if len(set(axes[name])) < len(axes[name]):
+            raise Refusal(f"--env '{name}={values}' names a value twice; each is measured once")
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
     if (many := math.prod(map(len, (backends or [""], *axes.values())))) > _MOST_SETTINGS:

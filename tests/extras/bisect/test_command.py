@@ -12,14 +12,18 @@ from stackproof import cli
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "both ends are this checkout as it is; name what differs: --good REF"),
+        ((), "both ends are this checkout; name what differs: --good REF"),
         (("--good", "HEAD", "--bad", "HEAD"), "both ends are HEAD"),
-        (("--bad-env", "A=1", "--good-env", "A=1"), "both ends have A=1, which is no difference"),
+        (("--bad-env", "A=1", "--good-env", "A=1"), "both ends are this checkout, A=1; name what differs"),
         (("--good", "HEAD", "--what", "gemm-float3"), "did you mean 'gemm-float32'"),
         (("--good", "HEAD", "--what", "gemm-float32::tme"), "nothing that is compared (did you mean"),
         (("--good", "HEAD", "--what", "gemm-float32::tmie"), "(did you mean 'time'?); there are: time"),
-        (("--good", "HEAD", "--what", "smoke/workloads"), "is no check; write one such as smoke/ddp::ranks_equal"),
-        (("--good", "HEAD", "--what", "smokey/ddp::x"), "is no check; write one such as smoke/ddp::ranks_equal"),
+        (("--good", "HEAD", "--what", "smoke/workloads"), "is no check (did you mean"),
+        (
+            ("--good", "HEAD", "--what", "smoke/workload::float32[yolov8n]"),
+            "(did you mean 'smoke/workloads::float32'?)",
+        ),
+        (("--good", "HEAD", "--what", "smokey/ddp::x"), "is no check"),
         (("--good", "HEAD", "--what", "operators", "--command", "true"), "leave one out"),
         (("--good", "no.lock"), "--good no.lock: cannot be read"),
         (("--good", "no-such-commit"), "no commit, branch or tag"),

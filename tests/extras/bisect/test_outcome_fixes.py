@@ -1,40 +1,28 @@
-"""What is printed to take a culprit back, or to see it again: sentences of one line, and words that the command line takes."""
+"""What is printed to take a culprit back: sentences of one line, a lock, and words that a shell takes."""
 
 from __future__ import annotations
 
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from stackproof import cli
 from stackproof.extras.bisect import outcome
 from stackproof.extras.bisect.endpoints import LOCAL, Endpoint, differences
 from stackproof.extras.bisect.search import FirstBad
-from stackproof.gate.variants import assignments
 from stackproof.stack import lockfile
 from tests.extras.bisect.locks import lock, pin
 
 _ODD = "it's\n$HOME; x"
 
 
-def read(line: str) -> list[str]:
-    """Return the words that a shell reads in a line."""
-    ended = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, text=True, check=True)
-    return ended.stdout.split("\0")[:-1]
-
-
-def test_the_gate_that_shows_it_again_is_one_that_can_be_typed(tmp_path: Path) -> None:
+def test_a_package_is_held_by_a_lock_without_its_change(tmp_path: Path) -> None:
     good = Endpoint("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")))
-    bad = Endpoint("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")), {"V": _ODD})
-    alpha, _, variable = differences(good, bad)
-    told = outcome.command(["gate", "--stack", "cpu"], [alpha, variable], good, bad, "gemm-float32", tmp_path)
-    options = cli._parser().parse_args(read(told))
-    assert options.only == ["gemm-float32"] and assignments(options.head_env, "--head-env") == {"V": _ODD}
-    assert [one.requirement for one in lockfile.read(options.head_lock).pins] == ["alpha==2", "beta==1"]
-    assert [one.requirement for one in lockfile.read(options.base_lock).pins] == ["alpha==1", "beta==1"]
-    assert outcome.remedy([alpha], [], good, bad, tmp_path).endswith(" pip install alpha==1`")
+    bad = Endpoint("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")))
+    alpha, beta = differences(good, bad)
+    assert outcome.remedy([alpha], [beta], good, bad, tmp_path).endswith(" pip install alpha==1`")
+    held = lockfile.read(tmp_path / "remedy.lock")
+    assert [one.requirement for one in held.pins] == ["alpha==1", "beta==2"]
 
 
 @pytest.mark.parametrize(

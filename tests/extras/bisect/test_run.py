@@ -132,7 +132,7 @@ def test_commits_of_a_project_are_searched_by_first_parent(run: Run) -> None:
         and "git revert" in ended.stdout
     )
     swapped = run(program, "--project", str(project), flags=["--good", "HEAD", "--bad", "HEAD~8"])
-    assert swapped.returncode == 2 and "comes before the good one" in swapped.stderr
+    assert swapped.returncode == 2 and "does not come before the bad one" in swapped.stderr
 
 
 def test_a_command_that_is_not_there_is_refused(run: Run) -> None:

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 NEWEST = "."
 """What `--continue` alone stands for: the newest search."""
-_NOT_OF_COMMANDS = {
-    "device": "set a variable that it knows, such as --good-env and --bad-env CUDA_VISIBLE_DEVICES=1",
-    "only": "let the command run only that",
-    "profile": "let the command choose its size",
-    "unlike": "nothing of the devices is compared",
-}
 _SIDE = "a commit, a lock or a record (default: this checkout as it is)"
 
 
@@ -81,10 +75,9 @@ def _request(options: argparse.Namespace) -> BisectRequest:
             options.unpinned or Path(shutil.which("python") or sys.executable),
         )
     both = gate.common(options)
-    if options.command is not None and options.what:
-        raise Refusal("--command says what is worse, and so does --what; leave one out")
-    if options.command is not None:
-        _refuse_foreign(options)
+    foreign = ("what", "device", "only", "profile", "unlike") if options.command is not None else ()
+    if option := next((name for name in foreign if getattr(options, name)), ""):
+        raise Refusal(f"--command says what is worse and where it is run, and so does --{option}; leave one out")
     if options.always and options.command is None and "/" not in (options.what or ""):
         raise Refusal("--always speaks of a check or a command; name one with --what or --command")
     command = gate.words(options)
@@ -94,12 +87,8 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         endpoints.check(side.commit, side.name, of) if side.commit else None
     if good == replace(bad, name="good"):
         raise Refusal(
-            f"both ends have {', '.join(options.good_env)}, which is no difference; name what differs, such as another --bad-env NAME=VALUE"
-            if options.good_env
-            else "both ends are this checkout as it is; name what differs: --good REF, --bad-env NAME=VALUE, --bad-lock FILE, "
+            f"both ends are {good.label}; name what differs: --good REF, --bad-env NAME=VALUE, --bad-lock FILE, "
             "--bad-source PACKAGE=PATH, or a record for --good or --bad"
-            if not good.commit
-            else f"both ends are {good.commit}; name what differs, such as another --good"
         )
     if options.go_on not in (None, endpoints.NEWEST) and (why := files.why_unreadable(options.go_on)):
         raise Refusal(f"--continue {options.go_on}: {why}; name the journal.jsonl of an earlier bisect")
@@ -112,24 +101,21 @@ def _request(options: argparse.Namespace) -> BisectRequest:
     )  # fmt: skip
 
 
-def _refuse_foreign(options: argparse.Namespace) -> None:
-    if option := next((name for name in _NOT_OF_COMMANDS if getattr(options, name)), ""):
-        raise Refusal(f"--{option} says nothing of --command; {_NOT_OF_COMMANDS[option]}, or leave it out")
-
-
 def check_what(what: str) -> None:
-    """Refuse what can be no check, no counter and no subject of any profile; a check that no file defines is refused where it runs."""
+    """Refuse what is no check, no counter and no subject of any profile; which parameters a check has is known only where it runs."""
     from stackproof.api.gate import plan
     from stackproof.api.runs import bench_subjects, suites
+    from stackproof.api.stack import projects
 
     subject, _, aspect = what.partition("::")
-    counters, runs = plan.load().counters, (*suites.of_verb("verify"), *suites.of_verb("ddp"))
+    counters, project = plan.load().counters, projects.current()
     aspects = ("time", "runs", "computed", *counters, *plan.load().quantities)
     if "/" in what:
-        if what.partition("/")[0] not in runs or not aspect:
-            raise Refusal(
-                f"--what {what}: is no check; write one such as smoke/ddp::ranks_equal, of the suites {', '.join(runs)}"
-            )
+        theirs = suites.defined(project.suites) if project and project.suites else ()
+        known, name = (*suites.defined(), *theirs), what.partition("[")[0]
+        if name not in known:
+            near = suggestion(name, known)
+            raise Refusal(f"--what {what}: is no check{near}; `verify --explain SUITE` lists those of a suite")
     elif aspect and aspect not in aspects:
         near = suggestion(aspect, aspects)
         raise Refusal(f"--what {what}: '{aspect}' is nothing that is compared{near}; there are: {', '.join(aspects)}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stackproof.api.base import Refusal, statistics, text
+from stackproof.api.base import Refusal, text
 from stackproof.api.comparison import cells, gate_loop
 from stackproof.api.environment import environments
 from stackproof.api.gate import interleave
@@ -398,17 +398,12 @@ def _why_not(results: cells.Results, what: str) -> NotReproducedError | CannotSa
     subject, _, aspect = what.partition("::")
     aspect = aspect or cells.TIME
     asked = [cell for cell in results.cells.values() if cell.what == aspect and subject in ("", cell.subject)]
-    ruled = [(cell, cell.ruling) for cell in asked if cell.ruling]
     count = text.counted(len(results.launches), "run")
     shown = "; ".join(
-        f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in ruled[:3]
+        f"{cell.subject} {cell.what} {cell.ruling.outcome.value} {cell.ruling.reason}" for cell in asked if cell.ruling
     )
-    if faster := [(cell, ruling) for cell, ruling in ruled if ruling.outcome == "FASTER"]:
-        cell, ruling = faster[0]
-        return NotReproducedError(
-            f"the bad side is better: {cell.subject} {cell.what} {statistics.percent(ruling.estimate.centre)} in {count}; "
-            "were --good and --bad swapped?"
-        )
+    if any(cell.ruling and cell.ruling.outcome == "FASTER" for cell in asked):
+        return NotReproducedError(f"the bad side is better in {count}: {shown}; were --good and --bad swapped?")
     lost = [results.lost[subject]] if subject in results.lost else []
     if lost or not results.launches:
         why = next((entry.reason for entry in (*lost, *results.lost.values())), "nothing was launched")

@@ -255,14 +255,9 @@ class Repository:
             if not variants.is_shallow(self.folder):
                 remedy = "they have no commit in common; name two of one history"
             raise Refusal(f"the history between {good[:10]} and {bad[:10]} is not here; {remedy}")
-        if base == bad != good:
-            raise Refusal(
-                f"the bad commit {bad[:10]} comes before the good one {good[:10]}; were --good and --bad swapped?"
-            )
         if base != good:
-            raise Refusal(
-                f"the good commit {good[:10]} is no ancestor of the bad one {bad[:10]}; name their common one, --good {base[:10]}"
-            )
+            remedy = "were --good and --bad swapped?" if base == bad else f"name their common one, --good {base[:10]}"
+            raise Refusal(f"the good commit {good[:10]} does not come before the bad one {bad[:10]}; {remedy}")
 
     def subjects(self, names: tuple[str, ...]) -> dict[str, str]:
         """Return the subject line of each commit."""

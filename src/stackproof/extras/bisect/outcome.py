@@ -71,31 +71,6 @@ def revert(guilty: FirstBad, merge: bool) -> str:
     return f"git revert {first} (later commits were not tried without it)"
 
 
-def command(
-    begin: Sequence[str], moved: Collection[OneChange], good: Endpoint, bad: Endpoint, subject: str, folder: Path
-) -> str:
-    """Return the gate of the good side and of it with the culprit, after its first words; locks that it needs are written."""
-    ends = {"base": mixed(good, bad, ()), "head": mixed(good, bad, moved)}
-    locks = any(change.kind is ChangeKind.PACKAGE for change in moved)
-    words = list(begin)
-    for side, mixture in ends.items():
-        words += _side(side, mixture, folder if locks else None)
-    return shlex.join([*words, *(["--only", subject] if subject else [])])
-
-
-def _side(side: str, mixture: Endpoint, folder: Path | None) -> list[str]:
-    words = [f"--{side}", mixture.commit] if mixture.commit else []
-    if folder:
-        path = folder / {"base": "good.lock", "head": "culprit.lock"}[side]
-        files.write_atomically(path, lock_text(mixture.lock))
-        words += [f"--{side}-lock", str(path)]
-    for name, value in mixture.environment.items():
-        words += [f"--{side}-env", f"{name}={value}"]
-    for name, source in mixture.sources.items():
-        words += [f"--{side}-source", f"{name}={source}"]
-    return words
-
-
 NOT_REPRODUCED = 7
 """The exit code of an answer of its own: both ends are alike, so there is nothing to search for."""
 
@@ -127,7 +102,6 @@ class Culprit:
     label: str
     blame: Blame
     remedy: str
-    command: str
     ratios: Sequence[float] = ()
     noise: float = 0.0
     guilty: FirstBad | None = None
@@ -269,7 +243,6 @@ class BisectOutcome:
         texts = {
             "held": "; ".join(self.immovable), "notes": "; ".join(self.notes), "go on": self.go_on,
             "remedy": "; ".join(culprit.remedy for culprit in self.culprits),
-            "repeat": self.culprits[0].command if self.culprits else "",
         }  # fmt: skip
         return facts | {name: text for name, text in texts.items() if text}
 
@@ -303,7 +276,7 @@ def lines(record: Record) -> Iterator[tuple[str, str]]:
     for title, sentence in (
         ("cannot be moved here", facts.get("held")), ("notes", facts.get("notes")),
         ("tests", f"{tests}, {record.seconds / 60:.1f} min"), ("what to do", facts.get("remedy")),
-        ("to see it again", facts.get("repeat")), ("to go on", facts.get("go on")),
+        ("to go on", facts.get("go on")),
     ):  # fmt: skip
         if sentence is not None:
             yield title, str(sentence)

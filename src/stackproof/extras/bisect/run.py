@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from stackproof.api.base import Refusal, files, git, places, text
+from stackproof.api.base import Refusal, files, git, text
 from stackproof.api.comparison import cells, gate_loop
 from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import interleave, variants
@@ -144,35 +143,15 @@ class Searching:
         todo = [outcome.revert(first, commits_of.is_merge(first.names[0]))] if first else []
         others = [change for change in own if not (first and change.kind is ChangeKind.COMMITS)]
         todo += [outcome.remedy(others, rest, good, bad, self.folder)] if others else []
-        moved = search.changes(search.splitting.closed(blame.units))
         halves = {"alone": blame.units, "without": blame.left}
         failed = {half: search.failed(names) for half, names in halves.items() if names}
         return Culprit(
             " + ".join(unit.label for unit in search.units if unit.name in blame.units), blame, "; ".join(todo),
-            self._again(moved, instrument),
             (tested.seen if tested else search.confirmed) if isinstance(weigher, Slowdown) else (),
             weigher.noise if isinstance(weigher, Slowdown) else 0.0, first,
             commits_of.subjects(first.names) if first else {}, search.open_parts(blame) if len(blame.units) > 1 else 0,
             {half: counts for half, counts in failed.items() if counts[1]},
         )  # fmt: skip
-
-    def _again(self, moved: Sequence[OneChange], instrument: Duels | Programs) -> str:
-        """Return the gate that shows the culprit again when it is pasted to a shell; whoever has a program runs that."""
-        if isinstance(instrument, Programs):
-            return ""
-        subject = instrument.symptom.subject
-        only = "" if subject == interleave.PROCESS else subject
-        return outcome.command(self._gate(), moved, self.good.end, self.bad.end, only, self.folder)
-
-    def _gate(self) -> list[str]:
-        request, name = self.request, self.stack.name
-        words = [sys.executable, "-m", "stackproof", "gate", "--stack", name, "--unpinned", str(request.unpinned)]
-        if not request.unpinned:
-            words = ["stackproof", "gate", "--stack", name] if places.INSTALLED else ["nox", "-s", f"{name}-gate", "--"]
-        if request.profile != gate_plan.load().profile(self.stack.device):
-            words += ["--profile", request.profile]
-        words += ["--device", request.device] if request.device else []
-        return words + (["--rehearsed"] if request.rehearsed else [])
 
 
 def run_bisect(request: BisectRequest) -> int:
@@ -308,15 +287,6 @@ def _fingerprint(end: Endpoint) -> str:
 def _finish(record: Record, searching: Searching) -> int:
     result, console = searching.outcome, searching.progress.console
     outcome.show(record, console)
-    code = result.exit_code if result.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code
-    journal = f"journal: {searching.journal.path}"
-    try:
-        path = writer.keep(record, searching.folder / "record.json", searching.request.outputs, outcome.markdown)
-    except (
-        Refusal
-    ) as refusal:  # what was found out is said already; its exit code is the verdict's, unless that is a pass
-        console.print(Text(journal, style="dim"), soft_wrap=True)
-        refusal.exit_code = code or refusal.exit_code
-        raise
-    console.print(Text(f"record: {path}; {journal}", style="dim"), soft_wrap=True)
-    return code
+    path = writer.keep(record, searching.folder / "record.json", searching.request.outputs, outcome.markdown)
+    console.print(Text(f"record: {path}; journal: {searching.journal.path}", style="dim"), soft_wrap=True)
+    return result.exit_code if result.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code

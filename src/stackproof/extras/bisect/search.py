@@ -32,8 +32,10 @@ from stackproof.extras.bisect.endpoints import (
     short,
 )
 from stackproof.extras.bisect.evidence import (
+    CERTAIN,
     GOOD,
     Blame,
+    Exact,
     FailureRate,
     Levels,
     Lineage,
@@ -42,6 +44,7 @@ from stackproof.extras.bisect.evidence import (
     SetWord,
     Signs,
     Splitting,
+    Weigher,
     bound,
     settle,
     tests_of,
@@ -198,7 +201,6 @@ class Bisection:
     splitting: Splitting = field(init=False)
     left: Sequence[str] = ()
     """The commits that may still be the first bad one, once these are searched."""
-    _began: float = 0.0
 
     def __post_init__(self) -> None:
         needs = {unit.name: unit.needs for unit in self.units}
@@ -214,20 +216,11 @@ class Bisection:
         return blames
 
     def _proved(self, blame: Blame) -> SetWord:
-        names = frozenset(blame.left)
+        names, proof = frozenset(blame.left), evidence.rules().failure.proof
         tested = self.of(names)
+        self.splitting.suspects = blame.left
         seen = list(tested.seen) if tested else []
-        self._asking(names, blame.left)
-        while not any(seen) and len(seen) < evidence.rules().failure.proof:
-            ran = self._run(names, len(seen))
-            if isinstance(ran, NoAnswer):
-                settled = Settled(SetWord.UNRESOLVED, len(seen), reason=ran.reason)
-                break
-            seen.append(ran)
-        else:
-            settled = Settled(SetWord.BAD if any(seen) else SetWord.GOOD, len(seen))
-        self._keep(names, settled, seen)
-        return settled.word
+        return self._settled(names, Exact(repeated=False, fewest=proof), CERTAIN, proof, seen)
 
     def changes(self, names: Collection[str]) -> list[OneChange]:
         """Return the changes of these units."""
@@ -244,12 +237,16 @@ class Bisection:
         return sum(test.units < whole and test.settled.word is SetWord.UNRESOLVED for test in self.tests)
 
     def _test(self, names: frozenset[str]) -> SetWord:
-        rules, weigher, seen = evidence.rules(), self.instrument.weigher(), list[float]()
-        self._asking(names, self.splitting.suspects)
+        rules, weigher = evidence.rules(), self.instrument.weigher()
         limit = bound(rules.search.error, tests_of(len(self.units)))
         most = rules.failure.most if isinstance(weigher, FailureRate) else rules.search.most
+        return self._settled(names, weigher, limit, most, [])
+
+    def _settled(self, names: frozenset[str], weigher: Weigher, limit: float, most: int, seen: list[float]) -> SetWord:
+        began = time.monotonic()
+        self.say(self._telling(names))
         settled = settle(weigher, lambda number: self._run(names, number), limit, most, seen)
-        self._keep(names, settled, seen)
+        self._keep(names, settled, seen, time.monotonic() - began)
         return settled.word
 
     def _run(self, names: frozenset[str], number: int) -> float | NoAnswer:
@@ -259,16 +256,10 @@ class Bisection:
             f"set {_digest(names)} {number}", lambda: self.workshop.candidate(cells.HEAD, moved), number
         )
 
-    def _asking(self, names: frozenset[str], suspects: Sequence[str]) -> None:
-        self.splitting.suspects = suspects
-        self._began = time.monotonic()
-        self.say(self._telling(names))
-
-    def _keep(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
+    def _keep(self, names: frozenset[str], settled: Settled, seen: Sequence[float], spent: float) -> None:
         before = next((test for test in self.tests if test.units == names), None)
-        spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
         self.tests = [test for test in self.tests if test is not before]
-        self.tests.append(SetTest(names, settled, tuple(seen), spent))
+        self.tests.append(SetTest(names, settled, tuple(seen), spent + (before.seconds if before else 0.0)))
         why = f": {settled.reason}" if settled.reason else ""
         bad = sum(value > 0 for value in seen)
         failed = f", of which {bad} failed" if bad and isinstance(self.instrument.weigher(), FailureRate) else ""
