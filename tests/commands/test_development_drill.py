@@ -46,7 +46,7 @@ def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
     code = cli.main(["drill", "--only", "metric-missing", "--results", str(tmp_path), "--json", str(out)])
     assert code == 1
     assert reading.read(out).checks[0].id == "records/metric-missing"
-    assert "FAILED  drill: 1 of 100 faults" in capsys.readouterr().out
+    assert "failed: records/metric-missing: NOT CAUGHT" in capsys.readouterr().out
 
 
 def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

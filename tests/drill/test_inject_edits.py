@@ -63,8 +63,3 @@ def test_what_links_name_stays_as_it_is(root: Path, tmp_path: Path) -> None:
 def test_a_row_does_one_thing(row: dict[str, str]) -> None:
     with pytest.raises(Refusal, match="exactly one of"):
         Table(Path("faults.toml"), dict(row)).row(Edit)
-
-
-def test_what_is_done_is_said() -> None:
-    assert Edit("a", rename="b").description == "a is renamed to b"
-    assert Edit("a", keep_bytes=7).description == "a is cut after 7 bytes"

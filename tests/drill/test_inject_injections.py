@@ -12,8 +12,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.base.toml import Table
-from stackproof.drill import inject
-from stackproof.drill.inject import Checkout, Edit, Environment, File, HostFiles, Injection, Planted, Site, Variables
+from stackproof.drill.inject import Checkout, Edit, Environment, File, HostFiles, Planted, Site, Variables
 from stackproof.drill.table import Fault
 from stackproof.stack import environments
 
@@ -105,23 +104,6 @@ def test_a_host_is_sound_or_wrong(site: Site) -> None:
     host.inject(site)
     assert (site.folder / "host/proc/b").read_text(encoding="utf-8") == "2"
     assert (site.folder / "host/proc/a").read_text(encoding="utf-8") == "1"
-
-
-@pytest.mark.parametrize(
-    "injection",
-    [
-        Planted("fired()"),
-        Variables({"A": "1"}),
-        Checkout((Edit("a", append="x"),)),
-        Environment((Edit("a", append="x"),)),
-        File((Edit("a", append="x"),), "a"),
-        HostFiles({}, {"/a": "b"}, {}),
-    ],
-    ids=lambda injection: injection.kind,
-)
-def test_every_kind_says_what_it_does(injection: Injection) -> None:
-    assert injection.description
-    assert injection.kind in inject.KINDS
 
 
 def test_an_unknown_kind_is_refused() -> None:

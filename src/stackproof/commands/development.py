@@ -78,14 +78,13 @@ def _drill(options: argparse.Namespace) -> int:
 
 def _conduct(request: DrillRequest, outputs: Outputs) -> int:
     from stackproof.drill import drill
-    from stackproof.record import writer
-    from stackproof.record.console import plain_console
+    from stackproof.record import console, writer
 
-    console = plain_console()
-    board = drill.LiveTable(console, request.left + 1)
-    record = drill.conduct(request, board.show)
+    with console.Terminal().watching(f"drill: {len(request.chosen)} faults") as terminal:
+        terminal.collected(request.left + 1)
+        record = drill.conduct(request, terminal.finished)
     where = writer.keep(record, outputs.folder(record) / "record.json", outputs)
-    drill.close(console, record, where)
+    console.show(record, where)
     return record.verdict.exit_code
 
 

@@ -128,7 +128,7 @@ def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
     red = caught_by(fault, ended)
     passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
     return {
-        "imitates": fault.imitates, "source": fault.source, "injected": fault.injection.description,
+        "imitates": fault.imitates, "source": fault.source,
         "expected": " ".join(fault.expected.red),
         "red": " ".join(red) or " ".join(f"note of {name}" for name in fault.expected.noted if name in ended.notes),
         "words": " | ".join({**fault.expected.red, **fault.expected.noted}.values()),

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
@@ -42,17 +42,6 @@ class Edit:
     def __post_init__(self) -> None:
         if sum(map(bool, (self.create, self.append, self.pattern, self.rename, self.keep_bytes))) != 1:
             raise Wrong("file", "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes")
-
-    @property
-    def description(self) -> str:
-        done = {
-            "is made": self.create,
-            "gets lines at its end": self.append,
-            f"has {self.pattern!r} replaced by {self.replacement!r}": self.pattern,
-            f"is renamed to {self.rename}": self.rename,
-            f"is cut after {self.keep_bytes} bytes": self.keep_bytes,
-        }
-        return f"{self.file} {next(words for words, value in done.items() if value)}"
 
     def apply(self, root: Path) -> Path:
         """Do it to the copy at `root` and return the file that was touched."""
@@ -132,11 +121,6 @@ class Injection:
     kind: str
 
     @property
-    def description(self) -> str:
-        """How the fault is injected, for people."""
-        raise NotImplementedError
-
-    @property
     def ground(self) -> str:
         """What the site is without the fault; the same for injections that can share a run without one, empty for a plain site."""
         return ""
@@ -159,10 +143,6 @@ class Planted(Injection):
     where: _Where = "checks"
     kind: str = "planted"
 
-    @property
-    def description(self) -> str:
-        return f"code planted in {self.where if self.where != 'everywhere' else 'every process'}"
-
     def inject(self, site: Site) -> None:
         guarded = textwrap.indent(textwrap.dedent(self.code), "    ")
         site.code = f"if {_PLACES[self.where]}:\n{guarded}"
@@ -174,10 +154,6 @@ class Variables(Injection):
 
     variables: Mapping[str, str]
     kind: str = "variables"
-
-    @property
-    def description(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.variables.items())
 
     def inject(self, site: Site) -> None:
         """Export them; a process that finds them set is under the fault."""
@@ -192,10 +168,6 @@ class Switched(Injection):
     faults: str
     kind: str = "switch"
 
-    @property
-    def description(self) -> str:
-        return f"switched on in the simulated accelerator: {self.faults}"
-
     def inject(self, site: Site) -> None:
         site.variables |= {"SIM_FAULTS": self.faults, "SIM_FAULTS_FIRED": str(site.signs)}
 
@@ -205,13 +177,6 @@ class Edited(Injection):
     """Edits of a copy that `copy` makes, whose files are named from the folder that it returns."""
 
     edits: Annotated[tuple[Edit, ...], Key("edit")]
-
-    where: ClassVar[str] = "in a copy of the {kind}"
-
-    @property
-    def description(self) -> str:
-        done = "; ".join(edit.description for edit in self.edits)
-        return f"{self.where.format(**vars(self))}, {done}"
 
     @property
     def ground(self) -> str:
@@ -270,7 +235,6 @@ class File(Edited):
     beside: tuple[str, ...] = ()
     """Files of the checkout that lie beside it, such as its logs; {folder} is where they all are."""
     kind: str = "file"
-    where: ClassVar[str] = "of {source}"
 
     @property
     def ground(self) -> str:
@@ -297,11 +261,6 @@ class HostFiles(Injection):
     links: Mapping[str, str] = field(default_factory=dict)
     """Links by name, with what they point at; both are paths of the host."""
     kind: str = "host"
-
-    @property
-    def description(self) -> str:
-        files = [f"{name} says {' '.join(text.split())[:80]!r}" for name, text in self.wrong.items()]
-        return f"on a host made of files, {'; '.join(files)}"
 
     @property
     def ground(self) -> str:
