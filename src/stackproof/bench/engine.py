@@ -222,9 +222,10 @@ def _ranks(subject: Subject, preset: str) -> int:
 
 
 def _on_ranks(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
-    arguments = {"parameters": dict(subject.parameters[preset]), "preset": preset, "budget": asdict(budget)}
+    parameters = dict(subject.parameters[preset])
+    arguments = {"kind": subject.kind, "parameters": parameters, "preset": preset, "budget": asdict(budget)}
     ranks, deadline = _ranks(subject, preset), _START_S + 3 * budget.seconds
-    rows = _launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, deadline)
+    rows = _launched(subject, device, ranks, "repeated", arguments, deadline)
     fields = rows[0]["fields"]
     fields["facts"] |= {"backend": rows[0]["backend"], "formed_s": max(rank["formed_s"] for rank in rows)}
     fields["peak_memory_bytes"] = max(rank["fields"]["peak_memory_bytes"] for rank in rows)

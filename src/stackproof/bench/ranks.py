@@ -44,13 +44,16 @@ def communicator(rank: Rank) -> dict[str, Any]:
     return {"formed_s": rank.formed_s}
 
 
-def collective(rank: Rank) -> dict[str, Any]:
-    return _timed(rank, TimedCollective(setting_of(rank)))
-
-
-def data_parallel(rank: Rank) -> dict[str, Any]:
-    rank.phase("building the workload")
-    return _timed(rank, Parallel(setting_of(rank), rank))
+def repeated(rank: Rank) -> dict[str, Any]:
+    """Measure work that all ranks repeat together."""
+    rank.phase("building the work")
+    work = work_of(rank)
+    rank.phase("proving and warming up")
+    sampler = Together(rank.device, work.run, begin=work.begin, most=work.most_runs)
+    phase = partial(rank.phase, "sampling, or proving once more")
+    fields = timed(work, sampler, Budget(**rank.arguments["budget"]), partial(as_rank_0, rank.device), phase)
+    rest()
+    return {"fields": fields, "backend": rank.backend, "formed_s": rank.formed_s}
 
 
 def setting_of(rank: Rank) -> Setting:
@@ -60,13 +63,10 @@ def setting_of(rank: Rank) -> Setting:
     return Setting(rank.device, arguments["preset"], Table(FILE, parameters))
 
 
-def _timed(rank: Rank, work: Work) -> dict[str, Any]:
-    rank.phase("proving and warming up")
-    sampler = Together(rank.device, work.run, begin=work.begin, most=work.most_runs)
-    phase = partial(rank.phase, "sampling, or proving once more")
-    fields = timed(work, sampler, Budget(**rank.arguments["budget"]), partial(as_rank_0, rank.device), phase)
-    rest()
-    return {"fields": fields, "backend": rank.backend, "formed_s": rank.formed_s}
+def work_of(rank: Rank) -> Work:
+    """Build this rank's part of the work that the subject's row names."""
+    setting = setting_of(rank)
+    return TimedCollective(setting) if rank.arguments["kind"] == "collective" else Parallel(setting, rank)
 
 
 def rest() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from stackproof.base import rpc
 from stackproof.bench.engine import alone
-from stackproof.bench.ranks import Parallel, rest, setting_of
+from stackproof.bench.ranks import rest, work_of
 from stackproof.bench.sampling import freeze_collector, warm_up
 from stackproof.bench.subjects import Subject
 from stackproof.collectives.timing import Together
@@ -31,8 +31,6 @@ from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CheckCrashed, CheckEnded
 from stackproof.record.records import Verdict
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.collectives import TimedCollective
-from stackproof.workloads.work import Work
 
 Answer = rpc.Message
 
@@ -42,8 +40,7 @@ class RankServer:
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        collective, setting = rank.arguments["kind"] == "collective", setting_of(rank)
-        self._work: Work = TimedCollective(setting) if collective else Parallel(setting, rank)
+        self._work = work_of(rank)
         begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
         self._sampler = Together(rank.device, self._work.run, begin=begin)
 

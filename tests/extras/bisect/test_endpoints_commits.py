@@ -66,13 +66,3 @@ def test_a_shallow_clone_is_told_what_it_lacks(mine: Repository, tmp_path: Path)
     good, bad = (variants.resolved(name, cut.folder) for name in ("v0", "HEAD"))
     with pytest.raises(Refusal, match="git fetch --unshallow"):
         cut.between(good, bad)
-
-
-def test_a_merge_is_known(mine: Repository) -> None:
-    git(mine.folder, "switch", "-q", "-c", "side")
-    commit(mine.folder, "beside")
-    git(mine.folder, "switch", "-q", "main")
-    plain = commit(mine.folder, "second")
-    git(mine.folder, "merge", "-q", "--no-edit", "side")
-    assert mine.is_merge(variants.resolved("HEAD", mine.folder))
-    assert not mine.is_merge(plain) and not mine.is_merge(LOCAL)

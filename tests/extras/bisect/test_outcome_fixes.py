@@ -43,13 +43,12 @@ def test_a_variable_is_taken_back_as_a_shell_reads_it(
 
 
 @pytest.mark.parametrize(
-    ("names", "merge", "said"),
+    ("names", "said"),
     [
-        (("a" * 40,), False, "git revert aaaaaaaaaaaa (later commits were not tried without it)"),
-        (("a" * 40,), True, "git revert -m 1 aaaaaaaaaaaa (a merge; `git log"),
-        ((LOCAL,), False, "look at `git status` and `git diff HEAD`"),
-        (("a" * 40, LOCAL), False, "one of aaaaaaaaaa, what is not committed here: they could not be told apart"),
+        (("a" * 40,), "git revert aaaaaaaaaaaa (later commits were not tried without it)"),
+        ((LOCAL,), "look at `git status` and `git diff HEAD`"),
+        (("a" * 40, LOCAL), "one of aaaaaaaaaa, what is not committed here: they could not be told apart"),
     ],
 )
-def test_a_commit_is_taken_back_as_git_takes_it(names: tuple[str, ...], merge: bool, said: str) -> None:
-    assert outcome.revert(FirstBad(names, 1.0, 1, 2, {}), merge).startswith(said)
+def test_a_commit_is_taken_back_as_git_takes_it(names: tuple[str, ...], said: str) -> None:
+    assert outcome.revert(FirstBad(names, 1.0, 1, 2, {})).startswith(said)

@@ -100,12 +100,10 @@ def test_a_search_does_not_go_on_with_another_state_of_the_code(run: Run) -> Non
         subprocess.run([*git, *words], check=True)
     assert run(_PAIR).returncode == 0
     changed = run(_PAIR + "# another\n", "--continue")
-    assert (
-        changed.returncode == 2 and "'files of the command' is '" in changed.stderr and ", tells.py " in changed.stderr
-    )
+    assert changed.returncode == 2 and "'files of the command' is '" in changed.stderr
     (run.folder / "code.py").write_text("two\n")
     dirty = run(_PAIR, "--continue")
-    assert dirty.returncode == 2 and "'changed files' is 'none' then, 'code.py" in dirty.stderr
+    assert dirty.returncode == 2 and "'changes since HEAD' is '" in dirty.stderr
     subprocess.run([*git, "commit", "-qam", "two"], check=True)
     moved = run(_PAIR, "--continue")
     assert moved.returncode == 2 and "'HEAD' is '" in moved.stderr

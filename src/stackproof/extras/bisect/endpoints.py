@@ -264,10 +264,6 @@ class Repository:
         commits = [name for name in names if name != LOCAL]
         return {name: git.output(self.folder, "log", "-1", "--format=%s", name).strip() for name in commits}
 
-    def is_merge(self, name: str) -> bool:
-        """Whether a commit brought the commits of another branch, which were not tried one by one."""
-        return name != LOCAL and len(git.output(self.folder, "rev-list", "--parents", "-n", "1", name).split()) > 2
-
 
 def short(name: str) -> str:
     """Return the name of a commit as people read it."""

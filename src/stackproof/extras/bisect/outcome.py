@@ -59,15 +59,13 @@ def _of(change: OneChange) -> str:
     return f"look at {change.label}"
 
 
-def revert(guilty: FirstBad, merge: bool) -> str:
+def revert(guilty: FirstBad) -> str:
     """Say what takes a commit back."""
     first = guilty.names[0][:12]
     if len(guilty.names) > 1:
         return f"one of {', '.join(map(short, guilty.names))}: they could not be told apart"
     if guilty.names[0] == LOCAL:
         return "look at `git status` and `git diff HEAD`"
-    if merge:
-        return f"git revert -m 1 {first} (a merge; `git log --oneline {first}^1..{first}^2` lists what it brought)"
     return f"git revert {first} (later commits were not tried without it)"
 
 

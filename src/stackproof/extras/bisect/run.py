@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -140,7 +140,7 @@ class Searching:
         ]
         tested, weigher = search.of(blame.units), instrument.weigher()
         commits_of = self.workshop.repository
-        todo = [outcome.revert(first, commits_of.is_merge(first.names[0]))] if first else []
+        todo = [outcome.revert(first)] if first else []
         others = [change for change in own if not (first and change.kind is ChangeKind.COMMITS)]
         todo += [outcome.remedy(others, rest, good, bad, self.folder)] if others else []
         halves = {"alone": blame.units, "without": blame.left}
@@ -259,22 +259,17 @@ def _journal(
 
 def state(ends: Sequence[Endpoint], of: Repository, words: Sequence[str]) -> dict[str, str]:
     """Return what the sides are made of too: the command's own files and, of a side without a commit, the folder as it is."""
-    facts = {"files of the command": _listed([Path(word) for word in words if not files.why_unreadable(Path(word))])}
-    if all(end.commit for end in ends):
-        return facts
+    named = [path.read_bytes() for path in map(Path, words) if not files.why_unreadable(path) and path.is_file()]
+    facts = {"files of the command": _digest(named)}
     head = git.try_output(of.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    changed = git.try_output(of.folder, "diff", "--name-only", "-z", "HEAD", "--", *of.paths)
-    if head is None or changed is None:  # no repository, or one without a commit
+    if all(end.commit for end in ends) or head is None:
         return facts
-    return facts | {
-        "HEAD": head.strip()[:12],
-        "changed files": _listed([of.top / name for name in changed.split("\0") if name]),
-    }
+    changes = git.try_output(of.folder, "diff", "HEAD", "--", *of.paths) or ""
+    return facts | {"HEAD": head.strip()[:12], "changes since HEAD": _digest([changes.encode()])}
 
 
-def _listed(paths: Sequence[Path]) -> str:
-    digests = (hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "gone" for path in paths)
-    return ", ".join(f"{path.name} {digest[:12]}" for path, digest in zip(paths, digests, strict=True)) or "none"
+def _digest(contents: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(contents)).hexdigest()[:12]
 
 
 def _fingerprint(end: Endpoint) -> str:
