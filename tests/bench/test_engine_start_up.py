@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pytest
 
 from stackproof.base import processes
@@ -11,7 +9,6 @@ from stackproof.base.processes import Ended
 from stackproof.bench import engine
 from stackproof.bench.engine import measure
 from stackproof.bench.subjects import Budget
-from stackproof.probes.clock import ClockWrongError
 from stackproof.record.checks import CheckCrashed, CheckHung
 from stackproof.stack.stacks import Stack
 
@@ -57,12 +54,8 @@ def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch
         measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1), HOST, "tiny", FEW)
 
 
-@pytest.mark.parametrize(
-    ("before", "says"), [("sleep(0.5)", ""), ("monotonic = lambda own=time.monotonic: own() - 0.7", "not ours")]
-)
-def test_what_comes_before_the_timed_words_counts_and_another_clock_shows(
-    before: str, says: str, spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
+def test_what_comes_before_the_timed_words_counts(
+    spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_CHILD", f"import time\ntime.{before}\n{engine._CHILD}")
-    with pytest.raises(ClockWrongError, match=says) if says else nullcontext():
-        assert engine._starting(subject_of(cpu), HOST, "import") > 0.6
+    monkeypatch.setattr(engine, "_CHILD", f"import time\ntime.sleep(0.5)\n{engine._CHILD}")
+    assert engine._starting(subject_of(cpu), HOST, "import") > 0.6
