@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
+from stackproof.base.places import ROOT
 from stackproof.commands import arguments
+from stackproof.project import projects
 
 if TYPE_CHECKING:
     from stackproof.gate.variants import CommandGateRequest, GateRequest, Variant
@@ -84,12 +86,11 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
     from stackproof.bench.subjects import require_named
     from stackproof.gate import planted, variants
 
-    both = common(options)
+    both, project = common(options), projects.current()
     base, head = (variant(options, side) for side in ("base", "head"))
     for side in (base, head):
         variants.require_known(side.environment, f"--{side.name}-env")
-        if side.commit:
-            variants.require_commit(side.commit)
+        variants.resolved(side.commit, project.folder if project else ROOT)
     if options.stack:
         require_named(options.only)
     planted.read(options.head_drill)

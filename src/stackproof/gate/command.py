@@ -86,7 +86,6 @@ class CommandRun:
                 self.pairs.append(self._pair(self.folder / "again"))
                 self.say("both sides once more: only what is exact is compared")
             else:
-                self._warn(self.until)
                 gate.launch_until_decided(self.results.plan.design, self.until, self._another_pair, self._look)
         except SideEndedError as ended:
             self.results.lost[SUBJECT] = Lost(SUBJECT, ended.side, ended.verdict, str(ended))
@@ -145,15 +144,6 @@ class CommandRun:
             return None
         counted: Counters = files.read_json(to)
         return counted
-
-    def _warn(self, until: float) -> None:
-        pair, look = sum(launched.seconds for launched in self.first.values()), self.results.plan.design.looks[0]
-        over = time.monotonic() + pair * look - until
-        if over > 0:
-            self.say(
-                f"a first look takes {look} pairs of {pair:.0f} s: --minutes {self.request.minutes:g} is too few, "
-                f"{math.ceil(self.request.minutes + over / 60)} would do"
-            )
 
     def _another_pair(self, number: int) -> bool:
         """Launch a pair, if it fits; every metric becomes a logarithm in which less is better."""

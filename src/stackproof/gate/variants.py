@@ -360,12 +360,6 @@ def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
     return path
 
 
-def require_commit(commit: str) -> None:
-    """Refuse what names no commit, of a project where there is one, and where git cannot say."""
-    project = projects.current()
-    resolved(commit, project.folder if project else ROOT)
-
-
 def resolved(commit: str, folder: Path = ROOT) -> str:
     """Return the whole hash of a revision; an empty one stays empty."""
     if not commit:

@@ -11,7 +11,7 @@ from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, Levels, 
 
 def exact(count: int, first: int, broken: tuple[int, ...] = ()) -> tuple[Lineage, int]:
     """Search a line where every place from `first` on is bad, and return it with the number of runs."""
-    signs = Signs(Exact(repeated=False))
+    signs = Signs(Exact())
     line, runs = Lineage(count, signs), 0
     while asked := line.ask():
         (at,) = asked

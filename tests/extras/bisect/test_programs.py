@@ -10,8 +10,6 @@ from typing import cast
 
 import pytest
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
 from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs
@@ -36,17 +34,6 @@ def side(code: str) -> SideSpec:
 def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word: str) -> None:
     ended = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
     assert ended.verdict.value == word and "it printed last" in ended.reason
-
-
-@pytest.mark.parametrize("code", ["1", "125", "abort"])
-def test_what_fails_on_a_full_disk_is_refused_and_not_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
-    monkeypatch.setattr(files, "is_full", lambda folder: folder == Path.cwd())
-    command = OwnCommand([sys.executable, "-c", _TELLS], 20.0)
-    with pytest.raises(Refusal, match="there is no room, and what fails then says nothing of a side; make room"):
-        command(side(code), tmp_path)
-    assert command(side("0"), tmp_path).verdict is Verdict.PASSED
 
 
 def test_what_a_program_printed_last_is_said(tmp_path: Path) -> None:

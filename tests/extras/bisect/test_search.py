@@ -41,7 +41,7 @@ class Truth:
 
     def weigher(self) -> Weigher:
         """One run tells."""
-        return Exact(repeated=False)
+        return Exact()
 
     def duel(self, key: str, build: Build, _: int) -> float | NoAnswer:
         """Build, and look at what was moved."""

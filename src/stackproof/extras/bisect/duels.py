@@ -81,9 +81,7 @@ class Symptom:
 
     def weigher(self) -> Weigher:
         """Return how runs of a candidate are weighed."""
-        if self.timed:
-            return Slowdown.learnt(self.ratios, self.centre)
-        return Exact(repeated=self.kind is SymptomKind.ENDED)
+        return Slowdown.learnt(self.ratios, self.centre) if self.timed else Exact()
 
     def read(self, launch: interleave.Launch, lost: Sequence[interleave.Lost]) -> float | NoAnswer:
         """Return what one launch says: of a time the log-ratio, else 1 where the symptom shows.

@@ -171,20 +171,13 @@ def below(runs: int) -> float:
 
 @dataclass(frozen=True)
 class Exact:
-    """What is exact: a clean run (0) is good; a bad one (1) is bad once it is `repeated`, and at most two of three must agree."""
+    """What is exact: a clean run (0) is good, a bad one (1) bad; of several one bad run is enough."""
 
-    repeated: bool = True
     fewest: int = 1
 
     def weigh(self, seen: Sequence[float]) -> float:
         """Return all or nothing."""
-        bad = sum(value > 0 for value in seen)
-        clean = len(seen) - bad
-        if not seen:
-            return 0.0
-        if bad > self.repeated:
-            return CERTAIN
-        return -CERTAIN if seen[0] <= 0 or clean > 1 else 0.0
+        return CERTAIN if any(value > 0 for value in seen) else -CERTAIN
 
 
 Weigher = Slowdown | FailureRate | Exact

@@ -6,13 +6,12 @@ another way than the bad end does (a signal, a hang) says nothing of what is sea
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.api.base import Refusal, files, processes, text
+from stackproof.api.base import Refusal, processes, text
 from stackproof.api.environment import environments
 from stackproof.api.gate import interleave
 from stackproof.api.record import Verdict, reading, resume, store
@@ -38,7 +37,7 @@ class OwnCommand:
 
     def __call__(self, side: interleave.SideSpec, folder: Path) -> StageOutcome:
         """Run it in the side's checkout, or where one stands."""
-        ended = _run(self.typed, side, folder, self.seconds, side.folder or Path.cwd())
+        ended = side.run(self.typed, side.folder or Path.cwd(), folder / _LOG, self.seconds)
         reason = f"{ended.words}; it printed last: {_last_words(folder)}"
         if ended.hung:
             return StageOutcome(Verdict.HUNG, reason)
@@ -61,7 +60,7 @@ class SuiteCheck:
         words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
         words += ["--suite", self.check.partition("/")[0], "--only", self.check, *self.flags]
         words += ["--json", str(record), "--results", str(folder / "results")]
-        ended = _run(words, side, folder, self.seconds, folder)
+        ended = side.run(words, folder, folder / _LOG, self.seconds)
         if ended.hung:
             return StageOutcome(Verdict.HUNG, f"'{self.check}' did not end within {self.seconds:.0f} s")
         if ended.status == Refusal.exit_code and not record.exists():
@@ -79,19 +78,6 @@ class SuiteCheck:
 
 Attempt = OwnCommand | SuiteCheck
 """A program that tells good from bad: called with a side and a folder it runs there."""
-
-
-def _run(
-    words: Sequence[str], side: interleave.SideSpec, folder: Path, seconds: float, where: Path
-) -> interleave.CommandEnd:
-    """Run a program of a side with its output in a file; what fails on a full disk says nothing of the side, and is refused."""
-    ended = side.run(words, where, folder / _LOG, seconds)
-    for place in (folder, where, Path(tempfile.gettempdir())) if ended.status != 0 else ():
-        if files.is_full(place):
-            raise Refusal(
-                f"{place}: there is no room, and what fails then says nothing of a side; make room, then run it again"
-            )
-    return ended
 
 
 def _last_words(folder: Path) -> str:
@@ -181,7 +167,7 @@ class Programs:
 
     def weigher(self) -> Weigher:
         """Return how runs of a candidate are weighed."""
-        return Exact(repeated=False) if self.always else FailureRate((0, self.clean), self.rate)
+        return Exact() if self.always else FailureRate((0, self.clean), self.rate)
 
     def duel(self, key: str, build: Build, _: int) -> float | NoAnswer:
         """Run a candidate once, and return whether it fails as the bad end does."""

@@ -220,7 +220,7 @@ class Bisection:
         tested = self.of(names)
         self.splitting.suspects = blame.left
         seen = list(tested.seen) if tested else []
-        return self._settled(names, Exact(repeated=False, fewest=proof), CERTAIN, proof, seen)
+        return self._settled(names, Exact(fewest=proof), CERTAIN, proof, seen)
 
     def changes(self, names: Collection[str]) -> list[OneChange]:
         """Return the changes of these units."""
