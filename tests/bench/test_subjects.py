@@ -117,9 +117,7 @@ def test_without_a_project_no_other_workload_is_waited_for() -> None:
         subjects.require_named(["training-yolov8n", "training-nothing"])
 
 
-def test_a_project_s_own_subject_is_known_once_its_workloads_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_begins_as_a_project_s_subjects_do_may_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "mine.py").write_text("name = 'mine'\n", encoding="utf-8")
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
@@ -127,11 +125,8 @@ def test_a_project_s_own_subject_is_known_once_its_workloads_are(
     projects.choose(str(tmp_path))
     try:
         subjects.require_named(["training-miine"])
-        subjects.require_named(["training-mine"], offered={"mine"})
-        with pytest.raises(
-            Refusal, match=r"'training-miine' is no subject .*did you mean 'training-mine'.*training-mine"
-        ):
-            subjects.require_named(["training-miine"], offered={"mine"})
+        with pytest.raises(Refusal, match="'trainnig-miine' is no subject"):
+            subjects.require_named(["trainnig-miine"])
     finally:
         projects.choose("")
 

@@ -101,7 +101,7 @@ def test_rounds_pair_first_with_first() -> None:
 
 @pytest.mark.parametrize(("base", "head"), [([1.0], [1.0]), ([1.0, 1.0], [1.0]), ([], []), ([1.0, 0.0], [1.0, 1.0])])
 def test_blocks_that_do_not_pair_are_refused(base: list[float], head: list[float]) -> None:
-    with pytest.raises(ValueError, match=r"rounds|no time"):
+    with pytest.raises(ValueError):
         Observed(head).log_ratio(Observed(base))
 
 

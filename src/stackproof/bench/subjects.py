@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -186,21 +186,18 @@ def ours(stack: Stack) -> Mapping[str, Subject]:
     return {subject.name: subject for row in rows for subject in row.subjects(offers.ours_in, stack)}
 
 
-def names_of_subjects(offered: Collection[str] = ()) -> set[str]:
-    """Return what our subjects, those of the project that need no torch to be known, and those of offered workloads are called."""
-    rows = [row for _, row in _read()[1]]
-    return {name for row in rows for name, _ in row.chosen(lambda part: (*offers.ours_in(part), *offered))}
+def names_of_subjects() -> set[str]:
+    """Return what our subjects, and those of the project that need no torch to be known, are called."""
+    return {name for _, row in _read()[1] for name, _ in row.chosen(offers.ours_in)}
 
 
-def require_named(only: Iterable[str], flag: str = "--only", offered: Collection[str] | None = None) -> None:
+def require_named(only: Iterable[str], flag: str = "--only") -> None:
     """Refuse names of subjects that no profile has; no workload is asked, so that it needs no torch.
 
-    What others' workloads are called is known only in the environment that runs them: until they are given as
-    `offered`, whatever begins as their subjects do may be one.
+    What others' workloads are called is known only in the environment that runs them: whatever begins as their subjects do may be one.
     """
-    known = names_of_subjects(offered or ())
-    waiting = offered is None and _others_offer()
-    open_ = tuple(f"{row.name}-" for _, row in _read()[1] if row.open and waiting)
+    known = names_of_subjects()
+    open_ = tuple(f"{row.name}-" for _, row in _read()[1] if row.open and _others_offer())
     for name in only:
         if name not in known and not name.startswith(open_):
             alike = sorted(word for word in known if word.split("-")[0] == name.split("-")[0]) or sorted(known)

@@ -177,8 +177,7 @@ def _bench(options: argparse.Namespace) -> int:
     from stackproof.bench.subjects import profile
 
     profile(options.profile)
-    runs_here = options.stack and not options.locked and not options.replay  # with --locked the same words come again
-    _require_subjects(tuple(options.only), options.stack if runs_here else "")
+    _require_subjects(tuple(options.only))
     return _run(options)
 
 
@@ -208,24 +207,18 @@ def _release(version: str) -> str:
     return ".".join(re.findall(r"\d+", version)[:3])
 
 
-def _require_subjects(only: tuple[str, ...], stack: str) -> None:
-    """Refuse a name that is no subject's; a project is asked for its workloads where they can be built and the name is none of ours."""
+def _require_subjects(only: tuple[str, ...]) -> None:
+    """Refuse a name that can be no subject's; what a project's workloads are called is known only where they are built."""
     from stackproof.base.errors import suggestion
     from stackproof.bench.subjects import names_of_subjects, require_named
     from stackproof.project import projects
-    from stackproof.runner.runs import vet
 
-    named = [word for word in only if not set(word) & _PATTERN]
-    require_named(named)
+    require_named([word for word in only if not set(word) & _PATTERN])
     for pattern in only:
         known = projects.current() or fnmatch.filter(names_of_subjects(), pattern)
         if "::" not in pattern and set(pattern) & set("*?") and not known:
             near = suggestion(pattern.strip("*?"), names_of_subjects()) or "; write a name such as gemm-float32"
             raise Refusal(f"--only '{pattern}' matches no subject{near}")
-    if not stack or not importlib.util.find_spec("torch") or not set(named) - names_of_subjects():
-        return
-    if theirs := vet(environment=stacks.load(stack).process_environment()):
-        require_named(named, offered=theirs.workloads.keys())
 
 
 def _replay(options: argparse.Namespace, outputs: Outputs) -> int:

@@ -19,7 +19,6 @@ from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import percent
 from stackproof.base.text import counted, plain
 from stackproof.bench.subjects import profile as profile_named
-from stackproof.bench.subjects import require_named
 from stackproof.gate import interleave, plan, report
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Pairs, Results, counters_of
 from stackproof.gate.interleave import PROCESS, Answer, LaunchTerms, Lost, SideEndedError, SideSpec, handshake, launch
@@ -419,20 +418,14 @@ def run_gate(request: GateRequest) -> int:
 
 
 def _vetted(comparison: Comparison) -> dict[str, Figure]:
-    """Build what a project offers once on each side, and return where it comes from.
-
-    A broken file, and a name that neither side has, are refused before a launch.
-    """
-    facts, names = dict[str, Figure](), set[str]()
+    """Build what a project offers once on each side, and return where it comes from; a broken file is refused before a launch."""
+    facts = dict[str, Figure]()
     for spec in comparison.specs:
-        vetted = vet(
-            spec.python, {**spec.environment, "PYTHONPATH": spec.python_path}, comparison.request.deadline_scale
-        )
-        facts |= {f"{spec.name}.{name}": value for name, value in vetted.facts().items()} if vetted else {}
-        names |= vetted.workloads.keys() if vetted else set()
+        variables = {**spec.environment, "PYTHONPATH": spec.python_path}
+        if vetted := vet(spec.python, variables, comparison.request.deadline_scale):
+            facts |= {f"{spec.name}.{name}": value for name, value in vetted.facts().items()}
         if commit := commit_of(spec.environment):
             facts[f"{spec.name}.project.commit"] = commit
-    require_named(comparison.request.only, offered=names)
     return facts
 
 

@@ -16,11 +16,12 @@ from stackproof.stack import lockfile, stacks
 from tests.extras.bisect.locks import lock, pin
 
 STACK = stacks.load("cpu")
+OURS = endpoints.repository(own_command=False)
 
 
 def named(word: object = "", unpinned: bool = False, **more: Any) -> endpoints.NamedEndpoint:
     """Return the good side of this name."""
-    return endpoints.named(Variant("good", str(word), **more), STACK, unpinned)
+    return endpoints.named(Variant("good", str(word), **more), STACK, unpinned, OURS)
 
 
 def record(tmp_path: Path, **facts: Figure) -> Path:
@@ -106,4 +107,4 @@ def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["nothing.json", "nothing.lock", "no-such-commit"])
 def test_what_is_neither_a_file_nor_a_commit_is_refused(word: str) -> None:
     with pytest.raises(Refusal, match=word):
-        endpoints.check(word, "good")
+        endpoints.check(word, "good", OURS)

@@ -313,14 +313,11 @@ class BisectRequest(variants.CompareRequest):
     """The journal of the search that goes on; `NEWEST` for the last one."""
 
 
-def named(
-    side: variants.Variant, stack: stacks.Stack, unpinned: bool = False, of: Repository | None = None
-) -> NamedEndpoint:
-    """Return the end that the flags of a side name; `of`: whose commits they are, if not this checkout's or the project's.
+def named(side: variants.Variant, stack: stacks.Stack, unpinned: bool, of: Repository) -> NamedEndpoint:
+    """Return the end that the flags of a side name; `of`: whose commits they are.
 
     Refusal: a commit, a lock or a record cannot be used; the sentence names it.
     """
-    of = of or repository(own_command=False)
     facts: Mapping[str, Figure] = {}
     commit, lock, environment = side.commit, side.lock, dict(side.environment)
     if is_file(commit):
@@ -342,10 +339,10 @@ def is_file(word: str) -> bool:
     )
 
 
-def check(word: str, name: str, of: Repository | None = None) -> None:
+def check(word: str, name: str, of: Repository) -> None:
     """Refuse what is neither a file that can be read nor a commit."""
     if not is_file(word):
-        variants.resolved(word, (of or repository(own_command=False)).folder)
+        variants.resolved(word, of.folder)
     elif not files.expand_user(word).is_dir() and (why := files.why_unreadable(files.expand_user(word))):
         raise Refusal(f"--{name} {word}: {why}; name a commit, a lock or a record")
 

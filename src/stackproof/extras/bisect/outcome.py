@@ -280,18 +280,18 @@ def lines(record: Record) -> Iterator[tuple[str, str]]:
             yield title, str(sentence)
 
 
+def _parts(record: Record) -> list[outline.Part]:
+    return [outline.TextLine((outline.Span(title, strong=True), f": {said}"), 1) for title, said in lines(record)]
+
+
 def show(record: Record, console: Console) -> None:
     """Print it."""
     style = "bold green" if record.verdict is Verdict.PASSED else "bold yellow"
-    rows = [outline.TextLine(f"{title}: {sentence}", 1) for title, sentence in lines(record)]
-    outline.show([outline.TextLine(outline.Span(headline(record), style)), *rows], console)
+    outline.show([outline.TextLine(outline.Span(headline(record), style)), *_parts(record)], console)
 
 
 def markdown(record: Record) -> str:
     """Return the outcome as Markdown, for a pull request."""
-    rows = [outline.TextLine((outline.Span(title, strong=True), f": {text}"), 1) for title, text in lines(record)]
-    changes = [
-        outline.TextLine(change, 1) for change in str(record.provenance.get("changes", "")).split("\n") if change
-    ]
+    changes = [outline.TextLine(line, 1) for line in str(record.provenance.get("changes", "")).split("\n") if line]
     folded = [outline.Fold("all changes between the ends", changes)] if changes else []
-    return outline.markdown([outline.Heading(f"stackproof bisect: {headline(record)}", 3), *rows, *folded])
+    return outline.markdown([outline.Heading(f"stackproof bisect: {headline(record)}", 3), *_parts(record), *folded])
