@@ -110,28 +110,18 @@ def _ending(ended: DrilledRun) -> str:
     return f"the run ended with exit code {ended.exit_code}{last}"
 
 
-def caught_by(fault: Fault, ended: DrilledRun) -> dict[str, Seen]:
-    """Return the checks that the row names and that were red."""
-    red = {name: seen for name, seen in ended.checks.items() if seen.red}
-    return {name: seen for name, seen in red.items() if matches(name, fault.expected.red)}
-
-
 def _caught(fault: Fault, ended: DrilledRun) -> str:
     if not fault.expected.red:
         workload = next(iter(fault.expected.noted))
         return f"the figure of {workload} is noted: {ended.notes[workload]}"
-    name, seen = next(iter(caught_by(fault, ended).items()))
+    red = ((name, seen) for name, seen in ended.checks.items() if seen.red and matches(name, fault.expected.red))
+    name, seen = next(red)
     return f"{name} {seen.verdict}: {seen.reason}"
 
 
 def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
-    red = caught_by(fault, ended)
     passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
     return {
-        "imitates": fault.imitates, "source": fault.source,
-        "expected": " ".join(fault.expected.red),
-        "red": " ".join(red) or " ".join(f"note of {name}" for name in fault.expected.noted if name in ended.notes),
-        "words": " | ".join({**fault.expected.red, **fault.expected.noted}.values()),
-        "exit code": -1 if ended.exit_code is None else ended.exit_code, "green": passed,
+        "imitates": fault.imitates, "source": fault.source, "green": passed,
         "processes in which it fired": ended.fired, "command": ended.words,
     }  # fmt: skip
