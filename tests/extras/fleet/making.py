@@ -13,7 +13,7 @@ from typing import Any
 from stackproof.bench import subjects
 from stackproof.extras.fleet import answers, plan
 from stackproof.extras.fleet.judgement import FleetJudgement, JudgedHost
-from stackproof.extras.fleet.plan import BLOCK, FIRST, RECORDS, REPLAY, SCHEMA, STEPS, FleetPlan
+from stackproof.extras.fleet.plan import RECORDS, REPLAY, SCHEMA, STEPS, FleetPlan
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 from stackproof.stack import stacks
@@ -27,10 +27,10 @@ KERNELS = (
 )  # fmt: skip
 LOCK = "ab" * 32
 RIGHT = "00000000deadbeef"
-BLOCKS = 20
-"""So many blocks each row of the replay has."""
+PRODUCTS = 1000
+"""So many each row of the replay has."""
 SAMPLES = 21
-ALL = FleetPlan(SCHEMA, "sweep", "cpu", "tiny", ("n1",))
+ALL = FleetPlan(SCHEMA, "sweep", "cpu", "tiny", ("n1",), (), 0, "")
 
 
 @dataclass
@@ -50,7 +50,6 @@ class MadeHost:
     noise: float = 0.001
     skipped: tuple[str, ...] = ()
     """Steps that it calls skipped."""
-    began: str = START
     plan: str = ""
 
 
@@ -68,13 +67,11 @@ def record(host: MadeHost, tasks: FleetPlan = ALL) -> Record:
         for name in (one for one in names if one not in host.lacks):
             checks.append(Check(f"subject/{card}::{name}", Verdict.PASSED, f"{name} is right", 1.0, subject=name))
             rows.append(_row(host, rng, card, name))
-        for kernel, batch in tasks.kernels().items():
-            checks += [_replay(host, card, kernel, pattern, batch) for pattern in plan.table().patterns]
+        for kernel in tasks.kernels():
+            checks += [_replay(host, card, kernel, pattern) for pattern in plan.table().patterns]
         verdict = Verdict.FAILED if host.odd else Verdict.PASSED
         checks += [Check(name, verdict, "as it must be", 1.0) for name in (answers.coverage_id(card), f"card/{card}")]
-    return Record(
-        "fleet", "cpu", host.began, 60.0, records.overall(check.verdict for check in checks), facts, checks, rows
-    )
+    return Record("fleet", "cpu", START, 60.0, records.overall(check.verdict for check in checks), facts, checks, rows)
 
 
 def _step(host: MadeHost, step: str, tasks: FleetPlan) -> Check:
@@ -84,9 +81,9 @@ def _step(host: MadeHost, step: str, tasks: FleetPlan) -> Check:
     return Check(step, Verdict.SKIPPED if skipped else Verdict.PASSED, "as it must be", 1.0)
 
 
-def _replay(host: MadeHost, card: str, kernel: str, pattern: str, batch: int) -> Check:
+def _replay(host: MadeHost, card: str, kernel: str, pattern: str) -> Check:
     figures: dict[str, Figure] = {
-        "card": card, "digest": host.digests.get(kernel, RIGHT), "products": batch * (FIRST + BLOCK * BLOCKS), "odd": host.odd,
+        "card": card, "digest": host.digests.get(kernel, RIGHT), "products": PRODUCTS, "odd": host.odd,
     }  # fmt: skip
     verdict, name = Verdict.FAILED if host.odd else Verdict.PASSED, f"{REPLAY}/{card}::{kernel}[{pattern}]"
     return Check(name, verdict, "as it must be", 1.0, figures, group=REPLAY, subject=kernel, aspect=pattern)
@@ -95,9 +92,7 @@ def _replay(host: MadeHost, card: str, kernel: str, pattern: str, batch: int) ->
 def _row(host: MadeHost, rng: random.Random, card: str, name: str) -> Measurement:
     number, asked = (*SUBJECTS, TOGETHER).index(name), subjects.ours(stacks.load("cpu"))[name]
     seconds = (number + 1) * 0.01 * host.slow.get(name, 1.0) * (1 + rng.gauss(0, host.noise))
-    figures: dict[str, Figure] = {
-        "card": card, "settled": True, f"one run, {asked.unit.removeprefix('s/')}": plan.table().sizes[name]["tiny"],
-    }  # fmt: skip
+    figures: dict[str, Figure] = {"card": card, "settled": True}
     ranks = int(asked.parameters["tiny"].get("ranks", 1))
     return Measurement(
         name, "tiny", asked.dtype, ranks, asked.kind, asked.unit, seconds, [seconds] * SAMPLES, version=asked.version, figures=figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -21,7 +22,8 @@ def test_a_sound_fleet_ends_with_nothing_to_say(tmp_path: Path, capsys: pytest.C
 def test_a_judgement_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = fleet(tmp_path / "monday", 8, MadeHost("slow1", slow={SUBJECTS[0]: 1.5}), silent=("dead1",))
     assert cli.main(["fleet", "judge", str(folder)]) == 1
-    assert judgement.read(folder / judgement.NAME).counts[judgement.HostVerdict.SLOW] == 1
+    kept = json.loads((folder / judgement.NAME).read_text(encoding="utf-8"))
+    assert [host["host"] for host in kept["hosts"] if host["standing"] == "slow"] == ["slow1"]
     assert "not reached\n  dead1: left nothing" in capsys.readouterr().out
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.fleet import answers, judge, plan
+from stackproof.extras.fleet import judge, plan
 from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.record.records import Verdict
 
@@ -47,7 +47,7 @@ def test_equal_hosts_are_all_proved(tmp_path: Path) -> None:
 def test_a_card_that_disagrees_with_itself_is_wrong_and_transient(tmp_path: Path) -> None:
     found = judge.judge(fleet(tmp_path, 5, MadeHost("flicker", odd=3)))
     assert of(found, "flicker").standing is HostVerdict.WRONG
-    assert "normal: transient: 3 of 10432 equal products" in of(found, "flicker").reason
+    assert "normal: transient: 3 of 1000 equal products" in of(found, "flicker").reason
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,6 @@ def test_two_populations_are_said_to_be_two(tmp_path: Path) -> None:
     assert any("10 of 40 cards are slow in gemm-float32: two populations?" in note for note in found.notes)
 
 
-def test_a_host_that_began_and_left_no_record_is_told_apart(tmp_path: Path) -> None:
-    folder = fleet(tmp_path, 4, silent=("died", "never"))
-    answers.marker_path(folder, "died").touch()
-    found = judge.judge(folder)
-    assert of(found, "died").reason.startswith("began, and left no record")
-    assert of(found, "never").reason == "left nothing"
-    assert found.exit_code == 6
-
-
 def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 4)
     leave(folder, MadeHost("stranger"))
@@ -195,9 +186,9 @@ def test_a_red_doctor_comes_before_too_few(tmp_path: Path) -> None:
     [
         *((MadeHost("m", skipped=(step,)), f"{step} is skipped, not passed") for step in ("doctor", "smoke", "environment")),
         *((MadeHost("m", lacks=lacks), f"no subject/0::{SUBJECTS[0]}") for lacks in ((SUBJECTS[0],), SUBJECTS)),
-        (MadeHost("m", cards=3, facts={"cards": 4, "devices": 4}), "3 of the 4 cards that it has answered"),
+        (MadeHost("m", cards=3, facts={"cards": 4, "devices": 4}), "no subject/3::"),
         (MadeHost("m", facts={"rehearsed": True}), "was rehearsed"),
-        *((MadeHost("m", facts={"cards": cards}), f"(cards: {cards!r})") for cards in (0, "1", True, -1, 65)),
+        (MadeHost("m", facts={"cards": 0}), "0 of the 1 cards that the plan wants"),
     ],
 )  # fmt: skip
 def test_what_all_hosts_lack_proves_nobody(tmp_path: Path, host: MadeHost, said: str) -> None:
@@ -221,28 +212,6 @@ def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
     assert found.notes == (f"the plan leaves out smoke and {SUBJECTS[0]}: nothing is proved of these",)
 
 
-@pytest.mark.parametrize(
-    ("host", "said"),
-    [
-        (MadeHost("other", plan="0123456789abcdef"), "another plan"),
-        (MadeHost("other", facts={"profile": "full"}), "another profile"),
-        (MadeHost("other", began="2019-01-01T00:00:00+00:00"), "before the plan was made"),
-        (MadeHost("other", began="2099-01-01T00:00:00+00:00"), "still to come"),
-    ],
-)
-def test_a_record_of_something_else_is_left_out(tmp_path: Path, host: MadeHost, said: str) -> None:
-    found = judge.judge(fleet(tmp_path, 6, host))
-    assert of(found, "other").standing is HostVerdict.NOT_REACHED and said in of(found, "other").reason
-    assert found.counts[HostVerdict.PROVED] == 6
-
-
-def test_a_record_of_another_stack_is_left_out(tmp_path: Path) -> None:
-    folder = fleet(tmp_path, 6)
-    path = answers.record_path(folder, "n01")
-    path.write_text(path.read_text().replace('"stack": "cpu"', '"stack": "cuda"'), encoding="utf-8")
-    assert "another stack (cuda" in of(judge.judge(folder), "n01").reason
-
-
 def test_half_and_half_digests_prove_nobody(tmp_path: Path) -> None:
     other = [MadeHost(f"q{number}", digests={KERNELS[0]: "0000000000000001"}) for number in range(5)]
     found = judge.judge(fleet(tmp_path, 5, *other))
@@ -255,15 +224,13 @@ def test_records_of_several_sweeps_are_not_one(tmp_path: Path) -> None:
     leave(folder, *(MadeHost(f"n0{number}", plan="e" * 16) for number in range(1, 4)))
     found = judge.judge(folder)
     assert found.counts == {HostVerdict.NOT_REACHED: 3, HostVerdict.PROVED: 5}
-    assert f"is of another plan ({'e' * 16}, and the sweep's is " in found.hosts[0].reason
+    assert f"is of another plan ({'e' * 16}, and not " in found.hosts[0].reason
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"hosts": []}, "'hosts' is empty"), ({"id": ""}, "'id' is empty"), ({"made": ""}, "'made' is empty"),
-        ({"cards": -1}, "cards"), ({"hosts": None}, "hosts"),
-        ({"stack": "cpuu"}, "did you mean 'cpu'"),
+        ({"id": None}, "id"), ({"hosts": None}, "hosts"), ({"stack": "cpuu"}, "did you mean 'cpu'"),
     ],
 )  # fmt: skip
 def test_a_plan_that_says_nothing_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:

@@ -10,9 +10,16 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.extras.fleet import nodes
 from stackproof.extras.fleet.judgement import SCHEMA, FleetJudgement, HostVerdict, JudgedHost, as_json
+from stackproof.record import outline
 from stackproof.record.records import Verdict
 
 from .hosts import look, run
+
+
+def wrong(*places: Path) -> dict[str, bool]:
+    """Return for each node whether anything is wrong with it."""
+    found, _ = nodes.gather(places)
+    return {row.node: any(other.wrong for other in found if other.node == row.node) for row in found}
 
 
 def test_the_newest_of_each_verb_counts(tmp_path: Path) -> None:
@@ -20,34 +27,28 @@ def test_the_newest_of_each_verb_counts(tmp_path: Path) -> None:
     run(tmp_path, started="2026-03-06T00:00:00+00:00")
     run(tmp_path, node="gpu2", verdict=Verdict.HUNG)
     look(tmp_path, "gpu2", "warning")
-    found = nodes.gather([tmp_path])
-    assert {name: bool(node.wrong) for name, node in found.hosts.items()} == {"gpu1": False, "gpu2": True}
-    assert found.hosts["gpu1"].runs["cpu", "smoke", False].verdict is Verdict.PASSED
-    newer, older = (look(tmp_path, "gpu1", *levels, looked=when) for levels, when in LOOKS)
-    assert nodes.gather([newer, older]).hosts["gpu1"].doctor == nodes.gather([older, newer]).hosts["gpu1"].doctor
-
-
-LOOKS = (((), "2026-03-05T00:00:00Z"), (("problem",), "2026-03-04T00:00:00"))
+    assert wrong(tmp_path) == {"gpu1": False, "gpu2": True}
+    newer = look(tmp_path, "gpu3", looked="2026-03-05T00:00:00+00:00", name="newer")
+    older = look(tmp_path, "gpu3", "problem", looked="2026-03-04T00:00:00+00:00", name="older")
+    assert wrong(newer, older) == wrong(older, newer) == {"gpu3": False}
 
 
 def test_a_problem_of_the_doctors_makes_a_node_unwell(tmp_path: Path) -> None:
-    found = nodes.gather([look(tmp_path, None, "warning", name="a"), look(tmp_path, None, "problem", "note", name="b")])
-    assert {name: bool(node.wrong) for name, node in found.hosts.items()} == {"a": False, "b": True}
-    assert found.hosts["b"].doctor is not None and found.hosts["b"].doctor.worst.startswith("a problem")
+    found = look(tmp_path, None, "warning", name="a"), look(tmp_path, None, "problem", "note", name="b")
+    assert wrong(*found) == {"a": False, "b": True}
 
 
-@pytest.mark.parametrize(("verb", "wrong"), [("watch", False), ("bisect", False), ("fleet", True), ("night", True)])
-def test_a_gate_says_nothing_against_its_host(tmp_path: Path, verb: str, wrong: bool) -> None:
-    found = nodes.gather([run(tmp_path, verb=verb, verdict=Verdict.MISMATCHED)])
-    assert bool(found.hosts["gpu1"].wrong) is wrong
+@pytest.mark.parametrize(("verb", "bad"), [("watch", False), ("bisect", False), ("fleet", True), ("night", True)])
+def test_a_gate_says_nothing_against_its_host(tmp_path: Path, verb: str, bad: bool) -> None:
+    assert wrong(run(tmp_path, verb=verb, verdict=Verdict.MISMATCHED)) == {"gpu1": bad}
 
 
 def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:
-    record = run(tmp_path)
+    run(tmp_path)
     left = tmp_path / "cpu" / "a-run" / "stage-0" / "worker-0" / "benchmark.json"
     left.parent.mkdir(parents=True)
     left.touch()
-    assert record.exists() and nodes.gather([tmp_path]).damaged == []
+    assert nodes.gather([tmp_path])[1] == []
 
 
 def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
@@ -58,66 +59,39 @@ def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_text('{"schema": "stackproof.doctor/2", "present": 3}', encoding="utf-8")
     edited = json.loads(run(tmp_path, node="gpu3").read_text(encoding="utf-8")) | {"verdict": "splendid"}
     (tmp_path / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
-    found = nodes.gather([tmp_path])
-    assert set(found.hosts) == {"gpu1", "gpu3"}
-    assert [Path(said.partition(":")[0]).name for said in found.damaged] == ["cut.json", "edited.json", "odd.json"]
+    found, damaged = nodes.gather([tmp_path])
+    assert {row.node for row in found} == {"gpu1", "gpu3"}
+    assert [Path(said.partition(":")[0]).name for said in damaged] == ["cut.json", "edited.json", "odd.json"]
     for name in ("package", "list", "cut", "odd", "edited", "absent"):
         with pytest.raises(Refusal, match=f"{name}.json"):
             nodes.gather([tmp_path / f"{name}.json"])
 
 
-@pytest.mark.parametrize(
-    ("edit", "says"),
-    [
-        ({"node": {"x": 1}}, "for 'node', which is no text"), ({"looked": 3}, "for 'looked', which is no text"),
-        ({"exit_code": "1"}, "has '1' for 'exit_code'"), ({"exit_code": 1}, "ended with 1, and holds 0 problems"),
-        ({"looked": "9999-12-31T23:59:59+00:00"}, "in the future; set the clock"), ({"looked": "noon"}, "is no time"),
-        ({"findings": {}}, "for 'findings', which is no list"), ({"findings": [{"level": "bad", "sentence": ""}]}, "level 'bad'"),
-        ({"schema": "stackproof.doctor/99"}, "calls itself 'stackproof.doctor/99'"), ({"schema": None}, "calls itself 'None'"),
-    ],
-)  # fmt: skip
-def test_an_answer_that_cannot_be_is_named_and_shown_of_no_host(
-    tmp_path: Path, edit: dict[str, object], says: str
-) -> None:
-    path = look(tmp_path, "gpu1")
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | edit), encoding="utf-8")
-    found = nodes.gather([tmp_path])
-    (said,) = found.damaged
-    assert not found.hosts and said.startswith(f"{path}: ") and says in said
-    run(tmp_path)
-    assert nodes.terminal(nodes.gather([tmp_path])).startswith("1 node that could be read, well; 1 file passed over\n")
-
-
-def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
+def test_what_is_wrong_stands_first(tmp_path: Path) -> None:
     run(tmp_path)
     run(tmp_path, node="gpu2", verdict=Verdict.FAILED, reason="loss is NaN")
     look(tmp_path, "gpu2", "problem", "warning")
     look(tmp_path, "gpu3", name="third")
-    lines = nodes.terminal(nodes.gather([tmp_path])).splitlines()
+    lines = outline.text(nodes.parts(nodes.gather([tmp_path])[0], 0)).splitlines()
     assert lines[0] == "NOT WELL: 1 of 3 nodes"
-    assert "gpu2: smoke of cpu failed: smoke/bringup::devices: loss is NaN" in lines[2]
-    assert lines[4].startswith("gpu2  1 problem, 1 warning  cpu    smoke  failed   2 of 3  ")
-    assert lines[6].startswith("gpu3  no problem            -      ")
+    assert lines[2].startswith("gpu2  doctor        1 problem   2026-03-04 05:06  a problem")
+    assert lines[3].startswith("gpu2  smoke of cpu  failed ") and lines[3].endswith("::devices: loss is NaN")
+    assert [line.split()[0] for line in lines[4:]] == ["gpu1", "gpu3"]
 
 
 def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
     run(tmp_path)
     for day, word in (("2026-03-05", HostVerdict.PROVED), ("2026-03-06", HostVerdict.SLOW)):
-        hosts = (
-            JudgedHost("gpu1", word, "", ""),
-            JudgedHost("gpu2", HostVerdict.SUSPECTED, "", ""),
-            JudgedHost("gpu3", HostVerdict.NOT_REACHED, "", ""),
-        )
-        said = FleetJudgement(SCHEMA, "monday", f"{day}T00:00:00+00:00", 1.0, 1.0, hosts, (), ())
+        words = {"gpu1": word, "gpu2": HostVerdict.SUSPECTED, "gpu3": HostVerdict.NOT_REACHED}
+        hosts = tuple(JudgedHost(name, standing, "", "why") for name, standing in words.items())
+        said = FleetJudgement(SCHEMA, "monday", f"{day}T00:00:00+00:00", 1.0, 1.0, hosts, (), (), "cpu")
         (tmp_path / f"{day}.json").write_text(as_json(said), encoding="utf-8")
-    found = nodes.gather([tmp_path])
-    lines = nodes.terminal(found).splitlines()
-    assert lines[0] == "NOT WELL: 2 of 3 nodes" and not found.hosts["gpu2"].wrong and not found.damaged
-    assert lines[1].strip() == "gpu1: slow among the hosts of monday, judged 2026-03-06T00:00:00+00:00"
+    found, damaged = nodes.gather([tmp_path])
+    assert wrong(tmp_path) == {"gpu1": True, "gpu2": False, "gpu3": True} and not damaged
+    assert (found[0].word, found[0].reason, found[0].when[:10]) == ("slow", "monday: why", "2026-03-06")
 
 
 def test_names_are_text(tmp_path: Path) -> None:
     run(tmp_path, node="a|b\n@all\x1b[31m<b>")
-    found = nodes.gather([tmp_path])
-    said = nodes.terminal(found)
+    said = outline.text(nodes.parts(nodes.gather([tmp_path])[0], 0))
     assert "\x1b" not in said and "a|b\\x0a@all\\x1b[31m<b>" in said

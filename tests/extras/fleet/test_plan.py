@@ -72,7 +72,7 @@ def test_patterns_are_those_that_are_replayed() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"hosts": ["-o"]}, {"hosts": ["a", "a"]}, {"hosts": "a"}, {"schema": "x"}, {"command": "rm"}, {"profile": "huge"}],
+    [{"hosts": "a"}, {"schema": "x"}, {"command": "rm"}, {"profile": "huge"}],
 )
 def test_a_plan_that_was_edited_badly_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     path = plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)

@@ -105,9 +105,10 @@ class CardOrder:
 def answered(order: CardOrder) -> bool:
     """Whether this host has answered already, as one whose job was started again may have."""
     try:
-        return order.path.is_file() and answers.read(order.path, order.host, order.plan).plan == order.plan.id
+        answers.read(order.path, order.host, order.plan)
     except Refusal:
         return False
+    return True
 
 
 class CardDone(NamedTuple):
@@ -135,12 +136,6 @@ class HostWork:
     def take(self) -> Record:
         """Do all of it and return the record; what goes wrong is in it."""
         began, order = time.monotonic(), self.order
-        try:
-            marker = answers.marker_path(order.folder, order.host)
-            marker.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()
-        except OSError as error:  # which is no reason not to begin
-            self.say(f"{marker}: {error.strerror}")
         own = {"host": order.host, "profile": order.plan.profile, "plan": order.plan.id}
         self.record.provenance = {**provenance.host_facts(order.stack), **own, **set_facts()}
         try:

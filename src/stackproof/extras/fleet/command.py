@@ -128,6 +128,7 @@ def _judge(options: argparse.Namespace) -> int:
     if not options.folder.is_dir():
         why = f"{files.why_no_such_folder(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         raise Refusal(f"{options.folder}: {why}")
+    from stackproof.api.record import outline
     from stackproof.extras.fleet import judge, judgement, plan
 
     folder = options.folder
@@ -138,7 +139,7 @@ def _judge(options: argparse.Namespace) -> int:
     whole = judge.judge(folder)
     if problem := judge.keep(whole, folder):
         print(text.plain(f"stackproof: {problem}", lines=False), file=sys.stderr)  # noqa: T201
-    print(judgement.terminal(whole, str(folder)).rstrip("\n"))  # noqa: T201
+    print(outline.text(judgement.parts(whole, str(folder))))  # noqa: T201
     return whole.exit_code
 
 
@@ -151,15 +152,15 @@ def _add_nodes(steps: arguments.Verbs) -> None:
 
 
 def _nodes(options: argparse.Namespace) -> int:
-    from stackproof.api.record import store
+    from stackproof.api.record import outline, store
     from stackproof.extras.fleet import nodes
 
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
-    table = nodes.gather(places)
-    for sentence in table.damaged:
+    found, damaged = nodes.gather(places)
+    for sentence in damaged:
         print(text.plain(f"stackproof: passed over: {sentence}", lines=False), file=sys.stderr)  # noqa: T201
-    if not table.hosts:
+    if not found:
         where = ", ".join(map(str, places)) or "results/local"
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
-    print(nodes.terminal(table).rstrip("\n"))  # noqa: T201
-    return int(any(node.wrong for node in table.hosts.values()))
+    print(outline.text(nodes.parts(found, len(damaged))))  # noqa: T201
+    return int(any(answer.wrong for answer in found))

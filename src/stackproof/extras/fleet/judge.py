@@ -10,7 +10,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist, median, quantiles
@@ -18,7 +18,7 @@ from statistics import NormalDist, median, quantiles
 from stackproof.api.base import files, statistics, text
 from stackproof.api.record import Verdict, store
 from stackproof.extras.fleet import answers, plan
-from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
+from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer
 from stackproof.extras.fleet.judgement import (
     LIMITLESS,
     NAME,
@@ -223,28 +223,21 @@ def wrong_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> I
 
 
 _GRAVEST = list(HostVerdict)
-_CLOCKS = timedelta(hours=1)
-"""So much the clocks of hosts may differ before what one left is called older than its plan."""
 _LEAST_RATIO = 1e-5
 """Nothing that was measured is shown as 0, which is what was not."""
 _ENDED = {
     Verdict.FAILED: HostVerdict.WRONG, Verdict.CRASHED: HostVerdict.WRONG, Verdict.HUNG: HostVerdict.WRONG,
     Verdict.MISMATCHED: HostVerdict.UNLIKE,
 }  # fmt: skip
-"""What a host is called whose own checks ended so; any other end that is no pass leaves it not reached."""
 
 
 def judge(folder: Path) -> FleetJudgement:
     chosen = plan.load(folder)
     left = answers.gather(folder, chosen)
-    for name, answer in [*left.hosts.items()]:
-        if why := _foreign(answer, chosen) or _untimely(answer, chosen.made):
-            left.refused[name] = why
-            del left.hosts[name]
     groups, alone = _grouped(left.hosts.values())
     hosts = {row.host: row for group in groups for row in map(group.host, group.hosts)}
     hosts |= {row.host: row for row in (*alone, *_missing(left, chosen.hosts))}
-    minutes = [host.took / 60 for host in left.hosts.values()]
+    minutes = [host.record.seconds / 60 for host in left.hosts.values()]
     notes = *_notes(left, chosen), *_software(groups), *(note for group in groups for note in group.notes())
     return FleetJudgement(
         SCHEMA, text.plain(folder.absolute().name, 80, lines=False), datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -253,39 +246,12 @@ def judge(folder: Path) -> FleetJudgement:
     )  # fmt: skip
 
 
-def _foreign(answer: HostAnswer, chosen: FleetPlan) -> str:
-    for what, seen, asked in (
-        ("plan", answer.plan, chosen.id), ("stack", answer.stack, chosen.stack), ("profile", answer.profile, chosen.profile),
-    ):  # fmt: skip
-        if seen != asked:
-            named = text.plain(seen, 40, lines=False) or "none"
-            return f"its record is of another {what} ({named}, and the sweep's is {asked}); left out, let it run again"
-    return ""
-
-
-def _untimely(answer: HostAnswer, made: str) -> str:
-    """Say that a record is older than its plan, or from the future: an old file, or a clock that is wrong."""
-    try:
-        began = datetime.fromisoformat(answer.began)
-        early = began < datetime.fromisoformat(made) - _CLOCKS
-        late = began + timedelta(seconds=answer.took) > datetime.now(timezone.utc) + _CLOCKS
-    except OverflowError:
-        early, late = False, True
-    except (ValueError, TypeError):
-        return "its record does not say when it began; left out, let it run again"
-    if not early and not late:
-        return ""
-    later = f"and ended {answer.took:.3g} s later, in the future"
-    when = f"before the plan was made ({made[:16]})" if early else later
-    return f"its record began {text.plain(answer.began[:16], lines=False)}, {when}; left out, set its clock and let it run again"
-
-
 def _notes(left: FleetAnswers, chosen: FleetPlan) -> Iterator[str]:
     if chosen.without:
         yield f"the plan leaves out {' and '.join(chosen.without)}: nothing is proved of these"
     if strangers := sorted(set(left.hosts) - set(chosen.hosts)):
         yield f"not in the plan, and judged all the same: {', '.join(strangers[:5])}"
-    if unpinned := [host.host for host in left.hosts.values() if not host.pinned]:
+    if unpinned := [host.host for host in left.hosts.values() if host.record.provenance.get("pinned") is False]:
         what = "in an environment that was not built from a lock: only its kind of torch is proved, not its packages"
         yield f"unpinned: {text.counted(len(unpinned), 'host')}, such as {min(unpinned)}, {what}"
 
@@ -300,10 +266,9 @@ def keep(judgement: FleetJudgement, folder: Path) -> str:
     return ""
 
 
-def _missing(answers: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedHost]:
-    for host in sorted({*expected, *answers.refused, *answers.begun} - set(answers.hosts)):
-        began = "began, and left no record: it died, was cancelled, or is at it still" if host in answers.begun else ""
-        yield JudgedHost(host, HostVerdict.NOT_REACHED, "", answers.refused.get(host) or began or "left nothing")
+def _missing(left: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedHost]:
+    for host in sorted({*expected, *left.refused} - set(left.hosts)):
+        yield JudgedHost(host, HostVerdict.NOT_REACHED, "", left.refused.get(host, "left nothing"))
 
 
 def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_GroupJudge], list[JudgedHost]]:
@@ -339,9 +304,15 @@ def _differs(first: HostAnswer, other: HostAnswer) -> str:
     return text.first_few(lines, between="; ")
 
 
+def _own(host: HostAnswer) -> HostVerdict:
+    """Return what a host's own checks make of it; an end that is neither a pass nor its fault leaves it not reached."""
+    verdict = host.record.verdict
+    return _ENDED.get(verdict, HostVerdict.NOT_REACHED) if verdict.exit_code else HostVerdict.PROVED
+
+
 def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> JudgedHost:
-    if host.verdict.exit_code:
-        return JudgedHost(host.host, _ENDED.get(host.verdict, HostVerdict.NOT_REACHED), "", host.reason)
+    if (own := _own(host)) is not HostVerdict.PROVED:
+        return JudgedHost(host.host, own, "", answers.reason(host.record))
     why = differs or f"{total} in all, and so few cannot be compared"
     return JudgedHost(host.host, HostVerdict.UNLIKE, "", f"{like} of this state, not compared: {why}")
 
@@ -352,45 +323,45 @@ class _GroupJudge:
     def __init__(self, name: str, hosts: Sequence[HostAnswer], differs: str) -> None:
         self.name, self.hosts, self.kind, self._differs = name, hosts, hosts[0].architecture, differs
         self._cards = [card for host in hosts for card in host.cards]
-        self.votes, keys = vote(self._cards), subjects(self._cards)
-        self._comparisons = len(self._cards) * max(len(keys), 1)
+        self.votes, names = vote(self._cards), sorted({name for card in self._cards for name in card.seconds})
+        self._comparisons = len(self._cards) * max(len(names), 1)
         self._limit = 0.0
         self._found: dict[str, list[FleetFinding]] = {}
         self._doubts: dict[str, str] = {}
         self._faster: dict[str, list[CardAnswer]] = {}
         """By subject, the cards that are so much faster that the others may be the slow ones."""
-        self._strips = [self._strip(key) for key in keys]
+        self._strips = [self._strip(name, answers.subjects(hosts[0].record.stack)[name].unit) for name in names]
         for host, finding in wrong_digests(self._cards, self.votes):
             self._add(host, finding)
         torn = (ballot for ballot in self.votes if ballot.torn)
         self._doubts |= {row.row: f"no majority: {row.answers} answers of {row.cards} cards" for row in torn}
 
-    def _strip(self, key: SubjectKey) -> SubjectStrip:
-        judging, cards = plan.table().judging, [card for card in self._cards if key in card.seconds]
-        seconds = [card.seconds[key] for card in cards]
+    def _strip(self, name: str, unit: str) -> SubjectStrip:
+        judging, cards = plan.table().judging, [card for card in self._cards if name in card.seconds]
+        seconds = [card.seconds[name] for card in cards]
         measure = yardstick(seconds, self._comparisons)
         self._limit = max(self._limit, measure.limit)
         if measure.doubt:
-            self._doubts[key.name] = measure.doubt
-        elif fast := [card for card in cards if measure.faster(card.seconds[key])]:
-            self._faster[key.name] = fast
-        slow = [card for card in cards if measure.slow(card.seconds[key])]
+            self._doubts[name] = measure.doubt
+        elif fast := [card for card in cards if measure.faster(card.seconds[name])]:
+            self._faster[name] = fast
+        slow = [card for card in cards if measure.slow(card.seconds[name])]
         split = len(slow) >= max(3, judging.split * len(self._cards)) and len(self._cards) > 2 * judging.least
         for card in slow:
-            self._add(card.host, self._slow(key, card, measure, split))
+            self._add(card.host, self._slow(name, unit, card, measure, split))
         ratios = tuple(
-            max(_LEAST_RATIO, round(measure.spread.ratio(card.seconds[key]), 5)) if key in card.seconds else 0.0
+            max(_LEAST_RATIO, round(measure.spread.ratio(card.seconds[name]), 5)) if name in card.seconds else 0.0
             for card in self._cards
         )
-        return SubjectStrip(key.name, key.unit, median(seconds), measure.spread.scale, ratios, split)
+        return SubjectStrip(name, unit, median(seconds), measure.spread.scale, ratios, split)
 
-    def _slow(self, key: SubjectKey, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:
-        seconds = card.seconds[key]
+    def _slow(self, name: str, unit: str, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:
+        seconds = card.seconds[name]
         ratio, z = measure.spread.ratio(seconds), measure.spread.z(seconds)
-        sentence = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, key.unit)}), z {z:.1f}"
+        sentence = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, unit)}), z {z:.1f}"
         sentence += "; one of many, so there may be two populations" if split else ""
         word = HostVerdict.SLOW if z >= measure.limit else HostVerdict.SUSPECTED
-        return FleetFinding(word, card.number, key.name, sentence, round(ratio, 5), round(z, 2))
+        return FleetFinding(word, card.number, name, sentence, round(ratio, 5), round(z, 2))
 
     def _add(self, host: str, finding: FleetFinding) -> None:
         self._found.setdefault(host, []).append(finding)
@@ -399,11 +370,11 @@ class _GroupJudge:
         """Return the word on one host: the gravest of what is odd, how its own checks ended, what it lacks, and the group's doubts."""
         findings = self._found.get(host.host, [])
         findings.sort(key=lambda finding: (_GRAVEST.index(finding.standing), -finding.z))
-        own = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.PROVED
+        own = _own(host)
         if findings and _GRAVEST.index(findings[0].standing) <= _GRAVEST.index(own):
             word, why = findings[0].standing, f"{findings[0].subject}: {findings[0].sentence}{_and_more(findings)}"
         elif own is not HostVerdict.PROVED:
-            word, why = own, host.reason
+            word, why = own, answers.reason(host.record)
         elif lacks := text.first_few(host.lacks, between="; "):
             word, why = HostVerdict.INCOMPLETE, lacks
         elif not self.votes:
@@ -416,7 +387,7 @@ class _GroupJudge:
 
     def _doubt(self, host: HostAnswer) -> str:
         """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""
-        did = {name for card in host.cards for name in (*card.replayed, *(key.name for key in card.seconds))}
+        did = {name for card in host.cards for name in (*card.replayed, *card.seconds)}
         lines = [f"{name}: {why}" for name, why in self._doubts.items() if name in did]
         return f"{lines[0]}{_and_more(lines)}" if lines else ""
 

@@ -10,16 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
-from stackproof.api.base import Refusal, advice, text, toml
+from stackproof.api.base import advice, text
 from stackproof.api.record import outline
 from stackproof.extras.fleet import plan
-from stackproof.extras.fleet.plan import read_object
 
 SCHEMA = "stackproof.extras.fleet/1"
 NAME = "judgement.fleet.json"
-_MOST_BYTES = 256 << 20
 LIMITLESS = 999.0
 """The z of a group that is too small for one to be called slow."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%/+_-]+")
@@ -104,7 +101,7 @@ class JudgedGroup:
 
 @dataclass(frozen=True)
 class FleetJudgement:
-    """The whole fleet; `minutes`: what the sweep cost a host, as the median; `stack`: that of the plan, empty without one."""
+    """The whole fleet; `minutes`: what the sweep cost a host, as the median; `stack`: that of the plan."""
 
     schema: str
     fleet: str
@@ -114,7 +111,7 @@ class FleetJudgement:
     hosts: tuple[JudgedHost, ...]
     groups: tuple[JudgedGroup, ...]
     notes: tuple[str, ...]
-    stack: str = ""
+    stack: str
 
     @property
     def counts(self) -> dict[HostVerdict, int]:
@@ -143,15 +140,6 @@ def as_json(judgement: FleetJudgement) -> str:
     return json.dumps(dataclasses.asdict(judgement), ensure_ascii=True, allow_nan=False, default=str) + "\n"
 
 
-def read(path: Path) -> FleetJudgement:
-    """Read a judgement from its file (Refusal: it is none, or is damaged)."""
-    remedy = "make it with `stackproof fleet judge`"
-    fields = read_object(path, _MOST_BYTES, remedy)
-    if fields.get("schema") != SCHEMA:
-        raise Refusal(f"{path}: is no judgement of a fleet ({SCHEMA}); {remedy}")
-    return toml.Table(path, fields).row(FleetJudgement)
-
-
 _MOST = 60
 _WIDE = 24
 _MOST_NAMED = 8
@@ -162,11 +150,7 @@ _TITLES = {
 }  # fmt: skip
 
 
-def terminal(judgement: FleetJudgement, folder: str = "FOLDER") -> str:
-    return outline.text(parts(judgement, folder))
-
-
-def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline.Part]:
+def parts(judgement: FleetJudgement, folder: str) -> Iterator[outline.Part]:
     yield outline.Heading(judgement.headline)
     cost = f"it cost a host {judgement.minutes:.1f} minutes (median; the longest {judgement.longest:.1f})"
     yield from _section("the sweep", [[line] for line in (*([cost] if judgement.longest else []), *judgement.notes)])
@@ -181,12 +165,8 @@ def parts(judgement: FleetJudgement, folder: str = "FOLDER") -> Iterator[outline
     if suspects := sorted((host for host in judgement.hosts if host.findings), key=_severity):
         names = ", ".join(host.host for host in suspects[:_MOST_NAMED])
         again = f"sweep them again with healthy hosts of their group, five in all at least: {names}"
-        line = (
-            advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
-            if judgement.stack
-            else ""
-        )
-        yield from _section("to confirm, before anybody is drained", [[words] for words in (again, line) if words])
+        line = advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
+        yield from _section("to confirm, before anybody is drained", [[again], [line]])
     title = "to take them out of service, where the second sweep says the same"
     yield from _section(title, [[line] for line in judgement.drains()])
 

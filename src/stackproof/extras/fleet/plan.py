@@ -11,10 +11,9 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from stackproof.api.base import Refusal, files, places, suggestion, text, toml
 from stackproof.api.stack import stacks
@@ -42,15 +41,6 @@ class Judging:
     blind: float
     half: float
 
-    def __post_init__(self) -> None:
-        if not 0 < self.family < 1:
-            raise toml.Wrong("family", f"is {self.family}; it must be between 0 and 1")
-        if self.least < 3:
-            raise toml.Wrong(
-                "least",
-                f"is {self.least}; of two hosts that differ nobody can say which one is wrong, so it must be 3 or more",
-            )
-
     def enough(self, hosts: int) -> int:
         """Return how many equal hosts make a group, of so many of their architecture."""
         return max(self.least, min(self.plenty, math.ceil(self.share * hosts)))
@@ -68,12 +58,11 @@ class SmallGroup:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is read of a host's record at most."""
+    """The largest record of a host that is read, and how many hosts and cards there are at most."""
 
     mib: int
-    records: int
+    hosts: int
     cards: int
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -128,7 +117,7 @@ class ReplayRow:
 
 @dataclass(frozen=True)
 class FleetRules:
-    """The whole table; `sizes`: how much one run of a subject is, by profile; `patterns`: of values of the replay."""
+    """The whole table; `patterns`: of values of the replay."""
 
     small: tuple[SmallGroup, ...]
     patterns: tuple[str, ...]
@@ -136,14 +125,8 @@ class FleetRules:
     limits: Limits
     state: StateRules
     profile: tuple[CardProfile, ...]
-    sizes: Mapping[str, Mapping[str, float]]
     replay: tuple[ReplayRow, ...]
     environment: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        named = (name for row in self.profile for name in (*row.subjects, *row.together))
-        if lacking := [name for name in named if name not in self.sizes]:
-            raise toml.Wrong("sizes", f"has no row of '{lacking[0]}', which a profile has")
 
 
 @cache
@@ -186,7 +169,6 @@ PROFILES = ("tiny", "full")
 STEPS = ("environment", "doctor", "smoke")
 REPLAY = "replay"
 """The group of a record's checks that hold digests."""
-_MOST_BYTES = 64 << 20
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _BRACKETS = re.compile(r"\[([0-9,-]+)\]")
 _RANKS = re.compile(r"-(\d+)-ranks$")
@@ -213,21 +195,12 @@ class FleetPlan:
     stack: str
     profile: Annotated[str, toml.OneOf(PROFILES)]
     hosts: tuple[str, ...]
-    without: tuple[Annotated[str, toml.OneOf(parts)], ...] = ()
+    without: tuple[Annotated[str, toml.OneOf(parts)], ...]
     """What no host does; the judgement says so."""
-    cards: int = 0
+    cards: int
     """So many on each host; 0 is as many as it says that it has."""
-    id: str = ""
+    id: str
     """Drawn when the plan is made; each record names it."""
-    made: str = ""
-
-    def __post_init__(self) -> None:
-        if (bad := next((name for name in self.hosts if not is_host(name)), None)) is not None:
-            raise toml.Wrong("hosts", f"holds {bad[:80]!r}, which is no name of a host")
-        if len(set(self.hosts)) < len(self.hosts):
-            raise toml.Wrong("hosts", "holds a host twice")
-        if self.cards < 0:
-            raise toml.Wrong("cards", f"is {self.cards}; it must be 0, for as many as a host has, or more")
 
     def subjects(self) -> list[str]:
         """Return the subjects that each card measures, without those that the type of device cannot do."""
@@ -241,12 +214,11 @@ class FleetPlan:
         shared = stacks.load(self.stack).device in chosen.shared
         return [name for name in chosen.together if name not in self.without and (shared or _ranks(name) <= cards)]
 
-    def kernels(self) -> dict[str, int]:
-        """Return the rows of the replay, by kernel and dtype, with how many products each computes at once."""
+    def kernels(self) -> list[str]:
+        """Return the rows of the replay, by kernel and dtype."""
         precisions = stacks.load(self.stack).precisions
         rows = [(row, f"{row.kernel}-{dtype}") for row in table().replay for dtype in row.dtypes if dtype in precisions]
-        left_out = set(self.without)
-        return {name: getattr(row, self.profile).batch for row, name in rows if not {row.kernel, name} & left_out}
+        return [name for row, name in rows if not {row.kernel, name} & set(self.without)]
 
     def keep(self, folder: Path) -> Path:
         """Write the plan into a folder, with the folder that hosts write to; an equal one that is there stays.
@@ -276,23 +248,14 @@ class FleetPlan:
 def load(folder: Path) -> FleetPlan:
     """Read the plan of a sweep (Refusal: there is none, or it is damaged)."""
     path, remedy = folder / NAME, "make one with `stackproof fleet plan` in a new folder"
-    chosen = toml.Table(path, read_object(path, _MOST_BYTES, remedy)).row(FleetPlan)
-    if lacks := next((name for name in ("hosts", "id", "made") if not getattr(chosen, name)), ""):
-        raise Refusal(f"{path}: '{lacks}' is empty, so it says neither who is swept nor what is an answer; {remedy}")
+    value = files.read_json(path, remedy)
+    if not isinstance(value, dict):
+        raise Refusal(f"{path}: is no JSON object; {remedy}")
+    chosen = toml.Table(path, value).row(FleetPlan)
     if chosen.stack not in stacks.names():
         shown = text.plain(chosen.stack, 40, lines=False)
         raise Refusal(f"{path}: is of stack '{shown}', which is none{suggestion(shown, stacks.names())}; {remedy}")
     return chosen
-
-
-def read_object(path: Path, most_bytes: int, remedy: str) -> dict[str, Any]:
-    """Return the JSON object in a file (Refusal: it is not there, too large, damaged, or no object)."""
-    if why := files.why_unreadable(path, most_bytes):
-        raise Refusal(f"{path}: {why}; {remedy}")
-    value = files.read_json(path, remedy)
-    if not isinstance(value, dict):
-        raise Refusal(f"{path}: is no JSON object; {remedy}")
-    return value
 
 
 def make(
@@ -309,8 +272,7 @@ def make(
         meant = f"{suggestion(bad, parts())}; name one of: {', '.join(parts())}"
         raise Refusal(f"--without '{text.plain(bad, 60)}' is nothing that hosts do{meant}")
     random.Random(seed).shuffle(named)
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8), now)
+    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8))
 
 
 def expanded(text: str) -> list[str]:
@@ -318,7 +280,7 @@ def expanded(text: str) -> list[str]:
 
     Refusal: brackets or ranges are wrong, or there are too many.
     """
-    most, words = table().limits.records, list[str]()
+    most, words = table().limits.hosts, list[str]()
     outside_brackets = r"[,\s]+(?![^\[]*\])"
     for piece in filter(None, re.split(outside_brackets, text.strip())):
         for name in _expanded(piece):
@@ -337,7 +299,7 @@ def _expanded(piece: str) -> Iterator[str]:
 
 
 def _numbers(ranges: str, piece: str) -> list[str]:
-    words, most = list[str](), table().limits.records
+    words, most = list[str](), table().limits.hosts
     for word in ranges.split(","):
         matched = _RANGE.fullmatch(word)
         first, last = (matched[1], matched[2] or matched[1]) if matched else ("1", "0")
