@@ -52,18 +52,10 @@
     if (input.value) { apply(); }
   }
 
-  // The corners of a path that our own pages write: M x y, then steps, then z.
+  // The corners of a path that our own pages write: M x y, then L x y of each other.
   function corners(path) {
-    const found = [];
-    for (const part of (path.getAttribute("d") || "").match(/M[^M]*/g) || []) {
-      const [first, rest] = part.replace(/h0|z/g, "").split("l");
-      const numbers = (text) => (text || "").match(/-?\d+/g) || [];
-      let [x, y] = numbers(first).map(Number);
-      found.push([x, y]);
-      const steps = numbers(rest).map(Number);
-      for (let at = 0; at + 1 < steps.length; at += 2) { x += steps[at]; y += steps[at + 1]; found.push([x, y]); }
-    }
-    return found;
+    const pairs = (path.getAttribute("d") || "").match(/[ML]\d+ \d+/g) || [];
+    return pairs.map((pair) => pair.slice(1).split(" ").map(Number));
   }
 
   function charts() {
@@ -71,7 +63,7 @@
     const plots = box ? [...box.querySelectorAll(".plot")] : [];
     if (!plots.length) { return; }
     const start = Date.parse(box.dataset.start);
-    const unit = Number(box.dataset.seconds) * 1000;
+    const unit = 60000; // milliseconds of a step of the time axis, which is a minute
     const whole = plots[0].viewBox.baseVal.width;
     if (whole < 4) { return; }
     const lines = plots.map((plot) => corners(plot.querySelector(".line")));
@@ -92,7 +84,7 @@
     const read = made("span", "Drag over a chart to zoom.", bar);
     read.className = "read";
 
-    const day = (x) => { const iso = new Date(start + x * unit).toISOString(); return unit < DAY ? iso.slice(0, 16) + "Z" : iso.slice(0, 10); };
+    const day = (x) => new Date(start + x * unit).toISOString().slice(0, 16) + "Z";
     function zoom(factor) { const half = (to - from) * factor / 2, middle = (from + to) / 2; show(middle - half, middle + half); }
     function move(share) { const by = (to - from) * share; show(from + by, to + by); }
 

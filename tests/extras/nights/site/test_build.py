@@ -14,7 +14,7 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.extras.nights.site import build, stack_status
+from stackproof.extras.nights.site import build, pages, stack_status
 from stackproof.record import repeat
 from stackproof.record.records import Figure, Verdict
 
@@ -64,7 +64,6 @@ def test_a_new_record_writes_its_pages_and_leaves_the_others(records: Path, tmp_
         "runs.html",
         "data.json",
         "changes.html",
-        "site.manifest.json",
     }
     for number in range(12):
         making.kept(folder, [making.suites("xpu", TODAY, host="busy", number=number)])
@@ -156,23 +155,11 @@ def test_somebodys_folder_is_left_alone(records: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{",
-        "[]",
-        '{"inputs": "x"}',
-        '{"inputs": "x", "files": {"../thesis.tex": "0"}}',
-        '{"inputs": "x", "files": {"/etc/passwd": "0"}}',
-    ],
-)
-def test_a_manifest_that_is_not_ours_removes_nothing(records: Path, tmp_path: Path, text: str) -> None:
-    (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / build.MANIFEST).write_text(text, encoding="utf-8")
-    with pytest.raises(Refusal, match=r"site\.manifest\.json"):
-        build.build(tmp_path / "out", making.order(records))
-    assert (tmp_path / "thesis.tex").exists()
+def test_another_programs_data_is_no_site(records: Path, tmp_path: Path) -> None:
+    for text in ("{", "[]", '{"schema": "x"}'):
+        (tmp_path / pages.DATA).write_text(text, encoding="utf-8")
+        with pytest.raises(Refusal, match="is no site"):
+            build.build(tmp_path, making.order(records))
 
 
 def test_a_damaged_record_is_named_and_costs_only_itself(records: Path, tmp_path: Path) -> None:

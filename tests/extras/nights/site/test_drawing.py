@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -12,11 +13,11 @@ from itertools import pairwise
 import pytest
 
 from stackproof.base.statistics import Interval
-from stackproof.extras.nights.site.charts import ticks
-from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, value
+from stackproof.extras.nights.site.drawing import TALL, el, minutes_of, plot, span, ticks, value
 from stackproof.extras.nights.site.model import Curve, CurveMark, StateMark
 from tests.extras.nights.drift.nightly import BEGAN
 
+_DAY = 1440
 MISSING = Interval(math.nan, math.nan, math.nan)
 
 
@@ -38,21 +39,12 @@ def path(drawn: str, kind: str) -> str:
 
 def corners(told: str) -> list[tuple[int, int]]:
     """Return the corners of a path, as a browser reads it."""
-    found: list[tuple[int, int]] = []
-    for part in re.findall(r"M([^M]*)", told.replace("z", "").replace("h0", "")):
-        first, _, rest = part.partition("l")
-        x, y = (int(one) for one in re.findall(r"-?\d+", first))
-        found.append((x, y))
-        steps = [int(one) for one in re.findall(r"-?\d+", rest)]
-        for right, down in zip(steps[::2], steps[1::2], strict=True):
-            x, y = x + right, y + down
-            found.append((x, y))
-    return found
+    return [(int(x), int(y)) for x, y in re.findall(r"[ML](\d+) (\d+)", told)]
 
 
 def test_a_path_is_its_points() -> None:
     found = corners(path(drawn([10.0, 12.0, 8.0]), "line"))
-    assert [x for x, _ in found] == [0, 1, 2]
+    assert [x for x, _ in found] == [0, _DAY, 2 * _DAY]
     assert found[1][1] < found[0][1] < found[2][1]
     assert all(0 <= y <= TALL for _, y in found)
 
@@ -106,7 +98,7 @@ def test_marks_stand_on_their_points_and_open_ones_are_open() -> None:
 
 def test_a_state_is_a_numbered_rule() -> None:
     told = drawn([1.0, 1.0, 1.0])
-    assert 'd="M1 0v' in told and 'x="50.00%"' in told
+    assert f'd="M{_DAY} 0v' in told and 'x="50.00%"' in told
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.95, 1.05), (812.0, 1003.0), (1e-9, 3e-9), (5.0, 5.0)])
@@ -115,13 +107,20 @@ def test_ticks_are_round_and_inside(low: float, high: float) -> None:
     assert len(found) <= 6 and all(low - 1e-12 <= one <= high + 1e-12 for one in found)
 
 
-def test_several_points_a_day_stand_apart() -> None:
-    times = [BEGAN, BEGAN + timedelta(hours=5), BEGAN + timedelta(days=1)]
-    assert steps_of(times) == [0, 5, 24] and steps_of(times[::2]) == [0, 1]
-    near = [BEGAN, BEGAN + timedelta(seconds=70), BEGAN + timedelta(seconds=130)]
-    assert steps_of(near) == [0, 1, 2] and stamp(near, 1).endswith("02:01") and stamp(times[::2], 0) == "2026-01-01"
+def test_points_stand_by_the_minute() -> None:
+    assert minutes_of([BEGAN, BEGAN + timedelta(hours=5), BEGAN + timedelta(days=1)]) == [0, 300, _DAY]
 
 
 def test_a_value_stands_between_its_bounds() -> None:
     assert value(Interval(1.23456, 1.2, 1.3)) == "1.235 [1.2, 1.3]"
     assert value(MISSING) == "" and "no number" in value(Interval(1.0, 0.5, math.inf))
+
+
+HOSTILE = "<script>alert(1)</script> & \"'\x1b[31m\u202e"
+
+
+def test_text_is_never_markup() -> None:
+    drawn = el("text", HOSTILE, class_=HOSTILE)
+    root = ET.fromstring(drawn)
+    assert root.attrib["class"] == root.text and not list(root)
+    assert "\x1b" not in drawn and "\u202e" not in drawn

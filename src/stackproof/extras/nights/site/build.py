@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,9 @@ from stackproof.api.base import Refusal, files, places
 from stackproof.extras.nights.site import pages, stack_status
 from stackproof.extras.nights.site.model import SiteModel, SiteOrder, model
 
-MANIFEST = "site.manifest.json"
-"""The digest of each file of the folder."""
 _ASSETS = places.DATA / "site"
+_OF_RECORDS = ("record", "series")
+"""The folders of a site whose files come and go with records."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +28,21 @@ class SiteBuilt:
 
 def build(out: Path, order: SiteOrder) -> SiteBuilt:
     """Write the site into a folder, which is new, empty, or a site (Refusal: the folder holds something else, or cannot be written)."""
-    known = _manifest(out)
+    require_folder(out)
     read = stack_status.read(stack_status.files(order.folders), order.folders)
     site = model(read, order)
+    made, written = set[Path](), 0
     try:
-        made, written = _written(out, site, known)
-        gone = [name for name in known if name not in made]
-        for name in gone:
-            (out / name).unlink(missing_ok=True)
-        files.write_atomically(out / MANIFEST, json.dumps({"files": made}, indent=0, sort_keys=True) + "\n")
+        for name, content in _files(site):
+            path = out / name
+            made.add(path)
+            if not path.is_file() or path.read_bytes() != content:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+                written += 1
+        gone = [path for name in _OF_RECORDS for path in (out / name).glob("*") if path not in made]
+        for path in gone:
+            path.unlink()
     except OSError as error:
         if (refused := files.disk_refusal(error)) is None:
             raise
@@ -49,40 +53,14 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
 def require_folder(out: Path) -> None:
     """Refuse a folder that a site cannot go to, before anything is done that is shown on it.
 
-    Refusal: it holds something else, or cannot be written.
+    Refusal: it cannot be written, or holds something else: only a site has a `data.json` of our schema.
     """
     if why := files.why_no_folder(out):
         raise Refusal(f"{out}: {why}; name a new or an empty folder for the site")
-    _manifest(out)
-
-
-def _manifest(out: Path) -> dict[str, str]:
-    """Return the files that an earlier build left; a folder with anything else in it is somebody's, and is left alone."""
-    path, anew = out / MANIFEST, "remove the folder, and the site is made anew"
-    if not path.is_file():
-        if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and any(out.iterdir()):
+        known = files.try_read_json(out / pages.DATA)
+        if not isinstance(known, dict) or known.get("schema") != pages.SCHEMA:
             raise Refusal(f"{out}: holds files and is no site; name a new or an empty folder")
-        return {}
-    value = files.read_json(path, anew)
-    try:
-        names = dict(value["files"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Refusal(f"{path}: is damaged ({error}); {anew}") from error
-    if not all(isinstance(name, str) and name and name[0] != "/" and ".." not in name.split("/") for name in names):
-        raise Refusal(f"{path}: names files outside of the site; {anew}")
-    return names
-
-
-def _written(out: Path, site: SiteModel, known: dict[str, str]) -> tuple[dict[str, str], int]:
-    made, written = dict[str, str](), 0
-    for name, content in _files(site):
-        digest = hashlib.sha256(content).hexdigest()
-        made[name] = digest
-        if known.get(name) != digest or not (out / name).is_file():
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            (out / name).write_bytes(content)
-            written += 1
-    return dict(sorted(made.items())), written
 
 
 def _files(site: SiteModel) -> Iterator[tuple[str, bytes]]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from itertools import pairwise
 from statistics import median
 
-from stackproof.api.base import statistics
-from stackproof.extras.nights.site import charts
+from markupsafe import Markup
+
+from stackproof.api.base import statistics, text
 from stackproof.extras.nights.site.model import Curve, StateMark
 
 TALL = 400
@@ -25,55 +26,55 @@ _LEAST_SPAN = 0.05
 """A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
 _PAUSE = 5
 """A pause of more than so many usual steps breaks the line."""
-_STEPS = (86400, 3600, 60, 1)
+_TICKS = 4
 _OPEN = ("suspected", "refuted")
 """What is not settled, or settled as nothing, has an open mark."""
 _Point = tuple[int, float, float, float]
 
 
-def resolution(times: Sequence[datetime]) -> int:
-    """Return how many seconds a step of the time axis has: a day where each point has its own, else an hour, a minute, a second."""
-    steps = (seconds for seconds in _STEPS if len({int(time.timestamp()) // seconds for time in times}) == len(times))
-    return next(steps, 1)
+def escaped(value: object) -> Markup:
+    """Return anything as markup; an escaping of jinja2's own would let through what a terminal or a reader obeys."""
+    return value if isinstance(value, Markup) else Markup(text.in_html(str(value)))  # noqa: S704 - it is escaped
 
 
-def start_of(times: Sequence[datetime]) -> datetime:
-    """Return where the time axis begins: at the first point's day, hour, minute or second."""
-    seconds = resolution(times)
-    return datetime.fromtimestamp(int(times[0].timestamp()) // seconds * seconds, timezone.utc)
+def el(tag: str, /, *children: object, **attributes: object) -> Markup:
+    """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out."""
+    present = {key: value for key, value in attributes.items() if value is not None}
+    words = "".join(_attribute(key, value) for key, value in present.items())
+    return Markup(f"<{tag}{words}>{''.join(escaped(child) for child in children)}</{tag}>")  # noqa: S704 - each part is escaped above
 
 
-def steps_of(times: Sequence[datetime]) -> list[int]:
-    """Return where points stand, in steps of the time axis."""
-    seconds, start = resolution(times), start_of(times)
-    return [int((time - start).total_seconds() // seconds) for time in times]
+def _attribute(key: str, value: object) -> str:
+    return f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
 
 
-def stamp(times: Sequence[datetime], at: int) -> str:
-    """Return when a point was: the day, and the time where a day has several."""
-    return f"{times[at]:%Y-%m-%d}" if resolution(times) == _STEPS[0] else f"{times[at]:%Y-%m-%d %H:%M}"
+def stamp(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M}"
 
 
-def plot(times: Sequence[datetime], states: Sequence[StateMark], curve: Curve) -> charts.Markup:
+def minutes_of(times: Sequence[datetime]) -> list[int]:
+    """Return where points stand on the time axis: minutes since the first."""
+    return [int((time - times[0]).total_seconds() // 60) for time in times]
+
+
+def plot(times: Sequence[datetime], states: Sequence[StateMark], curve: Curve) -> Markup:
     """Return the plot of one curve; without a point, a sentence."""
-    places = steps_of(times)
+    places = minutes_of(times)
     points = [
         (x, point.median, point.low, point.high) for x, point in zip(places, curve.values, strict=True) if not math.isnan(point.median)
     ]  # fmt: skip
     if not points:
-        return charts.el("p", "No night has a value here yet.", class_="dim")
+        return el("p", "No night has a value here yet.", class_="dim")
     low, high = span(points)
     wide = max(1, places[-1])
     label = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
     box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
-    inner = charts.el(
+    inner = el(
         "svg", *_drawn(states, curve, places, points, (low, high)), viewBox=box, preserveAspectRatio="none",
         width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
     )  # fmt: skip
-    field = charts.el(
-        "svg", inner, *_labels(times, states, places), width="100%", height=_HEIGHT + _BELOW, class_="field"
-    )
-    return charts.el("div", _scale((low, high)), field, role="img", aria_label=label, class_="chart")
+    field = el("svg", inner, *_labels(times, states, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
+    return el("div", _scale((low, high)), field, role="img", aria_label=label, class_="chart")
 
 
 def value(interval: statistics.Interval) -> str:
@@ -103,31 +104,32 @@ def span(points: Sequence[_Point]) -> tuple[float, float]:
 
 def _drawn(
     states: Sequence[StateMark], curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
-) -> Iterator[charts.Markup]:  # fmt: skip
+) -> Iterator[Markup]:  # fmt: skip
     left_out = [x for x, interval in zip(places, curve.values, strict=True) if math.isnan(interval.median)]
     step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
     runs = _unbroken(points, left_out, step)
-    across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in charts.ticks(*ends))
-    yield charts.el("path", class_="grid", d=charts.Markup(across))
-    yield charts.el("path", class_="band", d=charts.Markup("".join(_band(run, ends) for run in runs)))
+    across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in ticks(*ends))
+    yield _shape("grid", across)
+    yield _shape("band", "".join(_band(run, ends) for run in runs))
     for mark in states:
-        yield charts.el("path", class_="state", d=charts.Markup(f"M{places[mark.at]} 0v{TALL}"))
-    lines = (charts.line([(x, _y(figure, ends)) for x, figure, _, _ in run]) for run in runs)
-    yield charts.el("path", class_="line", d=charts.Markup("".join(lines)))
+        yield _shape("state", f"M{places[mark.at]} 0v{TALL}")
+    yield _shape("line", "".join(_path([(x, _y(figure, ends)) for x, figure, _, _ in run]) for run in runs))
     dots = points if len(points) <= _FEW else [run[0] for run in runs if len(run) == 1]
     if dots:
-        yield charts.el(
-            "path", class_="dots", d=charts.Markup("".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in dots))
-        )
+        yield _shape("dots", "".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in dots))
     for step_ in curve.marks:
         point = curve.values[step_.at].median
         y = _y(point, ends) if not math.isnan(point) else TALL // 2
         kind = "better" if not step_.worse else "worse"
         shape = step_.word.split(" ", 1)[0]
-        spot = charts.Markup(f"M{places[step_.at]} {y}h0")
-        yield charts.el("path", charts.el("title", step_.word), class_=f"mark {kind} {shape}", d=spot)
+        spot = f"M{places[step_.at]} {y}h0"
+        yield _shape(f"mark {kind} {shape}", spot, el("title", step_.word))
         if shape in _OPEN:
-            yield charts.el("path", class_="hole", d=spot)
+            yield _shape("hole", spot)
+
+
+def _shape(kind: str, path: str, *children: Markup) -> Markup:
+    return el("path", *children, class_=kind, d=Markup(path))  # noqa: S704 - a path is numbers, and longer than text may be
 
 
 def _unbroken(points: Sequence[_Point], left_out: Sequence[int], step: float) -> list[list[_Point]]:
@@ -147,23 +149,38 @@ def _y(figure: float, ends: tuple[float, float]) -> int:
 
 
 def _band(run: Sequence[_Point], ends: tuple[float, float]) -> str:
-    return charts.band([(x, _y(high, ends)) for x, _, _, high in run], [(x, _y(low, ends)) for x, _, low, _ in run])
+    upper, lower = [(x, _y(high, ends)) for x, _, _, high in run], [(x, _y(low, ends)) for x, _, low, _ in run]
+    return f"{_path([*upper, *reversed(lower)])}z"
 
 
-def _scale(ends: tuple[float, float]) -> charts.Markup:
+def _path(corners: Sequence[tuple[int, int]]) -> str:
+    """Return a path from corner to corner; one alone is a dot where the style has round ends."""
+    return f"M{'L'.join(f'{x} {y}' for x, y in corners)}{'h0' if len(corners) == 1 else ''}"
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two ends, a few of them."""
+    rough = (high - low) / _TICKS or 1.0
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    first = math.ceil(low / step)
+    return [number * step for number in range(first, math.floor(high / step) + 1)]
+
+
+def _scale(ends: tuple[float, float]) -> Markup:
     """Return the numbers of the lines that lie across a plot, beside it and not under its curve."""
     words = [
-        charts.el("text", _number(tick), x="100%", y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4))
-        for tick in charts.ticks(*ends)
+        el("text", _number(tick), x="100%", y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4))
+        for tick in ticks(*ends)
     ]
-    return charts.el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")
+    return el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")
 
 
-def _labels(times: Sequence[datetime], states: Sequence[StateMark], places: Sequence[int]) -> Iterator[charts.Markup]:
+def _labels(times: Sequence[datetime], states: Sequence[StateMark], places: Sequence[int]) -> Iterator[Markup]:
     wide = max(1, places[-1])
     for number, mark in enumerate(states, 1):
         share = 100 * places[mark.at] / wide
-        yield charts.el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
-    yield charts.el("text", stamp(times, 0), x=0, y=_HEIGHT + 16, class_="date")
+        yield el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
+    yield el("text", stamp(times[0]), x=0, y=_HEIGHT + 16, class_="date")
     if len(times) > 1:
-        yield charts.el("text", stamp(times, -1), x="100%", y=_HEIGHT + 16, class_="date last")
+        yield el("text", stamp(times[-1]), x="100%", y=_HEIGHT + 16, class_="date last")

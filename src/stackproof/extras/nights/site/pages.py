@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
@@ -16,11 +15,11 @@ from markupsafe import Markup
 
 from stackproof.api.base import advice, places, statistics, text
 from stackproof.api.pages import console
-from stackproof.api.record import Check, Kind, Measurement, Record, Verdict, repeat, store
+from stackproof.api.record import Check, Verdict, repeat, store
 from stackproof.extras.nights.drift import findings
 from stackproof.extras.nights.drift.findings import Suspicion, SuspicionState
 from stackproof.extras.nights.drift.series import Measured
-from stackproof.extras.nights.site import charts, drawing
+from stackproof.extras.nights.site import drawing
 from stackproof.extras.nights.site.model import SeriesView, SiteModel
 from stackproof.extras.nights.site.stack_status import (
     IndexedRun,
@@ -31,6 +30,8 @@ from stackproof.extras.nights.site.stack_status import (
 
 TEMPLATES = places.DATA / "site" / "templates"
 SCHEMA = "stackproof.extras.nights.site/1"
+DATA = "data.json"
+"""The first file of a site that is written; it tells that a folder is one."""
 _MENU = (("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"))
 _SHAPES = {
     "passed": "✓", "known issue": "◆", "rehearsed": "◐", "unverified": "○", "failed": "✕", "stale": "◌", "in part": "◔", "never run": "○",
@@ -42,7 +43,6 @@ _MEANING = {
     ProofState.FAILED: "a check failed, crashed or hung",
     ProofState.STALE: "no record within {days} days, whatever the last one said",
 }  # fmt: skip
-_CELLS = {"SLOWER": "failed", "FASTER": "passed", "CHANGED": "failed", "SAME": "dim"}
 _OF_STACK = ("stack", "proved", "wanted", "scope", "day", "unpinned", "double")
 _MOST, _MOST_CHANGES = 250, 100
 _ROWS = 20
@@ -55,7 +55,7 @@ _KINDS = {Verdict.PASSED: "passed", Verdict.KNOWN_ISSUE: "known"} | dict.fromkey
 @cache
 def _environment() -> jinja2.Environment:
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, finalize=charts.escaped, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, finalize=drawing.escaped, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     made.filters |= {"counted": text.counted, "filled": _filled, "title_of": _title, "verdict": _verdict}
@@ -76,10 +76,10 @@ def _page(template: str, title: str, name: str = "", scripts: Sequence[str] = ()
 
 def pages(site: SiteModel) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of every page and of what is for machines."""
+    yield DATA, as_json(site)
     yield _index(site)
     yield _changes(site)
     yield _listing(site)
-    yield "data.json", as_json(site)
     for view in site.views:
         yield _series(site, view)
     for run in site.kept.values():
@@ -87,11 +87,11 @@ def pages(site: SiteModel) -> Iterator[tuple[str, str]]:
 
 
 def _word(text: str, kind: str, **attributes: object) -> Markup:
-    return charts.el("span", text, class_=f"word {kind}".rstrip(), **attributes)
+    return drawing.el("span", text, class_=f"word {kind}".rstrip(), **attributes)
 
 
 def _link(run: IndexedRun | SeriesView, text: str) -> Markup:
-    return charts.el("a", text, href=run.page)
+    return drawing.el("a", text, href=run.page)
 
 
 def _verdict(verdict: Verdict) -> Markup:
@@ -120,9 +120,9 @@ def _bar(site: SiteModel, stack: str) -> Markup:
     """Return a mark for each suite, the good ones first; the table below says the same in words."""
     order = sorted(site.matrix.of(stack), key=lambda cell: -list(ProofState).index(cell.state))
     kinds = [(cell.state.value if cell.run else "never").replace(" ", "-") for cell in order]
-    marks = [charts.el("rect", x=10 * at, width=9, height=8, class_=kind) for at, kind in enumerate(kinds)]
+    marks = [drawing.el("rect", x=10 * at, width=9, height=8, class_=kind) for at, kind in enumerate(kinds)]
     box = f"0 0 {max(10 * len(order) - 1, 1)} 8"
-    return charts.el("svg", *marks, viewBox=box, preserveAspectRatio="none", class_="bar", aria_hidden="true")
+    return drawing.el("svg", *marks, viewBox=box, preserveAspectRatio="none", class_="bar", aria_hidden="true")
 
 
 def _figure(view: SeriesView) -> Sequence[object]:
@@ -199,12 +199,11 @@ def _title(view: SeriesView, step: Suspicion) -> str:
 def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> dict[str, Any]:
     """Return what pages show of a step; two series can step on a day."""
     colours = {"suspected": "unverified", "refuted": "dim", "confirmed": "worse" if step.slower else "better"}
-    times = (step.before.started, step.after.started)
     return {
         "view": view, "word": step.word, "state": step.state.value, "kind": colours[step.state.value], "slower": step.slower,
         "size": findings.size_seen(step), "by_nights": findings.size(step), "title": _title(view, step), "day": step.after.day,
         "series": step.kind.value, "causes": findings.causes(step), "when": findings.when(step), "differences": findings.differences(step),
-        "nights": [_shown_run(site, night.path, drawing.stamp(times, at)) for at, night in enumerate((step.before, step.after))],
+        "nights": [_shown_run(site, night.path, drawing.stamp(night.started)) for night in (step.before, step.after)],
         "gate": _shown_run(site, step.gate.path, "this gate") if step.gate else None, "command": site.shown(step.command),
         "anchor": f"{view.id}-{step.after.day}-{step.kind.value}",
     }  # fmt: skip
@@ -217,15 +216,15 @@ def _shown_run(site: SiteModel, path: Path | None, text: str) -> dict[str, str]:
 
 def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
     points = sum(not math.isnan(value.median) for value in view.curves[-1].values)
-    span = f"{drawing.stamp(view.times, 0)} to {drawing.stamp(view.times, -1)}"
+    span = f"{drawing.stamp(view.times[0])} to {drawing.stamp(view.times[-1])}"
     unit, nights = view.curves[-1].unit, text.counted(len(view.times), "night")
     now = f"{drawing.value(view.now)} {unit}; {points} of {nights} count, {span}."
     heads = ["night", *(curve.title.split(":", 1)[0] for curve in view.curves), "n", "remarks"]
     return _page(
         "series.html", view.name, view.page, ("site.js",), view=view, now=now,
-        start=f"{drawing.start_of(view.times):%Y-%m-%dT%H:%M:%SZ}", seconds=drawing.resolution(view.times),
+        start=f"{view.times[0]:%Y-%m-%dT%H:%M:%SZ}",
         curves=[(curve, drawing.plot(view.times, view.states, curve)) for curve in view.curves],
-        states=[(drawing.stamp(view.times, mark.at), "; ".join(mark.phrases)) for mark in view.states],
+        states=[(drawing.stamp(view.times[mark.at]), "; ".join(mark.phrases)) for mark in view.states],
         steps=[_step(site, view, step) for step in view.steps], heads=heads, rows=[*reversed([*_points(site, view)])],
     )  # fmt: skip
 
@@ -241,8 +240,8 @@ def _point(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
     words = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
     words += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]
     night = view.trend.nights[at]
-    run = _shown_run(site, night.path, drawing.stamp(view.times, at))
-    first = charts.el("a", run["text"], href=f"../{run['page']}") if run["page"] else run["text"]
+    run = _shown_run(site, night.path, drawing.stamp(view.times[at]))
+    first = drawing.el("a", run["text"], href=f"../{run['page']}") if run["page"] else run["text"]
     values = (drawing.value(curve.values[at]) for curve in view.curves)
     words += [f"left out: {night.disturbed}"] if night.disturbed else []
     count = len(night.figures.get(view.trend.figure, {}).get(Measured.TODAY, ()))
@@ -263,71 +262,23 @@ def _listing(site: SiteModel) -> tuple[str, str]:
 
 def _record(run: IndexedRun) -> tuple[str, str]:
     record, own = run.record, run.page.rpartition("/")[2].removesuffix(".html")
-    others = [check for check in record.checks if check.kind is not Kind.CELL]
     provenance = sorted(record.provenance.items())
     facts = [[name, str(fact), store.group_of(name) or "not compared"] for name, fact in provenance]
     facts += [[f"digest of {name}", digest, ""] for name, digest in sorted(record.digests.items())]
-    suite_heads, suites = _suites(record)
     return _page(
         "record.html", f"{record.verb}: {console.label(record)}, {run.day}", run.page, run=run, record=record, own=own, most=_MOST,
         line=console.verdict_line(record).partition("  ")[2], command=repeat.command_of(record),
-        bad=[_check(check) for check in others if check.verdict.exit_code], compared=_compared(record),
-        fine=[_check(check, repro=False) for check in others if not check.verdict.exit_code],
-        suites=suites, suite_heads=suite_heads, figures=[_measured(row) for row in record.measurements], facts=facts,
+        bad=[_check(check) for check in record.checks if check.verdict.exit_code],
+        fine=[_check(check, repro=False) for check in record.checks if not check.verdict.exit_code],
+        figures=console.measurements_table(record), facts=facts,
     )  # fmt: skip
 
 
 def _check(check: Check, repro: bool = True) -> Sequence[object]:
     reason: object = check.reason
     if repro and (code := str(check.figures.get("repro", ""))):
-        pre = charts.el("pre", charts.el("code", code), tabindex=0)
-        reason = charts.el("div", check.reason, charts.el("details", charts.el("summary", "code that repeats it"), pre))
+        pre = drawing.el("pre", drawing.el("code", code), tabindex=0)
+        reason = drawing.el(
+            "div", check.reason, drawing.el("details", drawing.el("summary", "code that repeats it"), pre)
+        )
     return check.id, _verdict(check.verdict), f"{check.seconds:.1f}", reason
-
-
-def _suites(record: Record) -> tuple[list[str], list[list[object]]]:
-    occurred = [verdict for verdict in Verdict if any(check.verdict is verdict for check in record.checks)]
-    groups: dict[str, list[Check]] = {}
-    for check in record.checks:
-        if check.kind is Kind.SUITE:
-            groups.setdefault(check.id.partition("::")[0], []).append(check)
-    rows = list[list[object]]()
-    for name, checks in groups.items():
-        counts = Counter(check.verdict for check in checks)
-        seconds = sum(check.seconds for check in checks)
-        rows.append([name, *(counts[verdict] or "" for verdict in occurred), f"{seconds:.1f}"])
-    return ["suite", *(verdict.value for verdict in occurred), "s"], rows
-
-
-def _compared(record: Record) -> list[Sequence[object]]:
-    cells = [check for check in record.checks if check.kind is Kind.CELL]
-    cells.sort(key=lambda check: (not check.verdict.exit_code, -_number(check, "ratio"), check.id))
-    return [_cell(check) for check in cells]
-
-
-def _cell(check: Check) -> Sequence[object]:
-    word = check.outcome.value if check.outcome else check.verdict.value
-    kind = _CELLS.get(word, "unverified")
-    ratio, low, high = (_number(check, name) for name in ("ratio", "ratio, low", "ratio, high"))
-    columns: Sequence[object] = ("", "", "")
-    if 0 < low <= ratio <= high < math.inf:
-        visible, effect = _number(check, "minimum detectable effect"), _number(check, "minimum effect")
-        launches = [_number(check, name) for name in check.figures if name.startswith("launch ")]
-        drawn = charts.strip((low, ratio, high), launches, min(max(effect, 0.01), 10.0), 100, 12)
-        strip = charts.el("svg", drawn, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
-        columns = drawing.value(statistics.Interval(ratio, low, high)), strip, f"{visible:.1%}" if visible else ""
-    return f"{check.subject} {check.aspect}".strip() or check.id, _word(word, kind), *columns, check.reason
-
-
-def _number(check: Check, name: str) -> float:
-    value = check.figures.get(name)
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
-
-
-def _measured(row: Measurement) -> Sequence[object]:
-    noise = row.figures.get("noise")
-    wide = f"{noise:.1%}" if isinstance(noise, float) and math.isfinite(noise) else ""
-    return (
-        f"{row.workload} {row.metric}", row.preset, row.dtype, row.world_size, text.shown(row.value, row.unit), wide, len(row.samples),
-        console.sparkline(row.samples), row.note,
-    )  # fmt: skip
