@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 from stackproof.api.base import places, text
@@ -78,20 +77,11 @@ def files(folders: Iterable[Path]) -> list[Path]:
 
 
 def read(paths: Sequence[Path], folders: Sequence[Path]) -> RecordsIndex:
-    """Read these files; one that is no record, or whose day is none, is skipped and named."""
+    """Read these files; one that is no record is skipped and named."""
     loaded = store.read(paths)
-    runs, problems = list[IndexedRun](), [f"{shown(sentence, folders)}" for sentence in loaded.problems]
-    for path, record in loaded.records.items():
-        run = IndexedRun(path, record, shown(str(path), folders))
-        try:
-            dated = run.started.utcoffset() is not None
-        except ValueError:
-            dated = False
-        if dated:
-            runs.append(run)
-        else:
-            problems.append(f"{run.shown}: began on {record.started}, which is no day; it was skipped")
-    return RecordsIndex(tuple(sorted(runs, key=lambda run: (run.started, run.shown))), tuple(problems))
+    runs = (IndexedRun(path, record, shown(str(path), folders)) for path, record in loaded.records.items())
+    problems = tuple(shown(sentence, folders) for sentence in loaded.problems)
+    return RecordsIndex(tuple(sorted(runs, key=lambda run: (run.started, run.shown))), problems)
 
 
 def shown(text: str, folders: Iterable[Path]) -> str:
@@ -280,9 +270,6 @@ def _rehearsed(run: IndexedRun) -> bool:
     return bool(run.record.provenance.get("rehearsed"))
 
 
-_PROOFS = (ProofState.PASSED, ProofState.KNOWN_ISSUE)
-
-
 @dataclass(frozen=True)
 class StackStatus:
     """A stack in a word, with its scope: `proved` of `wanted` suites; `day`: the oldest of their proofs. `run` shows it, if any does."""
@@ -300,9 +287,8 @@ class StackStatus:
     @property
     def remarks(self) -> list[str]:
         remarks = {
-            f"{self.proved} of {self.wanted} suites of a night passed": self.word is ProofState.FAILED,
             "on a CPU, not on its device": self.word is ProofState.REHEARSED, "unpinned": self.unpinned,
-            "has no card": self.double, self.day: self.day and self.word is not ProofState.STALE,
+            "has no card": self.double, self.day: self.day,
         }  # fmt: skip
         return [remark for remark, applies in remarks.items() if applies]
 
@@ -313,68 +299,34 @@ def statuses(cells: StackMatrix, doubles: Collection[str]) -> list[StackStatus]:
     return sorted(rows, key=lambda status: list(ProofState).index(status.word))
 
 
-_RECENT = 30
-
-
-def streak(runs: Iterable[IndexedRun], stack: str) -> str:
-    """Say of a stack's last nights when one was good, how many since were not, or how many in a row are, and how often that changed."""
-    nights = [run for run in runs if (run.record.verb, run.record.stack) == ("night", stack)]
-    ended = [run for run in nights if run.record.verdict is not Verdict.INTERRUPTED][-_RECENT:]
-    if not ended:
-        return ""
-    good = [not run.record.verdict.exit_code for run in ended]
-    row = next((at for at, fine in enumerate(reversed(good)) if fine is not good[-1]), len(good))
-    last = next((run.day for run, fine in zip(reversed(ended), reversed(good), strict=True) if fine), "")
-    since = f"last good night {last}, {row} bad since" if last else f"no good night of {len(ended)}"
-    flips = sum(fine is not other for fine, other in pairwise(good))
-    now = f"{text.counted(row, 'good night')} in a row" if good[-1] else since
-    return f"{now}, {text.counted(flips, 'flip')} in {text.counted(len(ended), 'night')}"
-
-
 def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
     """Green needs every suite of a night, proved on the device and fresh; a failure of any suite is one of the stack."""
-    wanted = [cells.cells[stack, suite] for suite in cells.nightly]
+    every, wanted = cells.of(stack), [cells.cells[stack, suite] for suite in cells.nightly]
     groups = {state: [cell for cell in wanted if cell.state is state] for state in ProofState}
-    groups[ProofState.FAILED] = [cell for cell in cells.of(stack) if cell.state is ProofState.FAILED]
-    proved = [cell for state in _PROOFS for cell in groups[state]]
-    word, those = _word_and_cells(groups, proved, wanted, cells.of(stack))
-    if word is ProofState.NEVER and stack in cells.measured:
-        word = ProofState.UNVERIFIED
-    days = sorted(cell.run.day for cell in those if cell.run)
-    day = "" if not days else days[-1] if word is ProofState.STALE else days[0]
-    shows = next((cell.run for cell in those if cell.run), cells.measured.get(stack))
-    unpinned = any(cell.run.record.provenance.get("pinned") is False for cell in those if cell.run)
-    scope = _scope(word, those, proved, wanted, day)
-    return StackStatus(stack, word, len(proved), len(wanted), scope, day, shows, unpinned, double)
+    known, failed = groups[ProofState.KNOWN_ISSUE], [cell for cell in every if cell.state is ProofState.FAILED]
+    proved, measured = [*known, *groups[ProofState.PASSED]], cells.measured.get(stack)
+    whole = len(proved) == len(wanted)
+    ranked = {
+        ProofState.FAILED: failed, ProofState.KNOWN_ISSUE: proved if whole and known else [],
+        ProofState.PASSED: proved if whole else [], ProofState.PARTLY: proved,
+        ProofState.REHEARSED: groups[ProofState.REHEARSED], ProofState.STALE: groups[ProofState.STALE],
+        ProofState.UNVERIFIED: [cell for cell in every if cell.run],
+    }  # fmt: skip
+    word = next(
+        (word for word, those in ranked.items() if those), ProofState.UNVERIFIED if measured else ProofState.NEVER
+    )
+    runs = [cell.run for cell in ranked.get(word, []) if cell.run]
+    day = (max if word is ProofState.STALE else min)((run.day for run in runs), default="")
+    scope = f"{len(proved)} of {text.counted(len(wanted), 'suite')} passed"
+    scope += f"; failed: {text.first_few([cell.suite for cell in failed], 3)}" if failed else ""
+    unpinned = any(run.record.provenance.get("pinned") is False for run in runs)
+    return StackStatus(stack, word, len(proved), len(wanted), scope, day, next(iter(runs), measured), unpinned, double)
 
 
-def _word_and_cells(
-    groups: dict[ProofState, list[MatrixCell]], proved: list[MatrixCell], wanted: list[MatrixCell], every: list[MatrixCell]
-) -> tuple[ProofState, Sequence[MatrixCell]]:  # fmt: skip
-    if groups[ProofState.FAILED]:
-        return ProofState.FAILED, groups[ProofState.FAILED]
-    if proved and len(proved) == len(wanted):
-        known = groups[ProofState.KNOWN_ISSUE]
-        return (ProofState.KNOWN_ISSUE, [*known, *groups[ProofState.PASSED]]) if known else (ProofState.PASSED, proved)
-    if proved:
-        return ProofState.PARTLY, proved
-    for state in (ProofState.REHEARSED, ProofState.STALE):
-        if groups[state]:
-            return state, groups[state]
-    ran = [cell for cell in every if cell.run]
-    return (ProofState.UNVERIFIED, ran) if ran else (ProofState.NEVER, [])
-
-
-def _scope(
-    word: ProofState, those: Sequence[MatrixCell], proved: Sequence[MatrixCell], wanted: Sequence[MatrixCell], day: str
-) -> str:  # fmt: skip
-    of = f"of {text.counted(len(wanted), 'suite')}"
-    named = text.first_few([cell.suite for cell in those], 3)
-    known = sum(cell.state is ProofState.KNOWN_ISSUE for cell in those)
-    return {
-        ProofState.FAILED: f"{text.counted(len(those), 'suite')} failed: {named}",
-        ProofState.KNOWN_ISSUE: f"{len(proved)} {of} passed, {known} with known issues",
-        ProofState.REHEARSED: f"{len(those)} {of} rehearsed", ProofState.STALE: f"nothing since {day}",
-        ProofState.UNVERIFIED: "no suite is proved" if those else "measured, but no suite verified",
-        ProofState.NEVER: "no record of it is here",
-    }.get(word, f"{len(proved)} {of} passed")  # fmt: skip
+def last_good_night(runs: Iterable[IndexedRun], stack: str) -> str:
+    """Say when a night of a stack was good, of those that were not interrupted; nothing where there is none."""
+    nights = [run for run in runs if (run.record.verb, run.record.stack) == ("night", stack)]
+    ended = [run for run in nights if run.record.verdict is not Verdict.INTERRUPTED]
+    good = [run.day for run in ended if not run.record.verdict.exit_code]
+    none = f"no good night of {len(ended)}" if ended else ""
+    return f"last good night {good[-1]}" if good else none
