@@ -130,6 +130,6 @@ def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (found,), problems = nights(store.read(store.files([tmp_path / "cpu"], ("night",))))
     ((key, sides),) = found.figures.items()
     assert not problems and key.subject == "gemm-float32" and set(sides) == {Measured.TODAY, Measured.ANCHOR}
-    assert found.anchor == request.load_anchor(stacks.load("cpu")).digest
+    assert found.anchor == request.load_anchor(stacks.load("cpu")).commit
     assert len(sides[Measured.TODAY]) == len(sides[Measured.ANCHOR]) >= 2
     assert not (ROOT / "results" / "site").exists() or "site" in ended

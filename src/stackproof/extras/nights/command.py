@@ -182,7 +182,7 @@ def _ledger(asked: NightRequest, outputs: writer.Outputs) -> Ledger:
 
     stack, began = asked.stack, time.monotonic()
     lock = "unpinned" if asked.unpinned else lockfile.read(stack.lock).digest
-    facts = {**provenance.host_facts(stack), **asked.facts(), ANCHOR: asked.anchor.digest}
+    facts = {**provenance.host_facts(stack), **asked.facts(), ANCHOR: asked.anchor.commit}
     facts |= {"lock": lock, "pinned": not asked.unpinned}
 
     def say(sentence: str) -> None:

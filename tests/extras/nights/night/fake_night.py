@@ -14,12 +14,12 @@ from stackproof.record.writer import Outputs
 from stackproof.stack import stacks
 from tests.extras.nights.drift.nightly import FACTS
 
-FROZEN = FrozenSide(date(2026, 1, 1), "c" * 40, "1" * 64, "2" * 64)
+FROZEN = FrozenSide(date(2026, 1, 1), "c" * 40)
 
 
 def ledger_in(folder: Path) -> Ledger:
     """Begin the record of a night."""
-    facts = {**FACTS, "stack": "cpu", "anchor": FROZEN.digest}
+    facts = {**FACTS, "stack": "cpu", "anchor": FROZEN.commit}
     return request_.opened("cpu", facts, Outputs(folder), lambda text: None)
 
 

@@ -26,7 +26,7 @@ from stackproof.extras.nights.drift.scan import SeriesKind, Values, table
 
 VERB = "night"
 ANCHOR, DISTURBED = "anchor", "disturbed"
-"""Facts of a night: its anchor's digest (commit, lock, workloads), and why a night does not count."""
+"""Facts of a night: its anchor's commit, and why a night does not count."""
 SIDE, VERSION = "side", "subject version"
 
 

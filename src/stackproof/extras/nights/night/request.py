@@ -1,12 +1,11 @@
 """What is asked of a night: its anchor, the table of nights (`data/night.toml`), the request and the record that it goes into.
 
-An anchor is a frozen side, by commit and by the digests of its lock and its workloads (`stacks/NAME/anchor.toml`). It is measured every
-night beside today's side.
+An anchor is a commit, and with it the lock and the workloads that it holds (`stacks/NAME/anchor.toml`). It is measured every night
+beside today's side.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import time
@@ -25,22 +24,14 @@ from stackproof.extras.nights.drift.series import VERB
 
 NAME = "anchor.toml"
 NEW = "night --anchor new"
-_STACKS = "stacks"
 
 
 @dataclass(frozen=True)
 class FrozenSide:
-    """What was frozen: a commit, the SHA-256 of the stack's lock in it, and that of the names and contents of its workloads."""
+    """A commit, by its whole name, and since when it is the anchor."""
 
     since: date
     commit: str
-    lock: str
-    workloads: str
-
-    @property
-    def digest(self) -> str:
-        """The name of this anchor: whoever has the same has the same frozen side."""
-        return hashlib.sha256(f"{self.commit}\n{self.lock}\n{self.workloads}\n".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -62,10 +53,7 @@ def require_ours(stack: stacks.Stack) -> None:
 
 
 def load_anchor(stack: stacks.Stack) -> FrozenSide:
-    """Read the anchor of a stack and hold it against the repository: a frozen side that changed is none.
-
-    Refusal: there is none yet, the file is wrong, or the commit is not what was frozen.
-    """
+    """Read the anchor of a stack (Refusal: there is none yet, the file is wrong, or its commit does not have the stack)."""
     path = file_of(stack)
     if not path.is_file():
         raise Refusal(
@@ -73,29 +61,16 @@ def load_anchor(stack: stacks.Stack) -> FrozenSide:
             f"`{NEW} --stack {stack.name}`, and commit it"
         )
     anchor = toml.Table.load(path).row(_AnchorFile).anchor
-    now = freeze(stack, anchor.commit, anchor.since)
-    for what in ("commit", "lock", "workloads"):
-        if getattr(anchor, what) != getattr(now, what):
-            raise Refusal(
-                f"{path}: '{what}' is {getattr(anchor, what)[:12]}, and commit {anchor.commit[:12]} has {getattr(now, what)[:12]}; "
-                f"it is not what was frozen: take the file back from git, or choose a new anchor with `{NEW}`"
-            )
-    return anchor
+    return freeze(stack, anchor.commit, anchor.since)
 
 
 def freeze(stack: stacks.Stack, commit: str, since: date, root: Path = places.ROOT) -> FrozenSide:
     """Return a commit as a frozen side (Refusal: it is no commit of this repository, or does not have the stack)."""
     revision = variants.resolved(commit, root)
     lock = str(stack.lock.relative_to(places.ROOT))
-    try:
-        data = git.output_bytes(root, "show", f"{revision}:{lock}")
-    except git.GitMissingError:
-        raise
-    except Refusal:
-        raise Refusal(f"commit {revision[:12]} has no {lock}; choose one that knows the stack") from None
-    paths = [path for path in plan.load().compared if path != _STACKS]
-    listed = git.output_bytes(root, "ls-tree", "-r", revision, "--", *paths)
-    return FrozenSide(since, revision, hashlib.sha256(data).hexdigest(), hashlib.sha256(listed).hexdigest())
+    if not git.output(root, "ls-tree", revision, "--", lock):
+        raise Refusal(f"commit {revision[:12]} has no {lock}; choose one that knows the stack")
+    return FrozenSide(since, revision)
 
 
 def renew(stack: stacks.Stack, today: date) -> str:
@@ -104,10 +79,9 @@ def renew(stack: stacks.Stack, today: date) -> str:
     if path.is_file() and toml.Table.load(path).row(_AnchorFile).anchor.commit == fresh.commit:
         raise Refusal(f"{path}: {fresh.commit[:12]} is the anchor already; check another commit out to freeze that")
     rows = (
-        f"# The frozen side that nights of {stack.name} are measured beside (docs/nights.md). Made by\n"
-        f"# `nox -s {stack.name}-night -- --anchor new`; nights prove it by its digests.\n\n"
-        f"[anchor]\nsince = {fresh.since.isoformat()}\n"
-        f'commit = "{fresh.commit}"\nlock = "{fresh.lock}"\nworkloads = "{fresh.workloads}"\n'
+        f"# The commit that nights of {stack.name} are measured beside (docs/nights.md). Made by\n"
+        f"# `nox -s {stack.name}-night -- --anchor new`.\n\n"
+        f'[anchor]\nsince = {fresh.since.isoformat()}\ncommit = "{fresh.commit}"\n'
     )
     files.write_atomically(path, rows)
     return f"{path}: the anchor is {fresh.commit[:12]} now; commit this file"
@@ -120,17 +94,11 @@ FILE = places.DATA / "night.toml"
 class _Measure:
     launches: Mapping[str, int]
 
-    def __post_init__(self) -> None:
-        plan.require_other("launches", self.launches)
-
 
 @dataclass(frozen=True)
 class _Verify:
     minutes: plan.ByDevice
     deadline: float
-
-    def __post_init__(self) -> None:
-        plan.require_other("minutes", self.minutes)
 
 
 @dataclass(frozen=True)
@@ -139,9 +107,6 @@ class AdmissionRules:
     throttled: tuple[str, ...]
     others: bool
     pause: float
-
-    def __post_init__(self) -> None:
-        plan.require_other("load", self.load)
 
 
 @dataclass(frozen=True)
