@@ -95,10 +95,3 @@ def test_a_number_that_two_processes_have_is_named_by_rank_0(tmp_path: Path) -> 
     spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0, deadline_s=30.0, program="json:dumps")
     refused = joined._decide(store, spec, Placement("plain", 0, 3, 0, 3), stacks.load("cpu")).refused
     assert refused.startswith("two processes claim to be rank 2 of 3, and rank 0 did not come: give each process")
-
-
-def test_a_rank_that_looks_for_the_others_elsewhere_is_named(tmp_path: Path) -> None:
-    (tmp_path / "rank1.phases").write_text("importing\nmeeting the other ranks at tcp://b:2\n")
-    spec: Any = SimpleNamespace(folder=tmp_path, address="tcp://a:1")
-    said = joined._no_meeting(spec, Placement("plain", 0, 2, 0, 2), "Timed out")
-    assert said == "rank 1 looks for rank 0 at tcp://b:2, and rank 0 waits at tcp://a:1: tell both the same"

@@ -28,7 +28,7 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from stackproof.base import files, processes
+from stackproof.base import files
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import first_line
 from stackproof.device.devices import HOST, visible
@@ -244,52 +244,29 @@ def _where(address: str) -> str:
 
 
 def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
-    address, where, traces = spec.address, _where(spec.address), Traces(spec.folder, place.world_size)
+    where, first = _where(spec.address), first_line(text)[:200]
     if "EADDRINUSE" in text or "already in use" in text:
-        if place.rank == 0 and address == "env://" and _store_answers():
-            return (
-                f"{where}: another rank 0 waits there already: two processes were started with RANK=0, or another group uses "
-                "this port; give each process a rank of its own, or this group another MASTER_PORT"
-            )
-        return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
+        return (
+            f"{where}: the port is taken by another program, or by another process that was started as rank 0: export another "
+            "MASTER_PORT, add --rendezvous file:///FOLDER, or give each process a rank of its own"
+        )
     try:
-        socket.getaddrinfo(os.environ["MASTER_ADDR"] if address == "env://" else None, 0)
+        socket.getaddrinfo(os.environ["MASTER_ADDR"] if spec.address == "env://" else None, 0)
     except OSError as error:
         return f"{where}: this host knows no such name ({error}): export a MASTER_ADDR that every host can look up"
-    first = first_line(text)
-    if place.rank == 0:  # it holds the store and waits there for the others
-        for rank in range(1, place.world_size):
-            _, _, theirs = traces.place(rank).partition(f"{_MEETING} at ")
-            if theirs not in ("", where):
-                return f"rank {rank} looks for rank 0 at {theirs}, and rank 0 waits at {where}: tell both the same"
-        size, came = place.world_size, [rank for rank in range(place.world_size) if _started(spec.folder, rank)]
-        who = f"not all of {size} ranks came"
-        if f" {len(came)}/{size} clients" in text:  # else some have their folder on their own hosts
-            who = f"{named([rank for rank in range(size) if rank not in came])} of {size} did not come"
+    if place.rank:
         return (
-            f"rank 0 waited at {where}, and {who} ({first[:200]}): "
-            "what is missing was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
+            f"rank {place.rank} did not reach rank 0 at {where} ({first}): check that rank 0 was started, "
+            "and that its host name and port can be reached from here"
         )
+    size, came = place.world_size, [rank for rank in range(place.world_size) if _started(spec.folder, rank)]
+    who = f"not all of {size} ranks came"
+    if f" {len(came)}/{size} clients" in text:  # else some have their folder on their own hosts
+        who = f"{named([rank for rank in range(size) if rank not in came])} of {size} did not come"
     return (
-        f"rank {place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "
-        "and that its host name and port can be reached from here"
+        f"rank 0 waited at {where}, and {who} ({first}): "
+        "what is missing was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
     )
-
-
-_ASK_STORE = """
-import os, datetime
-from torch.distributed import TCPStore
-where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-TCPStore(*where, is_master=False, timeout=datetime.timedelta(seconds=5), wait_for_workers=False).check(["init/"])
-"""
-
-
-def _store_answers() -> bool:
-    """Whether the program that has the port is a store of torch's, which only a rank 0 or its agent opens.
-
-    Asked in a process of its own: torch waits for ever, whatever its time-out, for a program that accepts and says nothing.
-    """
-    return processes.run([sys.executable, "-c", _ASK_STORE], seconds=12).ok
 
 
 def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tuple[Device, ...]) -> Decision:

@@ -121,8 +121,6 @@ class _Rules:
     bridges: tuple[str, ...]
     provider: _Provider
     filters: Annotated[tuple[_Filter, ...], Key("filter")]
-    timeouts: Mapping[str, int]
-    """Of each variable, what a second is in its unit."""
 
 
 def require(group: PlannedGroup) -> None:
@@ -178,19 +176,12 @@ def _too_many(group: PlannedGroup) -> Iterator[str]:
             )
 
 
-def _time_outs(group: PlannedGroup) -> Iterator[str]:
+def _deadline(group: PlannedGroup) -> Iterator[str]:
     if group.deadline_s > LONGEST_S:
         yield (
             f"a deadline of {group.deadline_s:.0f} s is above an hour, and a hang would hold the machine for as long: "
             "choose a shorter one (--deadline, --deadline-scale)"
         )
-    for node in group.nodes:
-        for name, second in _rules().timeouts.items():
-            value = node.environ.get(name, "")
-            if value.isdecimal() and int(value) > LONGEST_S * second:
-                yield (
-                    f"{name}={value} is above an hour, and a hang would hold the machine for as long: export {name}={600 * second}"
-                )
 
 
 def _filters(group: PlannedGroup) -> Iterator[str]:
@@ -239,7 +230,7 @@ _LOOKS: tuple[Callable[[PlannedGroup], Iterator[str]], ...] = (
     _too_many,
     _filters,
     _providers,
-    _time_outs,
+    _deadline,
 )
 
 
