@@ -24,7 +24,7 @@ def test_a_judgement_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureF
     assert cli.main(["fleet", "judge", str(folder)]) == 1
     kept = json.loads((folder / judgement.NAME).read_text(encoding="utf-8"))
     assert [host["host"] for host in kept["hosts"] if host["standing"] == "slow"] == ["slow1"]
-    assert "not reached\n  dead1: left nothing" in capsys.readouterr().out
+    assert "not reached  dead1  left nothing" in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

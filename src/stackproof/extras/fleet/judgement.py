@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -141,34 +141,33 @@ def as_json(judgement: FleetJudgement) -> str:
 
 
 _MOST = 60
-_WIDE = 24
 _MOST_NAMED = 8
-_TITLES = {
-    HostVerdict.WRONG: "compute wrong", HostVerdict.SLOW: "slow", HostVerdict.NOT_REACHED: "not reached",
-    HostVerdict.UNLIKE: "unlike, and not compared", HostVerdict.SUSPECTED: "suspected", HostVerdict.INCOMPLETE: "incomplete",
-    HostVerdict.UNDECIDED: "undecided: nothing is wrong or slow, but the group cannot prove it",
-}  # fmt: skip
 
 
 def parts(judgement: FleetJudgement, folder: str) -> Iterator[outline.Part]:
+    """Yield what people read: the hosts that are not proved, the gravest first, then each group, and what to do now."""
     yield outline.Heading(judgement.headline)
     cost = f"it cost a host {judgement.minutes:.1f} minutes (median; the longest {judgement.longest:.1f})"
-    yield from _section("the sweep", [[line] for line in (*([cost] if judgement.longest else []), *judgement.notes)])
-    for word, title in _TITLES.items():
-        hosts = [host for host in judgement.hosts if host.standing is word]
-        if word in (HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED, HostVerdict.NOT_REACHED):
-            yield from _alike(title, hosts)
-        else:
-            yield from _section(title, [_host(host) for host in hosts])
+    yield from (outline.TextLine(line, 1) for line in (*([cost] if judgement.longest else []), *judgement.notes))
+    alike: dict[tuple[HostVerdict, str], list[str]] = {}
+    for host in judgement.hosts:
+        alike.setdefault((host.standing, host.reason), []).append(host.host)
+    words = [word for word in HostVerdict if word is not HostVerdict.PROVED]
+    rows = sorted((words.index(word), names, why) for (word, why), names in alike.items() if word in words)
+    if rows:
+        shown = [(words[at].value, text.first_few(names, _MOST_NAMED), why) for at, names, why in rows]
+        yield outline.TextTable(("is", "host", "why"), shown, "not proved", wide=(2,), most=_MOST)
     for group in judgement.groups:
         yield from _group(group)
     if suspects := sorted((host for host in judgement.hosts if host.findings), key=_severity):
         names = ", ".join(host.host for host in suspects[:_MOST_NAMED])
-        again = f"sweep them again with healthy hosts of their group, five in all at least: {names}"
-        line = advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
-        yield from _section("to confirm, before anybody is drained", [[again], [line]])
-    title = "to take them out of service, where the second sweep says the same"
-    yield from _section(title, [[line] for line in judgement.drains()])
+        yield outline.Heading("to confirm, before anybody is drained", 2)
+        yield outline.TextLine(f"sweep them again with healthy hosts of their group, five in all at least: {names}", 1)
+        again = advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
+        yield outline.TextLine(again, 1)
+    if drains := [*judgement.drains()]:
+        yield outline.Heading("to take them out of service, where the second sweep says the same", 2)
+        yield from (outline.TextLine(line, 1) for line in drains[:_MOST])
 
 
 def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
@@ -177,34 +176,15 @@ def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
     return not wrong, -len(host.findings), -max((finding.z for finding in host.findings), default=0.0), host.host
 
 
-def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[outline.Part]:
-    if rows:
-        yield outline.Heading(f"{title} ({len(rows)})" if len(rows) > 1 else title, 2)
-    for first, *rest in rows[:_MOST]:
-        yield outline.TextLine(first, 1)
-        yield from (outline.TextLine(line, 2) for line in rest)
-    if len(rows) > _MOST:
-        yield outline.TextLine(f"and {len(rows) - _MOST} more, which judgement.fleet.json has", 1)
-
-
-def _host(host: JudgedHost) -> list[str]:
-    return [f"{host.host}: {host.reason}", *(f"{finding.subject}: {finding.sentence}" for finding in host.findings[1:])]
-
-
-def _alike(title: str, hosts: Sequence[JudgedHost]) -> Iterator[outline.Part]:
-    by_reason: dict[str, list[str]] = {}
-    for host in hosts:
-        by_reason.setdefault(host.reason, []).append(host.host)
-    yield from _section(title, [[f"{text.first_few(names, _MOST_NAMED)}: {why}"] for why, names in by_reason.items()])
-
-
 def _group(group: JudgedGroup) -> Iterator[outline.Part]:
     yield outline.Heading(f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}", 2)
     if group.differs:
         yield outline.TextLine(f"differs: {group.differs}", 1)
     limit = f"slow from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
     yield outline.TextLine(f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}", 1)
-    for strip in group.strips:
-        slowest, known = max(strip.ratios, default=1.0), [ratio for ratio in strip.ratios if ratio]
-        rate = f"{text.shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
-        yield outline.TextLine(f"{strip.subject.ljust(_WIDE)} {rate}, {len(known)} cards", 1)
+    rows = [
+        (strip.subject, text.shown(strip.median, strip.unit), f"{strip.spread:.2%}", f"{max(strip.ratios) - 1:+.1%}",
+         str(sum(ratio > 0 for ratio in strip.ratios)))
+        for strip in group.strips
+    ]  # fmt: skip
+    yield outline.TextTable(("subject", "median", "hosts differ by", "slowest", "cards"), rows, right=(1, 2, 3, 4))
