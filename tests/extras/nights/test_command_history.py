@@ -19,7 +19,7 @@ def test_it_shows_the_nights_of_a_folder(tmp_path: Path, capsys: pytest.CaptureF
     assert f"--base {commit(49)} --head {commit(50)}" in capsys.readouterr().out
     kept(tmp_path / "gates", [gate(52, commit(49), commit(50), 1.1)])
     assert main(["history", "--results", str(tmp_path), "--stack", "cuda"]) == 1
-    assert "confirmed slowdowns:" in capsys.readouterr().out
+    assert "confirmed slower: " in capsys.readouterr().out
 
 
 def test_rates_alone_need_no_nights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

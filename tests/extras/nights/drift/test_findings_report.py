@@ -25,7 +25,7 @@ def test_the_terminal_says_what_decides_first(found: Drift) -> None:
     text = outline.text(findings.parts(found))
     places = [
         text.index(word)
-        for word in ("SLOWER: 1 confirmed slowdown, 1 suspected", "confirmed slowdowns:", "suspected, not")
+        for word in ("SLOWER: 1 confirmed slowdown, 1 suspected", "  confirmed slower: ", "  suspected: ")
     ]
     assert places == sorted(places)
     for word in (

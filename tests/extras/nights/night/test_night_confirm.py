@@ -27,7 +27,10 @@ def drift(ratio: float | None = None, half: float = 0.01, story: Story = STEP) -
 def test_a_suspicion_is_listed_and_is_no_failure() -> None:
     found = night.scanned(drift())
     assert found.verdict is Verdict.PASSED
-    assert "52 nights of 1 figure: gemm-float32 (tiny) ratio +10" in found.reason and "(code)" in found.reason
+    assert (
+        "52 nights of 1 figure: suspected: gemm-float32 (tiny), ratio: +10" in found.reason
+        and ": code (" in found.reason
+    )
 
 
 @pytest.mark.parametrize(("count", "lacking"), [(1, "10 more nights"), (10, "1 more night ")])
@@ -54,7 +57,7 @@ def test_the_surest_come_first_and_not_more_than_so_many() -> None:
 @pytest.mark.parametrize(
     ("ratio", "half", "verdict", "word"),
     [
-        (1.1, 0.01, Verdict.FAILED, "confirmed: +10.0 %"),
+        (1.1, 0.01, Verdict.FAILED, "confirmed slower: gemm-float32 (tiny), ratio: +10.0 %"),
         (1.0, 0.01, Verdict.PASSED, "refuted: "),
         (1.04, 0.06, Verdict.SKIPPED, "still open: "),
     ],
@@ -80,7 +83,10 @@ def test_a_gate_that_died_says_nothing() -> None:
 def test_a_slowdown_fails_the_night_that_confirmed_it_and_is_known_after() -> None:
     assert night.confirmed_slowdowns(drift(), TONIGHT).verdict is Verdict.PASSED
     fresh = night.confirmed_slowdowns(drift(1.1), TONIGHT)
-    assert fresh.verdict is Verdict.FAILED and "1 confirmed tonight: gemm-float32 (tiny) +10.0 %" in fresh.reason
+    assert (
+        fresh.verdict is Verdict.FAILED
+        and "1 confirmed tonight: confirmed slower: gemm-float32 (tiny), ratio: +10.0 %" in fresh.reason
+    )
     later = night.confirmed_slowdowns(drift(1.1), (BEGAN + timedelta(days=52)).isoformat())
     assert later.verdict is Verdict.KNOWN_ISSUE and "no gate has measured faster since" in later.reason
 

@@ -409,51 +409,29 @@ def parts(drift: Drift) -> Iterator[outline.Part]:
         yield outline.Heading(f"{place.place.label}: {counts}", 2)
         if place.lacking:
             yield outline.TextLine(f"{text.counted(place.lacking, 'more night')} needed before a step can be seen", 1)
-        others = [gate for gate in place.confirmed if gate not in place.slowdowns]
-        yield from _section("confirmed slowdowns", map(_confirmed, place.slowdowns))
-        yield from _section("suspected, not confirmed", map(_suspected, place.suspicions))
-        yield from _section("confirmed earlier, or faster", map(_confirmed, others))
-        yield from _section("refuted, and left out", map(_refuted, place.refuted))
-        yield from _section("since the first anchor", ([line] for line in _came(place)))
-        disturbed = ([f"{night.day}: {night.disturbed}"] for night in place.nights if night.disturbed)
-        yield from _section("disturbed, and left out", disturbed)
+        earlier = [step for step in place.confirmed if step not in place.slowdowns]
+        for step in (*place.slowdowns, *place.suspicions, *earlier, *place.refuted):
+            yield outline.TextLine(line(step), 1)
+            yield from (outline.TextLine(detail, 2) for detail in (when(step), *differences(step), _settled_by(step)))
+        for far in (far for far in place.long_terms if far.clear):
+            yield outline.TextLine(f"{far.figure.label}: {far.sentence}", 1)
+        for night in (night for night in place.nights if night.disturbed):
+            yield outline.TextLine(f"left out: {night.day}: {night.disturbed}", 1)
 
 
-def _came(place: PlaceDrift) -> list[str]:
-    clear = [f"{far.figure.label}: {far.sentence}" for far in place.long_terms if far.clear]
-    quiet = len(place.long_terms) - len(clear)
-    return [*clear, *([f"{text.counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
+def line(step: Suspicion) -> str:
+    """Say a step in a line: what it is called, of which figure, how large, since when, and the likeliest cause."""
+    figure = f"{step.figure.label}, {step.kind.value}"
+    return f"{step.word}: {figure}: {size_seen(step)} since {step.after.day}: {causes(step)}"
 
 
-def _section(title: str, rows: Iterable[list[str]]) -> Iterator[outline.Part]:
-    for number, (first, *rest) in enumerate(rows):
-        yield from () if number else (outline.TextLine(f"{title}:", 1),)
-        yield outline.TextLine(first, 2)
-        yield from (outline.TextLine(line, 3) for line in rest)
-
-
-def confirmed_line(step: Suspicion) -> str:
-    """Say in a line what is confirmed: the figure, what the gate saw, and the likeliest cause."""
-    how = "" if step.gate else ", confirmed by nights alone"
-    return f"{step.figure.label} {size_seen(step)}{how}: {causes(step)}"
-
-
-def _confirmed(step: Suspicion) -> list[str]:
-    gate = [f"gate: {step.gate.path}"] if step.gate else []
-    return [confirmed_line(step), when(step), *differences(step), *gate]
-
-
-def _refuted(step: Suspicion) -> list[str]:
-    gate = f" ({step.gate.path})" if step.gate else ""
-    return [f"{step.figure.label}: {size(step)} was suspected, the gate measured {size_seen(step)}{gate}"]
-
-
-def _suspected(step: Suspicion) -> list[str]:
+def _settled_by(step: Suspicion) -> str:
+    if step.gate:
+        return f"gate: {step.gate.path}"
+    if step.state is SuspicionState.CONFIRMED:
+        return "confirmed by nights alone"
     how = "" if step.interleaved else " by another night, as no gate can run yesterday's machine beside today's"
-    first = (
-        f"{step.figure.label}, {step.kind.value}: {size(step)}, {abs(step.score):.1f} standard errors: {causes(step)}"
-    )
-    return [first, when(step), *differences(step), f"confirm{how}: {step.command}"]
+    return f"confirm{how}: {step.command}"
 
 
 def size(step: Suspicion) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from stackproof.api.base import Refusal, processes, statistics, text
+from stackproof.api.base import Refusal, processes, text
 from stackproof.api.gate import plan
 from stackproof.api.record import Check, Figure, Record, Verdict, reading, resume, store
 from stackproof.api.runs import suites
@@ -38,16 +38,10 @@ def scanned(drift: PlaceDrift | None) -> verbs.StageOutcome:
     if drift.lacking:
         needed = f"{text.counted(drift.lacking, 'more night')} needed before a step can be seen"
         return verbs.StageOutcome(Verdict.SKIPPED, needed)
-    sentence = "; ".join(_suspected(suspicion) for suspicion in drift.suspicions) or "nothing is suspected"
+    sentence = "; ".join(map(findings.line, drift.suspicions)) or "nothing is suspected"
     sentence += "".join(f"; {far.figure.label}: {far.sentence}" for far in drift.long_terms if far.clear)
     counts = f"{text.counted(len(drift.nights), 'night')} of {text.counted(len(drift.trends), 'figure')}"
     return verbs.StageOutcome(Verdict.PASSED, f"{counts}: {sentence}")
-
-
-def _suspected(suspicion: Suspicion) -> str:
-    way = "slower" if suspicion.slower else "faster"
-    step = f"{suspicion.figure.label} {suspicion.kind.value} {statistics.percent(suspicion.size)} {way}"
-    return f"{step} since {suspicion.after.day} ({findings.cause_names(suspicion)})"
 
 
 def surest(drift: PlaceDrift | None, most: int) -> list[Suspicion]:
@@ -62,12 +56,9 @@ def became(suspicion: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | 
     by_gates = reversed(after.settled if after else ())
     settled = next((step for step in by_gates if _identity(step) == _identity(suspicion)), None)
     if settled is None:
-        return verbs.StageOutcome(Verdict.SKIPPED, f"still open: {_suspected(suspicion)}; the gate: {ended.reason}")
-    seen = findings.size_seen(settled)
-    if settled.state is SuspicionState.REFUTED:
-        return verbs.StageOutcome(Verdict.PASSED, f"refuted: {_suspected(suspicion)}; the gate measured {seen}")
-    verdict = Verdict.FAILED if suspicion.slower else Verdict.PASSED
-    return verbs.StageOutcome(verdict, f"confirmed: {seen}, {findings.cause_names(settled)} ({settled.why})")
+        return verbs.StageOutcome(Verdict.SKIPPED, f"still open: {findings.line(suspicion)}; the gate: {ended.reason}")
+    bad = suspicion.slower and settled.state is SuspicionState.CONFIRMED
+    return verbs.StageOutcome(Verdict.FAILED if bad else Verdict.PASSED, findings.line(settled))
 
 
 def _identity(suspicion: Suspicion) -> tuple[object, ...]:
@@ -78,7 +69,7 @@ def confirmed_slowdowns(drift: PlaceDrift | None, tonight: str) -> verbs.StageOu
     """Say which slowdowns are confirmed: one of tonight fails the night, one of before is known; `tonight`: when the night began."""
     if drift is None or not (slower := drift.slowdowns):
         return verbs.StageOutcome(Verdict.PASSED, "no slowdown is confirmed")
-    words, began = "; ".join(map(findings.confirmed_line, slower)), datetime.fromisoformat(tonight)
+    words, began = "; ".join(map(findings.line, slower)), datetime.fromisoformat(tonight)
     gates = [step.gate for step in drift.settled if step.gate]
     before = findings.examine(drift.place, [night for night in drift.nights if night.started < began], gates)
     known = {step.figure for step in before.slowdowns if not step.gate}

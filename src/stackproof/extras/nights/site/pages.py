@@ -104,20 +104,11 @@ def _index(site: SiteModel) -> tuple[str, str]:
     return _page(
         "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=known,
         never=[status.stack for status in stacks if status.word is ProofState.NEVER], suites=cells.shown(names),
-        good={name: last_good_night(site.index.runs, name) for name in names}, bars={name: _bar(site, name) for name in names},
+        good={name: last_good_night(site.index.runs, name) for name in names},
         confirmed=_steps_of(site, "confirmed"), suspected=_steps_of(site, "suspected"),
         meanings=[(state.value, meaning.format(days=cells.days)) for state, meaning in _MEANING.items()],
         places=[(label, [*map(_figure, group)]) for label, group in groupby(views, key=lambda view: view.place.label)],
     )  # fmt: skip
-
-
-def _bar(site: SiteModel, stack: str) -> Markup:
-    """Return a mark for each suite, the good ones first; the table below says the same in words."""
-    order = sorted(site.matrix.of(stack), key=lambda cell: -list(ProofState).index(cell.state))
-    kinds = [(cell.state.value if cell.run else "never").replace(" ", "-") for cell in order]
-    marks = [drawing.el("rect", x=10 * at, width=9, height=8, class_=kind) for at, kind in enumerate(kinds)]
-    box = f"0 0 {max(10 * len(order) - 1, 1)} 8"
-    return drawing.el("svg", *marks, viewBox=box, preserveAspectRatio="none", class_="bar", aria_hidden="true")
 
 
 def _figure(view: SeriesView) -> Sequence[object]:
