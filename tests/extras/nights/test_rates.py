@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.extras.nights import rates
-from stackproof.extras.nights.rates import History, flagged
+from stackproof.extras.nights.rates import History
 from stackproof.history.timeline import entries
 from stackproof.record import outline
 from stackproof.record.records import Record
@@ -46,11 +46,11 @@ def test_a_busy_host_is_no_change_of_the_stack() -> None:
     (history,) = histories_of(with_driver(0, "550.1", 1e-3), slow)
     assert history.changes == []
     (series,) = history.series
-    assert series.last is not None and series.last.busy and series.last.worse
+    assert series.steps[-1].busy and series.steps[-1].worse
     (history,) = histories_of(with_driver(0, "550.1", 1e-3), slow, with_driver(2, "560.1", 1e-3))
     (series,) = history.series
-    assert series.last is not None and not series.last.busy
-    assert series.last.ratio == pytest.approx(1, rel=0.01)
+    assert not series.steps[-1].busy
+    assert series.steps[-1].ratio == pytest.approx(1, rel=0.01)
 
 
 def test_a_gain_is_flagged_as_one() -> None:
@@ -69,8 +69,7 @@ def test_what_is_no_change_is_not_flagged(seconds: float, noise: float) -> None:
     (history,) = histories_of(with_driver(0, "550.1", 1e-3, noise), with_driver(1, "560.1", seconds, noise))
     assert history.changes == []
     (series,) = history.series
-    assert series.last is not None
-    assert not flagged(series.last)
+    assert not series.steps[-1].flagged
 
 
 def test_a_loss_that_a_later_gain_hides_stays_flagged() -> None:
@@ -89,7 +88,7 @@ def test_places_are_never_compared() -> None:
 def test_versions_are_never_compared() -> None:
     (history,) = histories_of(with_driver(0, "550.1", 1e-3), with_driver(1, "560.1", 5e-3, version="2"))
     (series,) = history.series
-    assert (series.version, len(series.points), series.last) == ("2", 1, None)
+    assert (series.version, len(series.points), series.steps) == ("2", 1, [])
 
 
 def test_nothing_comes_of_nothing() -> None:

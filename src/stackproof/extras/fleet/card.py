@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from stackproof.api.base import Refusal, files, processes, text
 from stackproof.api.environment import environment_proof
@@ -111,11 +110,8 @@ def answered(order: CardOrder) -> bool:
     return True
 
 
-class CardDone(NamedTuple):
-    """How one card's process ended, and what it left, if it did."""
-
-    check: Check
-    record: Record | None = None
+CardDone = tuple[Check, Record | None]
+"""How one card's process ended, and what it left, if it did."""
 
 
 @dataclass
@@ -178,7 +174,7 @@ class HostWork:
                 works = [pool.submit(self._card, 0)]
                 works += [pool.submit(self._card, card) for card in range(1, self._counted(works[0]))]
                 for work in works:
-                    self._take_over(work.result())
+                    self._take_over(*work.result())
             except KeyboardInterrupt:
                 processes.end_tree(self._mark)
                 raise
@@ -186,16 +182,16 @@ class HostWork:
     def _counted(self, first: Future[CardDone]) -> int:
         while not first.done() and not card_count(self._home):
             time.sleep(_POLL_S)
-        record = first.result().record if first.done() else None
+        record = first.result()[1] if first.done() else None
         cards = record.provenance.get("cards", 1) if record else card_count(self._home)
         return min(int(cards), plan.table().limits.cards)
 
-    def _take_over(self, done: CardDone) -> None:
-        if done.record:
-            self.record.checks += done.record.checks
-            self.record.measurements += done.record.measurements
-            self.record.provenance |= done.record.provenance
-        self._add(done.check)
+    def _take_over(self, check: Check, record: Record | None) -> None:
+        if record:
+            self.record.checks += record.checks
+            self.record.measurements += record.measurements
+            self.record.provenance |= record.provenance
+        self._add(check)
 
     def _stage(self, name: str, stage: Callable[[], verbs.StageOutcome]) -> None:
         self.say(f"{name} ...")
@@ -225,11 +221,11 @@ class HostWork:
         if code == 0:
             record = reading.read(out)
             why = "; ".join(check.reason for check in record.checks if check.id.endswith("::coverage"))
-            return CardDone(Check(name, Verdict.PASSED, why, took, figures), record)
+            return Check(name, Verdict.PASSED, why, took, figures), record
         how, verdict = f"did not end in {self._deadline / 60:.0f} minutes", Verdict.HUNG
         if code is not None:
             how, verdict = f"ended with {processes.describe_exit(code)}", Verdict.CRASHED
-        return CardDone(Check(name, verdict, f"{how}; {verbs.last(log)}", took, figures))
+        return Check(name, verdict, f"{how}; {verbs.last(log)}", took, figures), None
 
 
 def defaults(stack: stacks.Stack) -> dict[str, str]:

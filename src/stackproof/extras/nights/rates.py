@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from statistics import median
 
 from stackproof.api.base import advice, processes, statistics, text
@@ -34,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Change:
-    """A difference between two neighbouring points that is larger than their noise; `share` is of the shown figure."""
+    """What lies between two neighbouring points of a series."""
 
     key: timeline.SeriesKey
     before: Point
@@ -54,6 +55,17 @@ class Change:
     def worse(self) -> bool:
         return self.ratio < 1
 
+    @property
+    def flagged(self) -> bool:
+        """Whether the figures differ by the share of `data/history.toml` and their intervals do not overlap.
+
+        A flag is a hint to look: a pull request is judged by the gate, which measures both sides in turn. What was measured on a busy
+        host is no hint: it says how busy the host was.
+        """
+        before, after = self.before.seconds, self.after.seconds
+        apart = before.high < after.low or after.high < before.low
+        return not self.busy and apart and abs(self.ratio - 1) >= store.rules().share
+
 
 @dataclass(frozen=True)
 class Series:
@@ -64,20 +76,9 @@ class Series:
     points: tuple[Point, ...]
 
     @property
-    def newest(self) -> Point:
-        """The point that "now" is."""
-        return self.points[-1]
-
-    @property
-    def last(self) -> Change | None:
-        """The newest point against the one before; nothing while there is one point only."""
-        return Change(self.key, *self.points[-2:]) if len(self.points) > 1 else None
-
-    @property
-    def changes(self) -> list[Change]:
-        """Return every flagged step between neighbours, oldest first."""
-        pairs = zip(self.points, self.points[1:])  # noqa: B905 - one shorter on purpose
-        return [step for before, after in pairs if flagged(step := Change(self.key, before, after))]
+    def steps(self) -> list[Change]:
+        """What lies between each two neighbours, oldest first; nothing while there is one point only."""
+        return [Change(self.key, before, after) for before, after in pairwise(self.points)]
 
 
 @dataclass(frozen=True)
@@ -91,21 +92,8 @@ class History:
     @property
     def changes(self) -> list[Change]:
         """All flagged steps, newest first."""
-        steps = [step for series in self.series for step in series.changes]
+        steps = [step for series in self.series for step in series.steps if step.flagged]
         return sorted(steps, key=lambda step: step.after.when, reverse=True)
-
-
-def flagged(step: Change) -> bool:
-    """Whether the figures differ by the share of `data/history.toml` and their intervals do not overlap.
-
-    A flag is a hint to look: a pull request is judged by the gate, which measures both sides in turn. What was measured on a busy host
-    is no hint: it says how busy the host was.
-    """
-    if step.busy:
-        return False
-    before, after = step.before.seconds, step.after.seconds
-    apart = before.high < after.low or after.high < before.low
-    return apart and abs(step.ratio - 1) >= store.rules().share
 
 
 def histories(entries: Iterable[timeline.Entry]) -> list[History]:
@@ -139,13 +127,13 @@ def parts(histories: Sequence[History]) -> Iterator[outline.Part]:
 
 
 def _row(series: Series) -> tuple[outline.Cell, ...]:
-    unit = series.key.unit
+    unit, newest = series.key.unit, series.points[-1].seconds
     return (
         series.key.subject,
         outline.Span(series.key.preset, "dim"),
-        text.shown(series.newest.seconds.median, unit),
-        outline.Span(f"{series.newest.seconds.relative:.1%}", "dim"),
-        _moved(series.last),
+        text.shown(newest.median, unit),
+        outline.Span(f"{newest.relative:.1%}", "dim"),
+        _moved(series.steps),
         outline.Span(bars([text.rate(point.seconds.median, unit)[0] for point in series.points[-_MOST_BARS:]]), "cyan"),
     )
 
@@ -157,10 +145,11 @@ def bars(values: Sequence[float]) -> str:
     return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
 
 
-def _moved(step: Change | None) -> outline.Span:
-    if step is None:
+def _moved(steps: Sequence[Change]) -> outline.Span:
+    if not steps:
         return outline.Span("first", "dim")
-    style = ("bold red" if step.worse else "green") if flagged(step) else "dim"
+    step = steps[-1]
+    style = ("bold red" if step.worse else "green") if step.flagged else "dim"
     return outline.Span(f"{step.ratio - 1:+.1%}{f' ({processes.BUSY})' if step.busy else ''}", style)
 
 

@@ -27,8 +27,8 @@ def quick(launches: int = 1, pause: float = 0.0, minutes: float = 10.0) -> reque
     """Return the plan with these amounts on every device."""
     known = request_.load_plan()
     return replace(
-        known, measure=replace(known.measure, launches={"other": launches}),
-        explore={"other": 0.02}, verify=replace(known.verify, minutes={"other": minutes}), admission=replace(known.admission, pause=pause),
+        known, launches={"other": launches},
+        explore={"other": 0.02}, verify={"other": minutes}, admission=replace(known.admission, pause=pause),
     )  # fmt: skip
 
 

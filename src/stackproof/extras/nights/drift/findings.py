@@ -168,7 +168,7 @@ def _moved(values: Values, split: int) -> bool:
     if not behind:
         return False
     score, size, _ = at_split(values, np.array([behind]), table().scan)
-    return bool(abs(score[0]) >= table().moved.score and abs(size[0]) >= table().scan.effect / 2)
+    return bool(abs(score[0]) >= table().moved and abs(size[0]) >= table().scan.effect / 2)
 
 
 def _changed(nights: Sequence[Night], span: tuple[Night, Night]) -> tuple[Cause, ...]:
@@ -276,7 +276,7 @@ def _recalled(
     if not len(earlier) or not 0 < behind <= table().scan.splits:
         return None
     (score,), (size,), (error,) = at_split(until[kind], np.array([behind]), table().scan)
-    if abs(score) < table().moved.score:
+    if abs(score) < table().moved:
         return None
     around = trend.nights[int(earlier[-1])], trend.nights[split]
     step = float(size), float(error), float(score)
@@ -294,7 +294,7 @@ def _leave_out(
             continue
         row[split:until] = np.nan
         begin = until - int((~np.isnan(row[:until][::-1])).argmax())
-        if (~np.isnan(whole[begin:until])).sum() >= table().refuted.nights:
+        if (~np.isnan(whole[begin:until])).sum() >= table().refuted:
             row[begin:until], row[:begin] = whole[begin:until], np.nan
 
 
@@ -377,8 +377,7 @@ def drift_of(loaded: store.Loaded, stack: str = "") -> Drift:
     gates = gate_results(loaded.records)
     groups = by_place(night for night in every if stack in ("", night.place.stack))
     places = [examine(place, those, gates) for place, those in groups.items()]
-    chains = [sentence for place in places for trend in place.trends for sentence in trend.problems]
-    return Drift(tuple(sorted(places, key=lambda place: place.place.label)), (*loaded.problems, *problems, *chains))
+    return Drift(tuple(sorted(places, key=lambda place: place.place.label)), (*loaded.problems, *problems))
 
 
 def examine(place: store.Place, history: Sequence[Night], gates: Sequence[GateResult]) -> PlaceDrift:
@@ -389,14 +388,14 @@ def examine(place: store.Place, history: Sequence[Night], gates: Sequence[GateRe
     settled.sort(key=lambda step: step.gate.started if step.gate else step.after.started)
     settled = _with_reported(settled, history)
     steps = suspect(drawn, [values for values, _ in by_gates])
-    lasting = [step for step in steps if not step.interleaved and step.nights >= table().lasting.nights]
+    lasting = [step for step in steps if not step.interleaved and step.nights >= table().lasting]
     suspicions = tuple(step for step in steps if step not in lasting)
     settled += [replace(step, state=SuspicionState.CONFIRMED, reported=step.slower) for step in lasting]
     return PlaceDrift(place, tuple(history), tuple(drawn), suspicions, tuple(settled))
 
 
 def _with_reported(settled: Sequence[Suspicion], history: Sequence[Night]) -> list[Suspicion]:
-    recent = history[-table().reported.nights :][0].started if history else None
+    recent = history[-table().reported :][0].started if history else None
     latest = {step.figure: step for step in settled if step.state is SuspicionState.CONFIRMED}
     slower = [step for step in latest.values() if step.slower and recent and step.gate and step.gate.started >= recent]
     return [replace(step, reported=step in slower) for step in settled]

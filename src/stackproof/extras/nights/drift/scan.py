@@ -238,24 +238,14 @@ class CauseRow:
 
 
 @dataclass(frozen=True)
-class _Moved:
-    score: float
-
-
-@dataclass(frozen=True)
-class _Nights:
-    nights: int
-
-
-@dataclass(frozen=True)
 class DriftRules:
     """The table `data/drift.toml`: how large a step must be, and how sure."""
 
+    moved: float
+    lasting: int
+    refuted: int
+    reported: int
     scan: ScanRules
-    moved: _Moved
-    lasting: _Nights
-    refuted: _Nights
-    reported: _Nights
     groups: Mapping[str, tuple[str, ...]]
     cause: tuple[CauseRow, ...]
 

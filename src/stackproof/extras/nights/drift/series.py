@@ -130,13 +130,12 @@ def _side(row: Measurement) -> Measured | None:
 
 @dataclass(frozen=True)
 class Trend:
-    """The three series of one figure at one place, a value a night; `problems` say where a new anchor begins them anew."""
+    """The three series of one figure at one place, a value a night."""
 
     place: store.Place
     figure: FigureKey
     nights: tuple[Night, ...]
     values: Mapping[SeriesKind, Values]
-    problems: tuple[str, ...] = ()
 
     @property
     def usable(self) -> int:
@@ -153,15 +152,9 @@ def trends(place: store.Place, nights: Sequence[Night]) -> list[Trend]:
 
 def _trend(place: store.Place, key: FigureKey, nights: Sequence[Night]) -> Trend:
     rows = np.array([_values(night, key) for night in nights])
-    problems = list[str]()
     changed = [at for at, (night, after) in enumerate(pairwise(nights), 1) if night.anchor != after.anchor]
-    if changed:
-        rows[: changed[-1], :2] = np.nan
-        before, after = nights[changed[-1] - 1], nights[changed[-1]]
-        what = f"the anchor changed from {before.anchor[:12]} to {after.anchor[:12]} on {after.day}"
-        problems.append(f"{key.label}: {what}; ratio and anchor begin anew there")
-    columns = dict(zip(SeriesKind, rows.T, strict=True))
-    return Trend(place, key, tuple(nights), columns, tuple(problems))
+    rows[: max(changed, default=0), :2] = np.nan
+    return Trend(place, key, tuple(nights), dict(zip(SeriesKind, rows.T, strict=True)))
 
 
 def _values(night: Night, key: FigureKey) -> tuple[float, float, float]:

@@ -203,7 +203,7 @@ def _admitted(run: NightRun, sides: dict[Measured, interleave.SideSpec]) -> tupl
 def _measured(run: NightRun, sides: dict[Measured, interleave.SideSpec], folder: Path) -> MeasuredNight:
     asked = run.asked
     terms = interleave.LaunchTerms(bench_subjects.profile(asked.profile).preset, gate_plan.load(), asked.scale)
-    launches = int(gate_plan.of(asked.plan.measure.launches, asked.stack.device))
+    launches = int(gate_plan.of(asked.plan.launches, asked.stack.device))
     run.ledger.say(f"measure: {' and '.join(side.value for side in sides)} in turns; launches: {launches}")
     try:
         return launch_all(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)

@@ -172,7 +172,7 @@ def _confirm(run: NightRun) -> None:
     if _uncounted(run):
         return
     before = _place_drift(run)
-    for suspicion in surest(before, run.asked.plan.confirm.most):
+    for suspicion in surest(before, run.asked.plan.suspicions):
         name, began = f"confirm::{suspicion.figure.subject} {suspicion.kind.value}", time.monotonic()
         run.ledger.say(f"{name}: {suspicion.command}")
         ended = _gate(run, suspicion.asks, name.replace("::", "-").replace(" ", "-"))
@@ -183,7 +183,7 @@ def _confirm(run: NightRun) -> None:
 
 def _gate(run: NightRun, asks: Sequence[str], log: str) -> verbs.StageOutcome:
     asked = run.asked
-    words = ["gate", *asks, "--profile", asked.profile, "--minutes", str(asked.plan.confirm.minutes)]
+    words = ["gate", *asks, "--profile", asked.profile, "--minutes", str(asked.plan.gate)]
     words += ["--unpinned", str(asked.unpinned)] if asked.unpinned else []
     words += ["--device", asked.device] if asked.device else []
     return run.verb(*words, log=log)
@@ -195,7 +195,7 @@ def _site(run: NightRun) -> verbs.StageOutcome:
     words = [word for top in run.asked.tops if top.is_dir() for word in ("--results", str(top))]
     command = [sys.executable, "-m", "stackproof", "site", str(run.asked.site), *words]
     began = time.monotonic()
-    code = verbs.run(command, log, 60 * run.asked.plan.verify.deadline)
+    code = verbs.run(command, log, 60 * run.asked.plan.deadline)
     if code == 0:
         return verbs.StageOutcome(Verdict.PASSED, f"{run.asked.site}, in {time.monotonic() - began:.0f} s")
     return verbs.StageOutcome(Verdict.FAILED, f"`site` ended with {code}; {verbs.last(log)}")
@@ -209,7 +209,7 @@ _LEFT_OUT = "left out for time"
 def verify(run: NightRun) -> None:
     """Run suites until the minutes are over, each a stage of its own; the others are said to be left out."""
     asked = run.asked
-    minutes = plan.of(asked.plan.verify.minutes, asked.stack.device)
+    minutes = plan.of(asked.plan.verify, asked.stack.device)
     until = time.monotonic() + 60 * minutes
     chosen = order(asked.results, asked.stack.name, run.ledger.folder)
     run.ledger.say(f"verify: {text.counted(len(chosen), 'suite')}; none starts after {minutes:g} minutes")

@@ -91,17 +91,6 @@ FILE = places.DATA / "night.toml"
 
 
 @dataclass(frozen=True)
-class _Measure:
-    launches: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class _Verify:
-    minutes: plan.ByDevice
-    deadline: float
-
-
-@dataclass(frozen=True)
 class AdmissionRules:
     load: plan.ByDevice
     throttled: tuple[str, ...]
@@ -110,21 +99,21 @@ class AdmissionRules:
 
 
 @dataclass(frozen=True)
-class _Confirm:
-    most: int
-    minutes: float
-
-
-@dataclass(frozen=True)
 class NightPlan:
     """The table `data/night.toml`: what a night measures, and within which limits."""
 
-    measure: _Measure
-    verify: _Verify
     explore: plan.ByDevice
     """Minutes of new points for relations of operators."""
+    launches: plan.ByDevice
+    verify: plan.ByDevice
+    """Minutes in which suites are begun."""
+    deadline: float
+    """Minutes after which a stage is ended."""
+    suspicions: int
+    """So many a night are put to a gate."""
+    gate: float
+    """Minutes of such a gate."""
     admission: AdmissionRules
-    confirm: _Confirm
 
 
 @cache
@@ -233,7 +222,7 @@ class NightRun:
         asked = self.asked
         scale = ["--deadline-scale", str(asked.scale)] if asked.scale != 1 else []
         command = [words[0], "--stack", asked.stack.name, *words[1:], "--results", str(asked.results), *scale]
-        deadline = 60 * asked.plan.verify.deadline * asked.scale
+        deadline = 60 * asked.plan.deadline * asked.scale
         return verbs.call(command, self.ledger.folder / f"{log}.log", deadline, python or Path(sys.executable))
 
     def suite(self, *words: str, log: str) -> verbs.StageOutcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -207,36 +208,16 @@ class SiteModel:
         """What matters, in one sentence, the worst first: what is red or old, slowdowns, what was never seen on its card."""
         states = [cell.state for cell in self.matrix.cells.values()]
         lines = [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := states.count(state))]
-        lines.append(", ".join(self._steps()))
+        newest = max((place.nights[-1].started.date() for place in self.drift.places), default=None)
+        none = "no night has left figures yet, so nothing is known of slowdowns"
+        lines.append(f"nights: {self.drift.headline}" if newest else none)
+        if newest and (self.matrix.today - newest).days > self.matrix.days:
+            lines.append(f"no night since {newest}")
         never = [name for name in self.matrix.never_on_card if name not in self.order.doubles]
         device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
         lines.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
         sentence = "; ".join(lines)
         return f"{sentence[0].upper()}{sentence[1:]}."
-
-    def _steps(self) -> Iterator[str]:
-        """Yield what nights tell; that no slowdown is confirmed is said only where nights of these days could have shown one."""
-        slower = sum(len(place.slowdowns) for place in self.drift.places)
-        suspected = sum(len(place.suspicions) for place in self.drift.places)
-        newest = max((place.nights[-1].started.date() for place in self.drift.places), default=None)
-        if newest is None:
-            yield "no night has left figures yet, so nothing is known of slowdowns"
-            return
-        lacking = min(place.lacking for place in self.drift.places)
-        lost = sum(far.clear and far.size > 0 for place in self.drift.places for far in place.long_terms)
-        if lacking:
-            yield f"{text.counted(lacking, 'more night')} needed before a slowdown can be seen"
-        else:
-            earlier = sum(step.slower for place in self.drift.places for step in place.confirmed) - slower
-            if slower or not earlier:
-                yield f"{_count(slower, 'confirmed slowdown')}{f' (and {earlier} earlier)' if earlier > 0 else ''}"
-            else:
-                yield f"{_count(earlier, 'slowdown')} confirmed on earlier nights, and no new one"
-            yield f"{suspected or 'none'} suspected"
-        if lost:
-            yield f"{_count(lost, 'figure')} slower than the first anchor was"
-        if (self.matrix.today - newest).days > self.matrix.days:
-            yield f"no night since {newest}"
 
 
 def _count(number: int, what: str) -> str:
@@ -254,10 +235,10 @@ def model(index: RecordsIndex, order: SiteOrder) -> SiteModel:
 def _kept(index: RecordsIndex, cells: StackMatrix, drift: Drift) -> dict[Path, IndexedRun]:
     """Return the runs that have a page: the newest of each kind, those that prove a cell, and those that steps name."""
     wanted = {cell.run.path for cell in cells.cells.values() if cell.run} | set(_named(drift))
-    seen: dict[tuple[str, str, str], int] = {}
+    seen = Counter[tuple[str, str, store.Place]]()
     for run in reversed(index.runs):
-        kind = _kind(run)
-        seen[kind] = seen.get(kind, 0) + 1
+        kind = run.record.verb, run.record.stack, run.place
+        seen[kind] += 1
         if seen[kind] <= _NEWEST:
             wanted.add(run.path)
     return {run.path: run for run in reversed(index.runs) if run.path in wanted}
@@ -268,8 +249,3 @@ def _named(drift: Drift) -> Iterator[Path]:
         for step in (*place.settled, *place.suspicions):
             yield from ((step.gate.path,) if step.gate else ())
             yield from (step.before.path, step.after.path)
-
-
-def _kind(run: IndexedRun) -> tuple[str, str, str]:
-    facts = run.record.provenance
-    return run.record.verb, run.record.stack, f"{facts.get('host')} {facts.get('rehearsed')} {facts.get('devices')}"

@@ -151,7 +151,7 @@ class StackMatrix:
     def never_on_card(self) -> list[str]:
         """Return the stacks of which no record was made on the device that they are for."""
         known = [name for name in self.stacks if name not in self.measured]
-        return [name for name in known if all(cell.run is None or _rehearsed(cell.run) for cell in self.of(name))]
+        return [name for name in known if all(cell.run is None or cell.run.place.rehearsed for cell in self.of(name))]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def matrix(
     newest: dict[_Key, _Proof] = {}
     measured: dict[str, IndexedRun] = {}
     for run in runs:  # oldest first
-        if not run.record.runs_suites and run.record.measurements and not _rehearsed(run):
+        if not run.record.runs_suites and run.record.measurements and not run.place.rehearsed:
             measured[run.record.stack] = run
         for suite, proof in _proofs(run):
             newest |= dict.fromkeys(_keys(run, suite, newest), proof)
@@ -242,7 +242,7 @@ def _state(run: IndexedRun, bad: Sequence[Check], ran: Sequence[Check]) -> Proof
         return ProofState.FAILED
     if bad or not ran:
         return ProofState.UNVERIFIED
-    if _rehearsed(run):
+    if run.place.rehearsed:
         return ProofState.REHEARSED
     return ProofState.KNOWN_ISSUE if any(check.verdict is Verdict.KNOWN_ISSUE for check in ran) else ProofState.PASSED
 
@@ -254,7 +254,7 @@ def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: i
     fresh = [proof for proof, age in aged if age <= days]
     if any(proof.state is ProofState.FAILED for proof in fresh):
         fresh = [proof for proof in fresh if proof.state is ProofState.FAILED]
-    elif real := [proof for proof, _ in aged if proof.executed and not _rehearsed(proof.run)]:
+    elif real := [proof for proof, _ in aged if proof.executed and not proof.run.place.rehearsed]:
         fresh = [proof for proof in fresh if proof in real]
         aged = [(proof, age) for proof, age in aged if proof in real]
     if fresh:
@@ -264,10 +264,6 @@ def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: i
     return MatrixCell(
         stack, suite, ProofState.STALE, f"no record for {age} days; then {last.state.value}: {last.why}", last.run
     )  # fmt: skip
-
-
-def _rehearsed(run: IndexedRun) -> bool:
-    return bool(run.record.provenance.get("rehearsed"))
 
 
 @dataclass(frozen=True)
