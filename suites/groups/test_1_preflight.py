@@ -23,7 +23,7 @@ def test_suits(stack: Stack, backend: str, figures: dict[str, Figure]) -> None:
     refusals = preflight.refusals(group)
     require(not refusals, " | ".join(refusals))
     figures |= {f"rank {seat.rank}": f"{seat.card} ({seat.identity})" for seat in group.seats}
-    figures["interfaces"] = ", ".join(name for name, why in group.nodes[0].interfaces.items() if not why)
+    figures["interfaces"] = ", ".join(group.nodes[0].interfaces)
     where = ", ".join(dict.fromkeys(f"{seat.card} ({seat.identity})" for seat in group.seats))
     figures["summary"] = (
         f"{len(group.seats)} rank(s) of {backend} on {where}, over {figures['interfaces'] or 'no network'}"

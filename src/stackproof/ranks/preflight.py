@@ -5,48 +5,35 @@ What it refuses would otherwise be a hang, a crash of every rank, or a group tha
 
 from __future__ import annotations
 
-import itertools
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.files import kernel_value
-from stackproof.base.toml import Key, Table
 from stackproof.device.devices import visible
 from stackproof.device.kinds import Device
 from stackproof.ranks.libraries import serving
 from stackproof.stack import findings, variables
-from stackproof.stack.findings import listed, passed_by
 from stackproof.stack.stacks import Stack
 
 SYSFS = Path("/sys/class/net")
+_BRIDGES = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lxcbr", "lxdbr")
+"""Interfaces of containers: a group that forms over one of them is slow, or reaches no other host."""
 
 
-def interfaces() -> dict[str, str]:
-    """Return this host's interfaces by name, each with why no other host is reached over it, or nothing; none without sysfs."""
-    table = {}
-    for path in (path for path in sorted(SYSFS.glob("*")) if path.is_dir()):
-        bridge = (path / "bridge").is_dir() or path.name.startswith(_rules().bridges)
-        down = "which is down" if kernel_value(path / "operstate") == "down" else ""
-        table[path.name] = "a bridge of containers" if bridge else down
-    return table
+def interfaces() -> list[str]:
+    """Return this host's interfaces that are up and no bridge of containers; none without sysfs."""
+    up = (path for path in sorted(SYSFS.glob("*")) if path.is_dir() and kernel_value(path / "operstate") != "down")
+    return [path.name for path in up if not (path / "bridge").is_dir() and not path.name.startswith(_BRIDGES)]
 
 
-def providers(value: str) -> list[str]:
-    """Return the providers that a filter of libfabric asks for, layers apart: `tcp;ofi_rxm` is two; none if it only excludes."""
-    return [] if value.startswith("^") else [part for word in listed(value) for part in word.split(";") if part]
-
-
-TABLE = DATA / "preflight.toml"
 LONGEST_S = 3600.0
 
 
@@ -62,10 +49,8 @@ class Node:
     cards: int
     """Cards that a rank sees; a rank's own where each sees its own only."""
     environ: Mapping[str, str]
-    interfaces: Mapping[str, str]
-    """Each with why no other host is reached over it, or nothing."""
-    providers: Sequence[str] = ()
-    """libfabric providers in the folder that the variables name."""
+    interfaces: Sequence[str]
+    """Those over which other hosts may be reached."""
 
 
 @dataclass(frozen=True)
@@ -99,28 +84,6 @@ class PlannedGroup:
     """Whether this torch was built with the backend, or something registered it."""
     on_host: bool = False
     """Whether the tensors are the host's, so that ranks share it as any processes do."""
-
-
-@dataclass(frozen=True)
-class _Filter:
-    variable: str
-    backends: tuple[str, ...]
-    grammar: Literal["prefixes", "names"]
-
-
-@dataclass(frozen=True)
-class _Provider:
-    variable: str
-    path: str
-    backends: tuple[str, ...]
-    known: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Rules:
-    bridges: tuple[str, ...]
-    provider: _Provider
-    filters: Annotated[tuple[_Filter, ...], Key("filter")]
 
 
 def require(group: PlannedGroup) -> None:
@@ -184,43 +147,16 @@ def _deadline(group: PlannedGroup) -> Iterator[str]:
         )
 
 
-def _filters(group: PlannedGroup) -> Iterator[str]:
-    rows = [row for row in _rules().filters if group.stack.backend in row.backends]
-    for node, row in itertools.product(group.nodes, rows):
-        if row.variable in node.environ and node.interfaces:
-            yield from _filter(row, node)
-
-
-def _filter(row: _Filter, node: Node) -> Iterator[str]:
-    asked, left = f"{row.variable}={node.environ[row.variable]}", node.interfaces
-    passed = passed_by(row.grammar, node.environ[row.variable], left)
-    useful = " or ".join(name for name, why in left.items() if not why and name != "lo") or "lo"
-    if not passed:
-        yield f"{asked} matches no interface of {node.host}, which has {', '.join(left)}: name one of these, or unset it"
-    elif all(left[name] for name in passed):
-        only = f"{asked} matches only {', '.join(passed)} of {node.host}, {left[passed[0]]}"
-        yield f"{only}: name {useful}, or unset it"
-
-
-def _providers(group: PlannedGroup) -> Iterator[str]:
-    row = _rules().provider
-    for node in group.nodes if group.stack.backend in row.backends else ():
-        for name in providers(node.environ.get(row.variable, "")):
-            if name not in row.known and name not in node.providers:
-                where = f" and {node.environ[row.path]} holds none" if row.path in node.environ else ""
-                asked = f"{row.variable}={node.environ[row.variable]}"
-                yield f"{asked}: libfabric knows no provider '{name}'{where}: export {row.variable}=tcp, or unset it"
-
-
 def _environment(group: PlannedGroup) -> Iterator[str]:
     for node in group.nodes:
         short = sum(seat.host == node.host for seat in group.seats) > max(node.cards, 1)
-        for slip in findings.examine(node.environ, variables.relevant(group.stack)):
+        host = findings.Inventory(interfaces=tuple(node.interfaces))
+        for slip in findings.examine(node.environ, variables.relevant(group.stack), host):
             likely = (
                 short and group.stack.visibility in slip.variables
             )  # a mask that leaves fewer cards than ranks was not meant so
             if likely or slip.misspelt or slip.level is variables.Level.PROBLEM:
-                yield slip.refusal
+                yield slip.refusal.replace("this host", node.host)
 
 
 _LOOKS: tuple[Callable[[PlannedGroup], Iterator[str]], ...] = (
@@ -228,15 +164,8 @@ _LOOKS: tuple[Callable[[PlannedGroup], Iterator[str]], ...] = (
     _environment,
     _duplicates,
     _too_many,
-    _filters,
-    _providers,
     _deadline,
 )
-
-
-@cache
-def _rules() -> _Rules:
-    return Table.load(TABLE).row(_Rules)
 
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")  # tells hosts of one name apart, as NCCL does too
@@ -287,10 +216,7 @@ def seat_of(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ
 
 
 def this_host(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
-    folder = environ.get("FI_PROVIDER_PATH", "")
-    loaded = Path(folder).glob("lib*-fi.so*") if folder else ()  # what libfabric would load from there
-    names = sorted({path.name.removeprefix("lib").split("-fi.so")[0] for path in loaded})
-    return Node(socket.gethostname(), len(shown), dict(environ), interfaces(), names)
+    return Node(socket.gethostname(), len(shown), dict(environ), interfaces())
 
 
 def to_json(place: RankPlace, site: Node) -> dict[str, Any]:

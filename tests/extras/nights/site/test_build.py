@@ -118,7 +118,7 @@ def test_what_is_confirmed_is_on_every_page_that_tells_of_it(site: Path) -> None
 
 @pytest.mark.parametrize(
     ("count", "said"),
-    [(0, "No night has left figures yet, so nothing is known of slowdowns"), (1, "Nights: TOO FEW NIGHTS: 10 more nights needed before a step can be seen")],
+    [(0, "No night has left figures yet, so nothing is known of slowdowns"), (1, "Nights: TOO FEW NIGHTS: 10 more nights needed before")],
 )  # fmt: skip
 def test_few_nights_make_a_site_that_says_so(tmp_path: Path, count: int, said: str) -> None:
     making.store(tmp_path / "store", count)
