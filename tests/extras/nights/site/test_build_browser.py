@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+DAY = 1440
+"""Steps of a time axis, which are minutes."""
 PAGES = ("index.html", "changes.html", "runs.html")
 
 
@@ -226,7 +228,9 @@ def test_zoom_is_in_the_address(browser: Browser, site: Path, root: str) -> None
     parts = {one.get_attribute("viewBox") for one in page.locator(".plot").all()}
     assert len(parts) == 1 and parts != {whole} and "from=" in page.url
     again, _ = opened(browser, page.url)
-    assert float((again.locator(".plot").first.get_attribute("viewBox") or "").split()[0]) == pytest.approx(149, abs=2)
+    assert float((again.locator(".plot").first.get_attribute("viewBox") or "").split()[0]) == pytest.approx(
+        149 * DAY, abs=2 * DAY
+    )
     page.locator(".field").first.dblclick()
     assert page.locator(".plot").first.get_attribute("viewBox") == whole and "from=" not in page.url
     box = page.locator(".field").first.bounding_box()
@@ -236,7 +240,7 @@ def test_zoom_is_in_the_address(browser: Browser, site: Path, root: str) -> None
     page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 50)
     page.mouse.up()
     left, _, width, _ = (float(one) for one in (page.locator(".plot").first.get_attribute("viewBox") or "").split())
-    assert left == pytest.approx(50, abs=2) and width == pytest.approx(50, abs=2)
+    assert left == pytest.approx(50 * DAY, abs=2 * DAY) and width == pytest.approx(50 * DAY, abs=2 * DAY)
     assert seen.said == []
 
 
