@@ -67,6 +67,7 @@ OPTIONS = (
     Option("accumulated", {"bucket_cap_mb": 0.0001}, micro=4),
     Option("ends-early", ends=True),
     Option("float16-exchange", hook=default_hooks.fp16_compress_hook, exchanged=torch.float16),
+    Option("bfloat16-exchange", hook=default_hooks.bf16_compress_hook, exchanged=torch.bfloat16),
     Option("sharded", sharded=True),
     Option("sharded-kept", shared={"reshard_after_forward": False}, sharded=True),
     Option("sharded-accumulated", sharded=True, micro=3),

@@ -69,7 +69,7 @@ def _require(stack: Stack, workload: str, *needed: str) -> None:
         capabilities.require(stack, capability)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("bfloat16-exchange", "synchronised-norm")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "synchronised-norm"])
 @pytest.mark.deadline(240)
 def test_variant(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """The gradients are those of one process with the global batch, bit-equal on all ranks, in as many exchanges as meant."""
@@ -99,32 +99,6 @@ def _require_exchanges(
         require(len(buckets) == 1, f"one bucket of 100 MB was asked for, and {len(buckets)} travelled")
     if name == "small-buckets":
         require(len(buckets) > 2, f"buckets of 4 KiB were asked for, and {len(buckets)} travelled")
-
-
-@pytest.mark.deadline(240)
-def test_bfloat16_exchange(group: Cases, figures: dict[str, Figure]) -> None:
-    """Gradients exchanged in bfloat16 are those of float64 within bfloat16's rounding, and really were exchanged in it."""
-    name = "bfloat16-exchange"
-    reports, ranks = common.evidence(group, name), common.world(group)
-    course = plan().course(of_name(name).workload)
-    exact = outcome(course, torch.float64, SEED, ranks).gradients
-    common.agree(group, name, exact, _rounded(course.workload, ranks), figures, torch.bfloat16)
-    common.require_equal_bits(reports, "gradients")
-    for what, gradient in common.tensors(group, name, 0).items():
-        require(
-            torch.equal(gradient, gradient.to(torch.bfloat16).double()),
-            f"{what} has bits that bfloat16 cannot hold: the hook was not in effect",
-        )
-
-
-def _rounded(workload: str, ranks: int) -> dict[str, torch.Tensor]:
-    """Return the sum in bfloat16 of what each rank's float32 gradient is after division and rounding."""
-    total: dict[str, torch.Tensor] = {}
-    for rank in range(ranks):
-        for name, gradient in shard(workload, _CPU, torch.float32, SEED, rank, ranks).observe().gradients.items():
-            part = gradient.to(torch.bfloat16) / ranks
-            total[name] = total[name] + part if name in total else part
-    return total
 
 
 @pytest.mark.deadline(240)

@@ -52,7 +52,6 @@ class Variant:
     unused: bool = False
     recompute: str = ""
     synchronised: bool = False
-    hook: Callable[..., Any] = default_hooks.allreduce_hook
 
     def prepare(self, job: Job) -> None:
         """Switch on what the variant is about."""
@@ -73,7 +72,7 @@ class Variant:
             assert views == asked, (
                 f"gradient_as_bucket_view={asked}: gradients are{'' if views else ' no'} views of their bucket"
             )
-            return self.hook(state, bucket)
+            return default_hooks.allreduce_hook(state, bucket)
 
         counting.__annotations__ = {}  # torch compares them with classes, and here they are strings
         wrapped.register_comm_hook(None, counting)
@@ -90,7 +89,6 @@ VARIANTS = (
     Variant("accumulation", _LORA, {}),
     Variant("recompute-reentrant", _LORA, {}, recompute="reentrant"),
     Variant("recompute-non-reentrant", _LORA, {}, recompute="non-reentrant"),
-    Variant("bfloat16-exchange", _PLAIN, {}, hook=default_hooks.bf16_compress_hook),
     Variant("synchronised-norm", playing("normalised"), {}, synchronised=True),
 )
 NAMES = tuple(variant.name for variant in VARIANTS)

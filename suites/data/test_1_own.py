@@ -37,22 +37,6 @@ def test_tokens(tmp_path: Path, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(60)
-def test_layouts(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    """The same as text, in both layouts of LLaMA-Factory."""
-    made = [[str(token) for token in sequence.tolist()] for sequence in inputs.progressions(SEED, _COUNT, _VOCABULARY)]
-    pairs = [(" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])) for words in made]
-    alpaca = [{"instruction": "Go on.", "input": asked, "output": answer} for asked, answer in pairs]
-    sharegpt = [
-        {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]}
-        for asked, answer in pairs
-    ]
-    for name, rows in (("alpaca.json", alpaca), ("sharegpt.json", sharegpt)):
-        (tmp_path / name).write_text(json.dumps(rows, indent=1), encoding="utf-8")
-        _examined(tmp_path / name, figures)
-    figures["summary"] = f"{_COUNT} samples as alpaca and as sharegpt: nothing found"
-
-
-@pytest.mark.deadline(60)
 @pytest.mark.parametrize("name", [pattern.name for pattern in datasets.rules().patterns])
 def test_rule(name: str, tmp_path: Path, figures: dict[str, Figure]) -> None:
     """Each rule finds its example in an answer, and leaves its counter-example alone."""

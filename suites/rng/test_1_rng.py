@@ -7,7 +7,6 @@ import pytest
 from stackproof.device import devices
 from stackproof.device.kinds import Device
 from stackproof.probes import randomness
-from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
@@ -33,15 +32,6 @@ def test_state(device: Device, figures: dict[str, Figure]) -> None:
     """A saved state brings the same numbers back."""
     randomness.restores(device)
     figures["summary"] = "states of the device's generator and of another were saved and restored"
-
-
-@pytest.mark.deadline(60)
-@pytest.mark.parametrize("reentrant", [True, False], ids=["reentrant", "not_reentrant"])
-def test_checkpointed(reentrant: bool, device: Device, figures: dict[str, Figure]) -> None:
-    """A region that is computed again in backward draws the same dropout mask, and leaves the generator where it was."""
-    figures["kept"] = kept = randomness.recomputes(device, reentrant=reentrant)
-    require(0.4 < kept < 0.6, f"dropout of a half kept {kept:.1%}")
-    figures["summary"] = f"the recomputed dropout mask is the same; it kept {kept:.1%}"
 
 
 @pytest.mark.deadline(60)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch.utils.checkpoint import checkpoint
 
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
@@ -95,21 +94,6 @@ def restores(device: Device) -> None:
     drawn = DRAWS["normal"](device, generator)
     generator.set_state(saved)
     again("a generator", DRAWS["normal"](device, generator), drawn, "after its state was restored")
-
-
-def recomputes(device: Device, *, reentrant: bool) -> float:
-    """A checkpointed region draws the same mask when it is run again in backward; returns the share that was kept."""
-    ones = torch.ones(COUNT, device=device.torch, requires_grad=True)
-    output = checkpoint(lambda x: torch.nn.functional.dropout(x, 0.5), ones, use_reentrant=reentrant)
-    uniform(device)  # moves the generator between forward and backward, as the rest of a model does
-    state = read(device)
-    expected = uniform(device)
-    write(device, state)
-    output.sum().backward()  # type: ignore[no-untyped-call]
-    assert ones.grad is not None
-    again("dropout in a checkpointed region", ones.grad, output.detach(), "between forward and recomputation")
-    again("the device's own generator", uniform(device), expected, "after a region was recomputed")
-    return float((output != 0).float().mean())
 
 
 def seeders(device: Device) -> dict[str, Callable[[int], object]]:
