@@ -49,25 +49,31 @@ def compute(
     `mode` is entered around the operator and its backward, not around what moves and prepares their arguments.
     `feed` makes the gradients that are fed in (`cotangent`); tensors of the dtypes `host` stay on the CPU.
     """
-    move = _mover(device, _upcasts(dtype) if wide else {}, host)
+    casts = {dtype.to_real(): torch.float64, dtype.to_complex(): torch.complex128} if wide else {}  # exact ones
+
+    def move(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            place = REFERENCE if str(leaf.dtype).removeprefix("torch.") in host else device
+            return relocate(leaf, place, casts.get(leaf.dtype, leaf.dtype))
+        if isinstance(leaf, torch.dtype):
+            return casts.get(leaf, leaf)
+        return device if _names_a_device(leaf) else leaf
+
     arguments = tree_map(move, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     seed()
     with torch.set_grad_enabled(backward), mode:
         output = op(arguments[0], *arguments[1], **arguments[2])
         values = labelled("output", sample.output_process_fn_grad(output), None if wide else dtype)
     leaves = {name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad}
-    gradients = _gradients(values, leaves, dtype, mode, feed) if backward else {}
-    others = [
-        leaf
-        for leaf in tree_leaves(output)
-        if isinstance(leaf, torch.Tensor) and not any(leaf is value for value in values.values())
-    ]
+    roots, gradients = [value for value in values.values() if value.requires_grad], dict[str, torch.Tensor]()
+    if backward and roots and leaves:
+        fed = [feed(root, dtype) for root in roots]
+        with mode:
+            made = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
+        gradients = {name: one for name, one in zip(leaves, made, strict=True) if one is not None}
+    kept = {id(value) for value in values.values()}
+    others = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and id(leaf) not in kept]
     return values | gradients | {f"the shape of part {n}": torch.tensor(leaf.shape) for n, leaf in enumerate(others)}
-
-
-def _upcasts(dtype: torch.dtype) -> dict[torch.dtype, torch.dtype]:
-    """Return casts that are exact: the float64 reference sees the very numbers that the device saw."""
-    return {dtype.to_real(): torch.float64, dtype.to_complex(): torch.complex128}
 
 
 def labelled(what: str, tree: Any, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
@@ -79,34 +85,6 @@ def labelled(what: str, tree: Any, dtype: torch.dtype | None = None) -> dict[str
         name: leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf, dtype=kinds.get(type(leaf)))
         for name, leaf in zip(names, leaves, strict=True)
     }
-
-
-def _gradients(
-    values: dict[str, torch.Tensor],
-    leaves: dict[str, torch.Tensor],
-    dtype: torch.dtype,
-    mode: AbstractContextManager[Any],
-    feed: Feed,
-) -> dict[str, torch.Tensor]:
-    roots = [value for value in values.values() if value.requires_grad]
-    if not roots or not leaves:
-        return {}
-    fed = [feed(root, dtype) for root in roots]
-    with mode:
-        gradients = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
-    return {name: gradient for name, gradient in zip(leaves, gradients, strict=True) if gradient is not None}
-
-
-def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype], host: tuple[str, ...]) -> Callable[[Any], Any]:
-    def move(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor):
-            place = REFERENCE if str(leaf.dtype).removeprefix("torch.") in host else device
-            return relocate(leaf, place, casts.get(leaf.dtype, leaf.dtype))
-        if isinstance(leaf, torch.dtype):
-            return casts.get(leaf, leaf)
-        return device if _names_a_device(leaf) else leaf
-
-    return move
 
 
 def _names_a_device(leaf: Any) -> bool:
@@ -135,18 +113,15 @@ def placed(tree: Any, device: torch.device | None = None) -> Any:
 def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Copy a tensor as a leaf; a view keeps its strides, its offset and the storage around it."""
     source = tensor.detach()
-    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg() or _fills_its_storage(tensor):
+    whole = tensor.layout is torch.strided and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
+    full = whole and tensor.is_contiguous()  # an expanded row of a matrix is as large as the matrix
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg() or full:
         return source.to(device, dtype, copy=True).requires_grad_(tensor.requires_grad)
     length = tensor.untyped_storage().nbytes() // tensor.itemsize
     storage = source.as_strided((length,), (1,), 0).to(device, dtype, copy=True)
     return storage.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).requires_grad_(
         tensor.requires_grad
     )
-
-
-def _fills_its_storage(tensor: torch.Tensor) -> bool:
-    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
-    return whole and tensor.is_contiguous()  # an expanded row of a matrix is as large as the matrix
 
 
 class Redraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -176,14 +151,11 @@ def random_kernel(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> str:
     for start in range(16):  # a coin falls the same way a few times in a row
         with (redraws := Redraws(start)):
             values = compute(op, sample, REFERENCE, dtype, backward=False, wide=True)
+        values = {name: torch.nan_to_num(value) for name, value in values.items()}  # a NaN in both is no draw
         first = first or values
-        if not redraws.kernel or not all(_same(first[name], value) for name, value in values.items()):
+        if not redraws.kernel or not all(torch.equal(first[name], value) for name, value in values.items()):
             return redraws.kernel
     return ""
-
-
-def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return torch.equal(torch.nan_to_num(left), torch.nan_to_num(right))  # a NaN in both is no draw
 
 
 class Narrow(TorchDispatchMode):  # type: ignore[no-untyped-call]

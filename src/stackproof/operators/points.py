@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_map
@@ -27,6 +28,14 @@ FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 COMPLEX = (torch.complex64, torch.complex128)
 
 
+class Call(NamedTuple):
+    """What an operator is called with, and the sample of the database that it is."""
+
+    inputs: tuple[Any, ...]
+    options: dict[str, Any]
+    sample: SampleInput
+
+
 @dataclass(frozen=True)
 class OperatorPoint:
     """One operator in one dtype, and the numbers that everything about it is drawn from."""
@@ -41,25 +50,20 @@ class OperatorPoint:
     notes: Counter[str] = field(default_factory=Counter)
     """What the judge counts beside relations."""
 
-    def samples(self, count: int, gradient: bool = False, smallest: int = 0, pool: int = _POOL) -> list[SampleInput]:
+    def samples(self, count: int, gradient: bool = False, smallest: int = 0, pool: int = _POOL) -> list[Call]:
         """Draw samples of the database, moved to the device; none without numbers, and of few only where they are few."""
-        made = []
-        for sample in islice(samples(self.op, self.dtype, gradient, self.start), pool):
-            if smallest < elements_of((sample.input, sample.args, sample.kwargs)) <= _LARGEST:
-                made.append(sample)
+        drawn = islice(samples(self.op, self.dtype, gradient, self.start), pool)
+        made = [Call((sample.input, *sample.args), dict(sample.kwargs), sample) for sample in drawn]
+        made = [call for call in made if smallest < elements_of(call[:2]) <= _LARGEST]
         chosen = self.draw.sample(made, min(count, len(made)))
-        for sample in chosen:
-            call = (sample.input, tuple(sample.args), dict(sample.kwargs))
-            sample.input, sample.args, sample.kwargs = placed(call, self.device)
-        return chosen
+        return [placed(call, self.device) for call in chosen]
 
-    def kinds(self, count: int, smallest: int = 0, alike: bool = False) -> list[SampleInput]:
+    def kinds(self, count: int, smallest: int = 0, alike: bool = False) -> list[Call]:
         """Draw samples of which each has other options than those before, or other dimensions unless these count `alike`."""
-        kinds: dict[str, SampleInput] = {}
-        for sample in self.samples(12) if alike else self.samples(120, smallest=smallest, pool=160):
-            call = (sample.input, sample.args, sample.kwargs)
-            form = tree_map(lambda x: x if not torch.is_tensor(x) else "" if alike else x.dim(), call)
-            kinds.setdefault(describe_tree(form), sample)
+        kinds: dict[str, Call] = {}
+        for call in self.samples(12) if alike else self.samples(120, smallest=smallest, pool=160):
+            form = tree_map(lambda x: x if not torch.is_tensor(x) else "" if alike else x.dim(), call[:2])
+            kinds.setdefault(describe_tree(form), call)
         return [*kinds.values()][:count]
 
     @property

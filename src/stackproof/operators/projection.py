@@ -5,17 +5,14 @@ What is expected is computed on the host by NumPy, which shares no kernel with w
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from stackproof.base.processes import cores
 from stackproof.device.devices import HOST
 from stackproof.record.checks import CheckFailed, require
 
@@ -30,7 +27,6 @@ MEAN = 1.5
 WHOLE = 0.4
 """Units that all numbers may be too large or too small by, as a whole: rounding goes either way, and over so many numbers evens out."""
 _SIGMAS = 6.0
-_THREADS = 8
 _CHUNK = 1 << 24  # numbers folded at once: 128 MiB of float64
 
 
@@ -109,33 +105,21 @@ def signs(count: int, seed: int) -> Floats:
     return 1.0 - 2.0 * ((np.asarray(raw, dtype=np.uint64) >> np.uint64(63)).astype(np.float64))
 
 
-def stretches(width: int, stretch: int = STRETCH) -> int:
-    """Return into how many sums a row of `width` numbers is folded."""
-    return -(-width // stretch)
-
-
 def fold(result: torch.Tensor, signs_of_row: Floats, stretch: int = STRETCH) -> Floats:
     """Return the sums of a result (..., width), as (rows, stretches), added up in float64 where the result lies.
 
     A device without float64 hands the numbers to the host.
     """
     width = result.shape[-1]
-    rows = result.detach().reshape(-1, width)
+    rows, whole = result.detach().reshape(-1, width), width // stretch * stretch
     place = result.device if has_float64(str(result.device)) else HOST.torch
-    weights = torch.from_numpy(signs_of_row).to(place)
-    step = max(1, _CHUNK // width)
-    return np.concatenate(
-        [_folded(rows[start : start + step].to(place), weights, stretch) for start in range(0, len(rows), step)]
-    )
-
-
-def _folded(rows: torch.Tensor, weights: torch.Tensor, stretch: int) -> Floats:
-    signed = rows.to(torch.float64) * weights
-    whole = signed.shape[1] // stretch * stretch
-    parts = [signed[:, :whole].reshape(len(rows), -1, stretch).sum(-1)] if whole else []
-    if whole < signed.shape[1]:
-        parts.append(signed[:, whole:].sum(-1, keepdim=True))
-    return torch.cat(parts, 1).cpu().numpy()
+    weights, folded = torch.from_numpy(signs_of_row).to(place), list[torch.Tensor]()
+    for piece in torch.split(rows, max(1, _CHUNK // width)):
+        signed = piece.to(place).to(torch.float64) * weights
+        sums = signed[:, :whole].reshape(len(piece), whole // stretch, stretch).sum(-1)
+        rest = [signed[:, whole:].sum(-1, keepdim=True)] if whole < width else []
+        folded.append(torch.cat([sums, *rest], 1).cpu())
+    return torch.cat(folded).numpy()
 
 
 @cache
@@ -157,37 +141,21 @@ def product(left: torch.Tensor, right: torch.Tensor, signs_of_row: Floats, stret
     The scale of a stretch is sqrt(its numbers) times the typical size of a number in its row: |a| |B| / sqrt(n) for random factors.
     """
     inner, width = right.shape
-    count = stretches(width, stretch)
-    projected, sums = np.empty((inner, count)), np.empty((len(left), count))
     edges = np.arange(0, width, stretch)
-
-    def project(start: int, rows: Floats) -> float:
-        projected[start : start + len(rows)] = np.add.reduceat(rows * signs_of_row, edges, axis=1)
-        return float((rows**2).sum())
-
-    def multiply(start: int, rows: Floats) -> Floats:
-        sums[start : start + len(rows)] = rows @ projected
-        squared: Floats = (rows**2).sum(1)
-        return squared
-
-    squares = sum(_over_chunks(right, project))
-    typical = np.sqrt(np.concatenate(_over_chunks(left, multiply)) * squares / (inner * width))
-    return ExpectedSums(sums, typical[:, None] * np.sqrt(np.minimum(stretch, width - edges)))
+    parts, squares = [], 0.0
+    for rows in _in_float64(right):
+        parts.append(np.add.reduceat(rows * signs_of_row, edges, axis=1))
+        squares += float((rows**2).sum())
+    projected = np.concatenate(parts)
+    sums, sizes = zip(*((rows @ projected, (rows**2).sum(1)) for rows in _in_float64(left)), strict=True)
+    typical = np.sqrt(np.concatenate(sizes) * squares / (inner * width))
+    return ExpectedSums(np.concatenate(sums), typical[:, None] * np.sqrt(np.minimum(stretch, width - edges)))
 
 
-def _over_chunks(matrix: torch.Tensor, work: Callable[[int, Floats], Any]) -> list[Any]:
-    """Call work(first row, rows in float64) for a matrix on the host, some rows at a time, on the host's cores; return what it returned."""
-    step = max(1, _CHUNK // 4 // matrix.shape[1])
-
-    def on_rows(start: int) -> Any:
-        piece = matrix[
-            start : start + step
-        ]  # NumPy has no bfloat16; torch would bring threads of its own to each of these
-        wide = piece.to(torch.promote_types(piece.dtype, torch.float32))
-        return work(start, wide.numpy().astype(np.float64))
-
-    with ThreadPoolExecutor(min(_THREADS, cores())) as pool:
-        return list(pool.map(on_rows, range(0, len(matrix), step)))
+def _in_float64(matrix: torch.Tensor) -> Iterator[Floats]:
+    """Yield the rows of a matrix on the host, some at a time; NumPy has no bfloat16."""
+    for piece in torch.split(matrix, max(1, _CHUNK // 4 // matrix.shape[1])):
+        yield piece.to(torch.promote_types(piece.dtype, torch.float32)).numpy().astype(np.float64)
 
 
 def unit(dtype: torch.dtype, terms: int, *, short: bool = False) -> float:

@@ -55,7 +55,8 @@ class Relation:
     Beyond that goes `room` times what moved arguments do to the second way, or what `others` give: ways by number that widen themselves.
     `exact`: to the last bit. `form`: shapes and dtypes alone. `nonfinite`: places where one of both is not finite are as good.
     `widened`: the second way takes the same numbers in float64, and the first returns those or one of `dtypes` if there are any.
-    `refusable`: the first way may raise; `required`: neither may, whatever it says. `private` results may have any form.
+    `reducible`: fewer or plainer numbers may show a fault too. `private` results may have any form.
+    `refusable`: the first way may raise; `required`: neither may, whatever it says.
     """
 
     says: str
@@ -63,7 +64,7 @@ class Relation:
     options: dict[str, Any]
     first: Route
     second: Route
-    code: str
+    code: str = ""
     ulps: float = 64.0
     tolerance: float = 0.0
     floor: float = 0.0
@@ -81,6 +82,7 @@ class Relation:
     dtypes: tuple[torch.dtype, ...] = ()
     drawn: str = ""
     writable: bool = True
+    reducible: bool = True
 
     def wrong(self) -> str:
         """Return what the first way gives that the second does not; empty if they agree.
@@ -133,8 +135,8 @@ class Relation:
 
     def _others(self, moves: int) -> Iterator[_Results]:
         """Yield the second way's results from arguments each of whose numbers moved by a unit in the last place."""
-        dtype = _narrowest((self.arguments, self.options))
-        eps = torch.finfo(dtype).eps if dtype else 0.0
+        numbers = filter(numeric, tree_leaves((self.arguments, self.options)))
+        eps = max((torch.finfo(leaf.dtype).eps for leaf in numbers), default=0.0)
         for draw in range(moves + bool(self.others)):
             arguments, options = _copied((self.arguments, self.options))
             if not self.others:
@@ -148,7 +150,7 @@ class Relation:
     def reduced(self, wrong: str, seconds: float = 4.0) -> tuple[Relation, str]:
         """Return the same with fewer elements, a simpler layout and plainer numbers, as long as it is wrong in the same way, and how."""
         kept, end, tried = (self, wrong), time.monotonic() + seconds, set[int]()
-        while time.monotonic() < end:
+        while self.reducible and time.monotonic() < end:
             change = next((step for step in _simpler(kept[0].arguments) if hash(step) not in tried), None)
             if change is None:
                 break
@@ -170,7 +172,8 @@ class Relation:
             written = self.drawn or f"# arguments of {error}: {describe_tree((self.arguments, self.options))}\n"
         place = "" if device.type == REFERENCE.type else f'torch.set_default_device("{device}")\n'
         head = f"import torch\nfrom torch import inf, nan\nfrom torch.nn import functional\n\n{place}"
-        return f"{head}operator = {operator}\n{written}{self.code}\nprint(first)\nprint(second)\n"
+        code = self.code or f"# {self.says}\nfirst = second = None"
+        return f"{head}operator = {operator}\n{written}{code}\nprint(first)\nprint(second)\n"
 
 
 def symptom(wrong: str) -> str:
@@ -316,11 +319,6 @@ def detached(tree: Any) -> Any:
 def tracked(tree: Any) -> Any:
     """Return the tree with numbers that ask for gradients."""
     return tree_map(lambda leaf: leaf.detach().requires_grad_() if numeric(leaf) else leaf, tree)
-
-
-def _narrowest(tree: Any) -> torch.dtype | None:
-    dtypes = [leaf.dtype for leaf in tree_leaves(tree) if numeric(leaf)]
-    return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
 def _outputs(tree: Any) -> _Results:
@@ -483,18 +481,16 @@ def with_gradients(op: Callable[..., Any], backward: bool = True, members: int =
         leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         if not roots or not leaves:
             return out
-        gradients = torch.autograd.grad(roots, leaves, [_fed(root, members) for root in roots], allow_unused=True)
+        lines = (_line(root.numel() // members, root.dtype, root.device) for root in roots)
+        fed = [line.repeat(members).reshape(root.shape) for line, root in zip(lines, roots, strict=True)]
+        gradients = torch.autograd.grad(roots, leaves, fed, allow_unused=True)
         return [*out, *filter(torch.is_tensor, gradients)]
 
     return run
 
 
-def _fed(root: torch.Tensor, members: int) -> torch.Tensor:
-    """Return an uneven gradient that every dtype holds exactly."""
-    return _line(root.numel() // members, root.dtype, root.device).repeat(members).reshape(root.shape)
-
-
 @lru_cache(32)
 def _line(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return uneven numbers that every dtype holds exactly."""
     line = (torch.arange(count, device=device) * 37 % 97 - 40) / 32
     return (torch.complex(line, line.flip(0)) if dtype.is_complex else line).to(dtype)

@@ -50,10 +50,7 @@ def _tensor(tensor: torch.Tensor) -> str:
     if flat.numel() > _MOST_NUMBERS:
         raise NotWritableError(f"{flat.numel()} numbers")
     contiguous = tensor.is_contiguous() and flat.numel() == tensor.numel()
-    shape = f"reshape({tuple(tensor.shape)})" if contiguous else _strides(tensor)
+    strides = f"as_strided({tuple(tensor.shape)}, {tensor.stride()}, {tensor.storage_offset()})"
+    shape = f"reshape({tuple(tensor.shape)})" if contiguous else strides
     gradient = ".requires_grad_()" if tensor.requires_grad else ""
     return f"torch.tensor({flat.tolist()}, dtype={tensor.dtype}).{shape}{gradient}"
-
-
-def _strides(tensor: torch.Tensor) -> str:
-    return f"as_strided({tuple(tensor.shape)}, {tensor.stride()}, {tensor.storage_offset()})"

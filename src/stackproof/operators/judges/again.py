@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.device.threads import default
 from stackproof.operators.compute import placed
-from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.points import Call, OperatorPoint, member
 from stackproof.operators.relation import Relation, elements_of, numeric, with_gradients
 
 WHAT = "again is again"
@@ -49,16 +49,15 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     run = with_gradients(point.op, backward)
     writes = member("writes into its arguments", point.name)
     plain = "second = operator(*arguments, **options)"
-    for place, sample in enumerate(drawn):
+    for place, call in enumerate(drawn):
         other = drawn[place - 1]
 
-        def relation(says: str, first: Callable[..., Any], code: str, sample: Any = sample, **more: Any) -> Relation:
-            arguments, options = (sample.input, *sample.args), dict(sample.kwargs)
-            return Relation(says, arguments, options, first, run, f"{code}\n{plain}", **more)
+        def relation(says: str, first: Callable[..., Any], code: str, call: Call = call, **more: Any) -> Relation:
+            return Relation(says, call.inputs, call.options, first, run, f"{code}\n{plain}", **more)
 
-        def after_others(*arguments: Any, beside: Any = other, **options: Any) -> Any:
+        def after_others(*arguments: Any, beside: Call = other, **options: Any) -> Any:
             with suppress(Exception):
-                run(beside.input, *beside.args, **beside.kwargs)
+                run(*beside.inputs, **beside.options)
             with suppress(Exception):
                 torch.empty(1 << 60, dtype=torch.float64, device=point.device)
             run(*arguments, **options)
@@ -96,16 +95,16 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     whole = point.dtype is torch.int64 and torch.float32 not in point.op.supported_dtypes(point.device.type)
     apart = member("each with each", point.name) or member("no batched kernel", point.name)
     if point.on_host and not apart and (whole or point.dtype is torch.float32):
-        largest = sorted(drawn, key=lambda sample: -elements_of(sample.input))
+        largest = sorted(drawn, key=lambda call: -elements_of(call.inputs[0]))
         calls = filter(None, map(partial(_enlarged, point), largest))
         count = point.draw.choice((2, 3, max(default(), 2)))
         several = 1 if type(point.op).__name__ in _EACH else 2
         yield from (_threaded(inputs, options, run, count) for inputs, options in islice(calls, several))
 
 
-def _enlarged(point: OperatorPoint, sample: Any) -> tuple[Any, Any] | None:
+def _enlarged(point: OperatorPoint, call: Call) -> tuple[Any, Any] | None:
     """Return a call with so many numbers that threads share them, equal ones among them and those that the call names."""
-    inputs, options = (sample.input, *sample.args), dict(sample.kwargs)
+    inputs, options, _ = call
     named = [leaf for leaf in tree_leaves((inputs[1:], options)) if type(leaf) in (int, float)]
 
     def many(change: Any, grow: Any, count: int) -> tuple[Any, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from stackproof.operators.database import SampleInput
 from stackproof.operators.points import OperatorPoint, member
 from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric, with_gradients
 
@@ -29,20 +28,22 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield drawn samples in batches of drawn sizes."""
     kind = next(kind for kind in (STACKED, ROWS, ALL_ROWS) if member(kind, point.name))
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
-    for sample in point.samples(3, gradient=backward):
+    for inputs, options, _ in map(detached, point.samples(3, gradient=backward)):
         sides = next((int(d) + 2 for d in "123" if f"{d}d" in point.name), 2)
-        if not isinstance(sample.input, torch.Tensor) or (kind != STACKED and sample.input.dim() < sides):
+        if not isinstance(inputs[0], torch.Tensor) or (kind != STACKED and inputs[0].dim() < sides):
             continue
-        if sample.kwargs.get("dropout_p"):
+        if options.get("dropout_p"):
             continue
-        size = elements_of((sample.input, sample.args))
+        size = elements_of(inputs)
         most = _MOST if point.on_host or not member("no batched kernel", point.name) else 64 * size
         fitting = [count for count in SIZES if count * size <= most] or [2]
         for count in {point.draw.choice(fitting), fitting[-1]}:
-            yield _of(point, sample, kind, count, backward)
+            yield _of(point, inputs, options, kind, count, backward)
 
 
-def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backward: bool) -> Relation:
+def _of(
+    point: OperatorPoint, inputs: tuple[Any, ...], named: dict[str, Any], kind: str, count: int, backward: bool
+) -> Relation:
     op = point.op
     shown = sorted({0, count // 2, count - 1, *(point.draw.randrange(count) for _ in range(3))})
 
@@ -89,7 +90,6 @@ def _of(point: OperatorPoint, sample: SampleInput, kind: str, count: int, backwa
 rows = [[x * (1 + (n * 7 % 16) / 16) if numbers(x) else x for x in arguments] for n in range({count})]
 first = operator(*({join}([row[k] for row in rows]) if torch.is_tensor(x){only} else x for k, x in enumerate(arguments)), **options)
 second = [operator(*row, **options) for row in rows]"""
-    inputs, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
     sizes = [float(leaf.abs().nan_to_num(0, 0, 0).max()) for leaf in inputs if numeric(leaf) and leaf.numel()]
     # What cancels in a gradient is of its terms' size.
     eps = torch.finfo(point.dtype).eps if point.dtype is not torch.int64 else 0.0

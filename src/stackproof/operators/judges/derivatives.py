@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from stackproof.operators.database import REFERENCE, SampleInput
-from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import Relation, UnusableError, numeric
+from stackproof.operators.points import Call, OperatorPoint, member
+from stackproof.operators.relation import Relation, UnusableError, describe_tree, numeric
 
 WHAT = "derivatives agree"
 DTYPES = (torch.float64, torch.complex128)
@@ -33,197 +34,147 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if not point.on_host and member("asserts on cards", point.name):
         return
     drawn = point.samples(1 if point.dtype.is_complex else 2, gradient=True)
-    for place, sample in enumerate(drawn):
+    for place, call in enumerate(drawn):
         negated = place == 1 and not member("held by residuals", point.name)
-        yield from _of(point, _made(sample, _as(sample.input, torch.neg), sample.args) if negated else sample, negated)
+        yield from _of(point, _with_first(call, torch.neg) if negated else call, negated)
     if drawn:
-        sample = min(drawn, key=lambda sample: sample.input.numel() if isinstance(sample.input, torch.Tensor) else 0)
-        for special in (_zero, _identity):
-            yield from _of(point, special(sample), True)
-        yield from _short(point, drawn)
-
-
-def _short(point: OperatorPoint, drawn: list[SampleInput]) -> Iterator[Relation]:
-    """Yield the same with indices of few rows only: gradients of the other rows are zero."""
-    for sample in drawn[:2]:
-        cut = [leaf.narrow(0, 0, 1) if _is_index(leaf) and leaf.shape[0] > 1 else leaf for leaf in sample.args]
-        if any(leaf is not other for leaf, other in zip(cut, sample.args, strict=True)):
-            yield from _of(point, _made(sample, sample.input, tuple(cut)), True)
+        smallest = min(drawn, key=lambda call: call.inputs[0].numel() if torch.is_tensor(call.inputs[0]) else 0)
+        for special in (torch.zeros_like, _eye):
+            yield from _of(point, _with_first(smallest, special), True)
+    for call in drawn:  # with indices of few rows only gradients of the other rows are zero
+        cut = [leaf.narrow(0, 0, 1) if _is_index(leaf) and leaf.shape[0] > 1 else leaf for leaf in call.inputs[1:]]
+        if any(leaf is not other for leaf, other in zip(cut, call.inputs[1:], strict=True)):
+            yield from _of(point, call._replace(inputs=(call.inputs[0], *cut)), True)
 
 
 def _is_index(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 and leaf.dim() > 0
 
 
-def _made(sample: SampleInput, tensor: Any, arguments: tuple[Any, ...]) -> SampleInput:
-    made = type(sample)(tensor, args=arguments, kwargs=dict(sample.kwargs))
-    made.output_process_fn_grad = sample.output_process_fn_grad
-    return made
+def _eye(leaf: torch.Tensor) -> torch.Tensor:
+    if leaf.dim() < 2 or leaf.shape[-1] != leaf.shape[-2]:
+        return torch.ones_like(leaf)
+    return torch.eye(leaf.shape[-1], dtype=leaf.dtype, device=leaf.device).expand(leaf.shape).clone()
 
 
-def _zero(sample: SampleInput) -> SampleInput:
-    return _made(sample, _as(sample.input, torch.zeros_like), sample.args)
+def _with_first(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    first, *more = call.inputs
+    return call._replace(inputs=(change(first.detach()).requires_grad_() if numeric(first) else first, *more))
 
 
-def _identity(sample: SampleInput) -> SampleInput:
-    def eye(leaf: torch.Tensor) -> torch.Tensor:
-        if leaf.dim() < 2 or leaf.shape[-1] != leaf.shape[-2]:
-            return torch.ones_like(leaf)
-        return torch.eye(leaf.shape[-1], dtype=leaf.dtype, device=leaf.device).expand(leaf.shape).clone()
-
-    return _made(sample, _as(sample.input, eye), sample.args)
-
-
-def _as(leaf: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    return change(leaf.detach()).requires_grad_() if numeric(leaf) else leaf
+def _drawn(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    parts = torch.rand((*leaf.shape, 2), generator=generator, dtype=torch.float64) - 0.5
+    return (torch.view_as_complex(parts) if leaf.is_complex() else parts[..., 0]).to(leaf.device)
 
 
 class _Line:
-    """A sample's outputs, weighed into one number, as a function of a step along a random direction of all its inputs."""
+    """A call's outputs, weighed into one number, as a function of a step along a random direction of all its inputs.
 
-    def __init__(self, point: OperatorPoint, sample: SampleInput) -> None:
-        self.point, self.sample = point, sample
-        self.leaves, self.spec = tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+    `energy`: half of the sum of the outputs' squares in place of the weighed sum.
+    """
+
+    def __init__(self, point: OperatorPoint, sample: SampleInput, call: tuple[Any, Any], energy: bool) -> None:
+        self.op, self.finish, self.energy = point.op, sample.output_process_fn_grad, energy
+        self.leaves, self.spec = tree_flatten(call)
         self.places = [n for n, leaf in enumerate(self.leaves) if numeric(leaf) and leaf.requires_grad]
-        self.values = [self.leaves[n].detach() for n in self.places]
+        self.values = tuple(self.leaves[n].detach() for n in self.places)
+        self.key = (
+            energy,
+            describe_tree(call),
+            *(value.cpu().resolve_conj().numpy().tobytes() for value in self.values),
+        )
         generator = torch.Generator().manual_seed(11)
-        self.ways = [self._drawn(leaf, generator) for leaf in self.values]
+        self.ways = tuple(_drawn(leaf, generator) for leaf in self.values)
         self.weights: list[torch.Tensor] = []
-        self.energy = False
-        self._known: dict[Any, torch.Tensor | UnusableError] = {}
+        self.zero = torch.zeros((), dtype=torch.float64, device=point.device)
+        self.size = min(1e3, max([1.0, *(float(value.abs().max()) for value in self.values if value.numel())]))
 
-    def kept(self, what: str, function: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Return what was computed for the same numbers before, or compute it."""
-        key = (what, self.energy, *(hash(value.cpu().resolve_conj().numpy().tobytes()) for value in self.values))
-        if key not in self._known:
-            try:
-                self._known[key] = function()
-            except UnusableError as error:
-                self._known[key] = error
-        result = self._known[key]
-        if isinstance(result, UnusableError):
-            raise result
-        return result
-
-    def take(self, inputs: tuple[Any, ...], named: dict[str, Any], energy: bool) -> None:
-        """Set the line through other inputs; `energy`: half of the sum of squares is differentiated."""
-        self.leaves = tree_flatten((inputs[0], tuple(inputs[1:]), named))[0]
-        self.values = [self.leaves[n].detach() for n in self.places]
-        self.energy = energy
-        if [value.shape for value in self.values] != [way.shape for way in self.ways]:  # a failure is made smaller
-            generator, self.weights = torch.Generator().manual_seed(11), []
-            self.ways = [self._drawn(value, generator) for value in self.values]
-
-    def _drawn(self, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        parts = torch.rand((*leaf.shape, 2), generator=generator, dtype=torch.float64) - 0.5
-        return (torch.view_as_complex(parts) if leaf.is_complex() else parts[..., 0]).to(leaf.device)
-
-    def weighed(self, values: list[torch.Tensor]) -> torch.Tensor:
+    def weighed(self, *values: torch.Tensor) -> torch.Tensor:
         """Return the real part of the weighed sum of the outputs, or half of their squares' sum."""
         leaves = list(self.leaves)
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
-        tensor, arguments, options = tree_unflatten(leaves, self.spec)
-        op, wrapper = self.point.op, self.point.op.gradcheck_wrapper
-        made = self.sample.output_process_fn_grad(
-            wrapper(op.op if hasattr(op, "op") else op, tensor, *arguments, **options)
-        )
+        inputs, options = tree_unflatten(leaves, self.spec)
+        made = self.finish(self.op.gradcheck_wrapper(getattr(self.op, "op", self.op), *inputs, **options))
         outputs = [leaf for leaf in tree_leaves(made) if numeric(leaf) and leaf.numel()]
         if not outputs:
             raise UnusableError("no number to differentiate")
         if not self.weights:
             generator = torch.Generator().manual_seed(13)
-            self.weights = [self._drawn(output.detach(), generator) for output in outputs]
-        if self.energy:
-            return torch.stack([(output * output.conj()).real.sum() / 2 for output in outputs]).sum()
-        pairs = zip(outputs, self.weights, strict=True)
-        return torch.stack([(output * weight.conj()).real.sum() for output, weight in pairs]).sum()
+            self.weights = [_drawn(output.detach(), generator) for output in outputs]
+        weights = outputs if self.energy else self.weights
+        sums = [(output * weight.conj()).real.sum() for output, weight in zip(outputs, weights, strict=True)]
+        return torch.stack(sums).sum() / (1 + self.energy)
 
     def at(self, step: torch.Tensor) -> torch.Tensor:
-        return self.weighed([value + step * way for value, way in zip(self.values, self.ways, strict=True)])
-
-    def zero(self) -> torch.Tensor:
-        return torch.zeros((), dtype=torch.float64, device=self.point.device)
+        return self.weighed(*(value + step * way for value, way in zip(self.values, self.ways, strict=True)))
 
     def gradients(self, step: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the gradients at a step along the line."""
-        moved = [(v + step * w).detach().requires_grad_() for v, w in zip(self.values, self.ways, strict=True)]
-        return torch.autograd.grad(self.weighed(moved), moved, allow_unused=True)
+        moved = [(value + step * way).requires_grad_() for value, way in zip(self.values, self.ways, strict=True)]
+        return torch.autograd.grad(self.weighed(*moved), moved, allow_unused=True)
 
-    def reverse(self, step: torch.Tensor | None = None) -> torch.Tensor:
+    def along(self, gradients: Any) -> torch.Tensor:
         """Return the derivative along the line from the gradients."""
-        return self._along(self.gradients(self.zero() if step is None else step))
-
-    def smooth(self) -> torch.Tensor:
-        """Return zero where value and gradients just ahead and just behind are the same.
-
-        Raises:
-            UnusableError: they are not: here is a jump, a kink, a tie or a branch cut, of which each way may say another thing.
-        """
-        step = _NEAR * self.size() * torch.ones_like(self.zero())
-        ahead, behind = ([self.at(side).detach(), *self.gradients(side)] for side in (step, -step))
-        for value, other in zip(ahead, behind, strict=True):
-            if value is not None and other is not None and not torch.allclose(value, other, rtol=0.1, atol=1e-3):
-                raise UnusableError("a kink is here")
-        return self.zero()
-
-    def size(self) -> float:
-        """Return the largest number, at least 1 and at most 1000."""
-        return min(1e3, max([1.0, *(float(value.abs().max()) for value in self.values if value.numel())]))
-
-    def _along(self, gradients: Any) -> torch.Tensor:
         pairs = [(g, w) for g, w in zip(gradients, self.ways, strict=True) if g is not None]
-        return torch.stack([self.zero(), *((g * w.conj()).real.sum() for g, w in pairs)]).sum()
+        return torch.stack([self.zero, *((g * w.conj()).real.sum() for g, w in pairs)]).sum()
 
+    def reverse(self) -> torch.Tensor:
+        return self.along(self.gradients(self.zero))
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        derivative: torch.Tensor = torch.func.jvp(self.weighed, values or self.values, self.ways)[1]
+        return derivative
+
+    def forward_over_forward(self) -> torch.Tensor:
+        derivative: torch.Tensor = torch.func.jvp(self.forward, self.values, self.ways)[1]
+        return derivative
+
+    def forward_over_reverse(self) -> torch.Tensor:
+        """Return the second derivative as a Hessian is computed."""
+        reverse = torch.func.grad(lambda values: self.weighed(*values))
+        derivative: torch.Tensor = torch.func.jvp(lambda *v: self.along(reverse(v)), self.values, self.ways)[1]
+        return derivative
+
+    def reverse_over_reverse(self) -> torch.Tensor:
+        leaves = [value.clone().requires_grad_() for value in self.values]
+        first = torch.autograd.grad(self.weighed(*leaves), leaves, create_graph=True, allow_unused=True)
+        along = self.along(first)
+        return self.along(torch.autograd.grad(along, leaves, allow_unused=True)) if along.requires_grad else self.zero
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether value and gradients just ahead and just behind are the same: no jump, kink, tie or branch cut is here."""
+        step = _NEAR * self.size + self.zero
+        ahead, behind = ([self.at(side), *self.gradients(side)] for side in (step, -step))
+        pairs = [(x, y) for x, y in zip(ahead, behind, strict=True) if x is not None and y is not None]
+        return all(torch.allclose(x, y, rtol=0.1, atol=1e-3) for x, y in pairs)
+
+    @cached_property
     def finite(self) -> torch.Tensor:
-        """Return the derivative from the gradients where there is one: at a pole one way has an infinity, another NaN.
-
-        Raises:
-            UnusableError: it is not finite.
-        """
+        """The derivative in reverse mode where there is one: at a pole one way has an infinity, another NaN."""
         derivative = self.reverse()
         if not bool(derivative.isfinite()):
             raise UnusableError("no derivative here")
         return derivative
 
-    def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        """Return the derivative along the line in forward mode."""
-        way = lambda *moved: self.weighed(list(moved))  # noqa: E731
-        derivative: torch.Tensor = torch.func.jvp(way, values or tuple(self.values), tuple(self.ways))[1]
-        return derivative
+    @cached_property
+    def first_quotient(self) -> torch.Tensor:
+        return self._quotient(self.at)
 
-    def twice_forward(self) -> torch.Tensor:
-        """Return the second derivative, forward over forward."""
-        derivative: torch.Tensor = torch.func.jvp(self.forward, tuple(self.values), tuple(self.ways))[1]
-        return derivative
+    @cached_property
+    def second_quotient(self) -> torch.Tensor:
+        return self._quotient(lambda step: self.along(self.gradients(step)))
 
-    def twice_reverse(self) -> torch.Tensor:
-        """Return the second derivative, reverse over reverse."""
-        leaves = [value.clone().requires_grad_() for value in self.values]
-        first = torch.autograd.grad(self.weighed(leaves), leaves, create_graph=True, allow_unused=True)
-        along = self._along(first)
-        if not along.requires_grad:
-            return self.zero()
-        return self._along(torch.autograd.grad(along, leaves, allow_unused=True))
-
-    def forward_over_reverse(self) -> torch.Tensor:
-        """Return the second derivative, forward over reverse, as a Hessian is computed."""
-
-        def along(*moved: torch.Tensor) -> torch.Tensor:
-            return self._along(torch.func.grad(lambda values: self.weighed(list(values)))(moved))
-
-        derivative: torch.Tensor = torch.func.jvp(along, tuple(self.values), tuple(self.ways))[1]
-        return derivative
-
-    def quotient(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def _quotient(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """Return a difference quotient where two steps, and both sides, agree on one.
 
         Raises:
             UnusableError: there is a kink, a jump or a pole near.
         """
-        quotients, middle = [], function(self.zero())
+        quotients, middle = [], function(self.zero)
         for share in _STEPS:
-            step = torch.full((), share * self.size(), dtype=torch.float64, device=self.point.device)
+            step = share * self.size + self.zero
             ahead, behind = function(step), function(-step)
             sides = ((ahead - middle) / step, (middle - behind) / step)
             if not torch.allclose(sides[0], sides[1], rtol=0.1, atol=1e-3):
@@ -251,35 +202,37 @@ first, second = torch.autograd.gradcheck(function, given, check_forward_ad=True)
 """
 
 
-def _of(point: OperatorPoint, sample: SampleInput, special: bool = False) -> Iterator[Relation]:
-    line = _Line(point, sample)
-    if not line.places or not sum(value.numel() for value in line.values):
+def _of(point: OperatorPoint, call: Call, special: bool = False) -> Iterator[Relation]:
+    inputs, options, sample = call
+    lines = dict[Any, _Line]()
+    if not sum(leaf.numel() for leaf in tree_leaves((inputs, options)) if numeric(leaf) and leaf.requires_grad):
         return
 
-    def relation(says: str, first: Any, second: Any, energy: bool = False, tolerance: float = 1e-6) -> Relation:
-        def way(function: Any, *before: Any) -> Any:
-            def taken(*inputs: Any, **named: Any) -> Any:
-                line.take(inputs, named, energy)
-                return [call() for call in (*before, function)][-1]
+    def relation(says: str, first: Any, second: str, energy: bool = False, tolerance: float = 1e-6) -> Relation:
+        def line(*arguments: Any, **named: Any) -> _Line:
+            made = _Line(point, sample, (arguments, named), energy)
+            return lines.setdefault(made.key, made)
 
-            return taken
+        def trusted(*arguments: Any, **named: Any) -> Any:
+            here = line(*arguments, **named)
+            if not here.smooth:
+                raise UnusableError("a kink is here, of which each way may say another thing")
+            return getattr(here, second)
 
-        inputs = (sample.input, *sample.args)
         how: dict[str, Any] = {"tolerance": tolerance, "floor": 1e-7, "refusable": special}
-        return Relation(says, inputs, dict(sample.kwargs), way(first), way(second, smooth), _CODE, **how)
+        return Relation(says, inputs, options, lambda *a, **o: first(line(*a, **o)), trusted, _CODE, **how)
 
-    smooth = lambda: line.kept("smooth", line.smooth)  # noqa: E731
-    slope = lambda: line.kept("slope", lambda: line.quotient(lambda step: line.at(step).detach()))  # noqa: E731
-    bend = lambda: line.kept("bend", lambda: line.quotient(lambda step: line.reverse(step).detach()))  # noqa: E731
-    yield relation("reverse mode as the difference quotient", line.reverse, slope, tolerance=1e-4)
+    yield relation("reverse mode as the difference quotient", _Line.reverse, "first_quotient", tolerance=1e-4)
     if point.op.supports_forward_ad:
-        yield relation("forward mode as reverse", line.forward, line.finite)
+        yield relation("forward mode as reverse", _Line.forward, "finite")
     if not point.op.supports_gradgrad or not point.on_host:
         return  # second derivatives are formulas, the same on every device: the CPU's stack proves them
+    twice = {
+        "reverse over reverse": (_Line.reverse_over_reverse, True),
+        "forward over reverse": (_Line.forward_over_reverse, point.op.supports_fwgrad_bwgrad),
+        "forward over forward": (_Line.forward_over_forward, point.op.supports_forward_ad),
+    }
     for energy in (False, True) if special else (False,):  # squares are smooth where a size itself is not
-        says = f"{{}}{' of squares' if energy else ''} as the difference quotient"
-        yield relation(says.format("reverse over reverse"), line.twice_reverse, bend, energy, 1e-3)
-        if point.op.supports_fwgrad_bwgrad:
-            yield relation(says.format("forward over reverse"), line.forward_over_reverse, bend, energy, 1e-3)
-        if point.op.supports_forward_ad:
-            yield relation(says.format("forward over forward"), line.twice_forward, bend, energy, 1e-3)
+        for says, (way, able) in twice.items():
+            words = f"{says}{' of squares' if energy else ''} as the difference quotient"
+            yield from [relation(words, way, "second_quotient", energy, 1e-3)] if able else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -310,10 +310,25 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             "another generator": torch.equal(before, _state(point.device)),
         }
 
+    def right(way: Make) -> Callable[[torch.Tensor], bool]:
+        def run(room: torch.Tensor) -> bool:
+            try:
+                numbers = way(room)
+            except (NotImplementedError, TypeError) as error:
+                raise UnusableError(error_line(error, 120)) from error
+            if wrong := fault(numbers, draw, point.dtype):
+                raise RuntimeError(wrong)
+            return True
+
+        return run
+
     code = f"# torch.manual_seed({_SEED}); {point.name}, {COUNT} numbers in {point.dtype}\nfirst = second = None"
     room = (torch.empty(COUNT, dtype=point.dtype, device=point.device),)
-    yield _Drawn("as its distribution says", room, {}, drawn, drawn, code, draw=draw)
-    yield _Drawn("a few at a time", (room[0][: 8 * sum(_LENGTHS)],), {}, few, few, code, draw=draw)
+    for says, numbers, way in (
+        ("as its distribution says", room, drawn),
+        ("a few at a time", (room[0][: 8 * sum(_LENGTHS)],), few),
+    ):
+        yield Relation(says, numbers, {}, right(way), lambda _: True, code, reducible=False)
     yield Relation("from a generator that is given", (room[0][:1031],), {}, given, default, code, exact=True)
     says = "other numbers in the next call and of another seed, the same after the seed"
     yield Relation(says, (room[0][:_FEW],), {}, repeats, lambda _: [False, True, False], code)
@@ -341,27 +356,6 @@ class _Given(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if places and places[0] < len(args):
             return func(*args[: places[0]], self.generator, *args[places[0] + 1 :], **(kwargs or {}))
         return func(*args, **(kwargs or {}), **({"generator": self.generator} if places else {}))
-
-
-@dataclass(frozen=True)
-class _Drawn(Relation):
-    draw: Draw = field(kw_only=True)
-
-    def wrong(self) -> str:
-        """Return what is wrong with the numbers."""
-        try:
-            values = self.first(*self.arguments)
-        except (NotImplementedError, TypeError) as error:
-            raise UnusableError(error_line(error, 120)) from error
-        except UnusableError:
-            raise
-        except Exception as error:
-            return f"raises {error_line(error, 150)}"
-        return fault(values, self.draw, self.arguments[0].dtype)
-
-    def reduced(self, wrong: str, seconds: float = 0.0) -> tuple[Relation, str]:  # noqa: ARG002 - fewer numbers show less
-        """Return itself: what a distribution says holds of many numbers."""
-        return self, wrong
 
 
 def fault(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:

@@ -6,12 +6,11 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from stackproof.operators.database import SampleInput
 from stackproof.operators.points import OperatorPoint, member
 from stackproof.operators.relation import (
     Relation,
@@ -52,6 +51,7 @@ _OPERATORS: Mapping[str, str] = {
     "remainder": "mod",
 }
 """Python's, of module `operator`, by torch's names."""
+_Call: TypeAlias = "tuple[tuple[Any, ...], dict[str, Any]]"
 
 
 def suits(_name: str, _op: Any) -> bool:
@@ -62,14 +62,14 @@ def suits(_name: str, _op: Any) -> bool:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a few samples in other dtypes, with numbers that rounding from one to the other changes."""
     drawn = point.kinds(12, alike=True)
-    for place, sample in enumerate(sorted(drawn, key=lambda one: -elements_of((one.input, one.args)))):
-        sample.input, sample.args, sample.kwargs = detached((sample.input, sample.args, sample.kwargs))
+    for place, (inputs, options, _) in enumerate(sorted(drawn, key=lambda call: -elements_of(call.inputs))):
+        call: _Call = detached((inputs, options))
         if place < 2:
-            yield from _named(point, sample)
-            yield from _mixed(point, sample, place)
-            yield from _whole(point, sample)
-            yield from _autocast(point, sample)
-        yield from _lone(point, sample)
+            yield from _named(point, *call)
+            yield from _mixed(point, call, place)
+            yield from _whole(point, call)
+            yield from _autocast(point, *call)
+        yield from _lone(point, call)
     if point.name in _OPERATORS:
         yield from _operators(point)
 
@@ -82,10 +82,10 @@ def _to(tree: Any, before: torch.dtype, after: torch.dtype) -> Any:
     return tree_map(lambda leaf: leaf.to(after) if getattr(leaf, "dtype", None) is before else leaf, tree)
 
 
-def _named(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _named(point: OperatorPoint, inputs: tuple[Any, ...], options: dict[str, Any]) -> Iterator[Relation]:
     """A dtype that is asked for by name, as arguments of it."""
-    op, inputs, options, kinds = point.op, (sample.input, *sample.args), {**sample.kwargs}, list[torch.dtype]()
-    options.pop("dtype", None)
+    op, kinds = point.op, list[torch.dtype]()
+    options = {name: value for name, value in options.items() if name != "dtype"}
     with suppress(Exception):
         kinds = _kinds(op(*inputs, **options, dtype=torch.float64 if point.dtype is torch.bool else point.dtype))
     if not kinds:
@@ -103,10 +103,10 @@ def _named(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
         yield Relation(f"dtype={word(dtype)}", inputs, options, named, before, code, refusable=True, **how)
 
 
-def _mixed(point: OperatorPoint, sample: SampleInput, odd: int) -> Iterator[Relation]:
+def _mixed(point: OperatorPoint, call: _Call, odd: int) -> Iterator[Relation]:
     """One argument in another dtype, without dimensions, or a number of Python's, as all in the dtype of the result."""
     op = point.op
-    leaves, form = tree_flatten(((sample.input, *sample.args), dict(sample.kwargs)))
+    leaves, form = tree_flatten(call)
     places = [n for n, leaf in enumerate(leaves) if getattr(leaf, "dtype", None) is point.dtype and leaf.numel()]
     strided = all(leaves[n].layout is torch.strided for n in places)
     if len(places) < 2 or not strided or member("each in its dtype", point.name):
@@ -168,7 +168,7 @@ def _between(leaf: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return real.to(dtype) * (1 + signs * (torch.finfo(leaf.dtype).eps / 8))
 
 
-def _whole(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _whole(point: OperatorPoint, call: _Call) -> Iterator[Relation]:
     """Whole numbers of a few bits, as of 64 that are cut to so many; drawn ones of 32, as floats that are rounded down."""
     if point.dtype not in _WHOLE:
         return
@@ -178,7 +178,7 @@ def _whole(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
             return
         count = iter(range(99))
         turn = (lambda leaf: _extreme(leaf, dtype, next(count))) if says == "extreme" else (lambda leaf: leaf)  # noqa: B023
-        arguments, options = tree_map(turn, ((sample.input, *sample.args), dict(sample.kwargs)))
+        arguments, options = tree_map(turn, call)
         kinds: list[torch.dtype] = []
         with suppress(Exception):
             refuse_on_host((op,), arguments, options)
@@ -217,7 +217,7 @@ def _extreme(leaf: Any, dtype: torch.dtype, which: int) -> Any:
     return torch.tensor(line)[places].reshape(leaf.shape).to(leaf.device, dtype)
 
 
-def _autocast(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _autocast(point: OperatorPoint, inputs: tuple[Any, ...], named: dict[str, Any]) -> Iterator[Relation]:
     """Under autocast: as of all numbers in the short dtype if the result is in it, else as of all in float32."""
     op, single, half = point.op, torch.float32, torch.bfloat16
     listed = member("float32 under autocast", point.name)
@@ -238,7 +238,7 @@ def _autocast(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
     code = f"""with torch.autocast("{point.device.type}", torch.bfloat16):
     first = operator(*arguments, **options)
 second = operator(*arguments, **options)  # in {"float32" if listed else "the dtype of the first"}"""
-    yield Relation("under autocast", (sample.input, *sample.args), dict(sample.kwargs), cast, uncast, code)
+    yield Relation("under autocast", inputs, named, cast, uncast, code)
 
 
 def _operators(point: OperatorPoint) -> Iterator[Relation]:
@@ -272,9 +272,9 @@ def _sides(op: Any, name: str, number: Any) -> dict[str, tuple[Callable[..., Any
     return ways | ({f"a tensor {name}= {number}": (lambda x: write(x.clone(), number), of_form)} if write else {})
 
 
-def _lone(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _lone(point: OperatorPoint, call: _Call) -> Iterator[Relation]:
     """Numbers without dimensions, as rows of one."""
-    if point.dtype not in (torch.float32, torch.int64, torch.bool) or not isinstance(sample.input, torch.Tensor):
+    if point.dtype not in (torch.float32, torch.int64, torch.bool) or not isinstance(call[0][0], torch.Tensor):
         return
 
     def row(leaf: Any) -> Any:
@@ -288,7 +288,7 @@ def _lone(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
         lone = tree_map(lambda leaf: leaf.reshape(()) if isinstance(leaf, torch.Tensor) else leaf, (arguments, options))
         return flat(point.op(*lone[0], **lone[1]))
 
-    arguments, options = tree_map(row, ((sample.input, *sample.args), dict(sample.kwargs)))
+    arguments, options = tree_map(row, call)
     code = "first = operator(*(x.reshape(()) for x in arguments), **options)\nsecond = operator(*arguments, **options)"
     rows: Any = lambda *inputs, **named: flat(point.op(*inputs, **named))  # noqa: E731
     yield Relation("of no dimension as of one", arguments, options, alone, rows, code, refusable=True)

@@ -35,11 +35,10 @@ def suits(name: str, op: Any) -> bool:
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield the relations of two samples' options on special, extreme and ordinary numbers."""
-    for sample in point.kinds(2, alike=True):
-        call = (sample.input, *sample.args), dict(sample.kwargs)
+    for inputs, named, _ in point.kinds(2, alike=True):
         for fill in (_moderate, _filled) if point.dtype.is_complex else (_filled,):
             count = iter(range(99))
-            arguments, options = tree_map(lambda leaf: fill(leaf, point, next(count)), call)  # noqa: B023
+            arguments, options = tree_map(lambda leaf: fill(leaf, point, next(count)), (inputs, named))  # noqa: B023
             yield from _of(point, arguments, options, ", ordinary numbers" if fill is _moderate else "")
 
 

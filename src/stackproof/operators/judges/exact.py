@@ -34,7 +34,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if point.dtype is torch.int64 and (member("chooses", name) or name in ("sum", "cumsum")):
         yield from _shifted(point)
     if member("multiplies and adds", name) and point.dtype is not torch.int64:
-        calls = [("", (sample.input, *sample.args), dict(sample.kwargs)) for sample in point.samples(6)]
+        calls = [("", inputs, options) for inputs, options, _ in point.samples(6)]
         for says, arguments, options in (*calls, *grown(point, calls, 20, 129)):
             yield _same(point, f"small whole numbers, {says}", tree_map(_whole, arguments), tree_map(_whole, options))
 
@@ -74,11 +74,11 @@ def _moved(point: OperatorPoint) -> Iterator[Relation]:
         values = drawn.view(point.dtype)
         return torch.where(values.isnan(), torch.inf, values)  # what copies a NaN through a wider dtype may quiet it
 
-    samples = [(sample.input, sample.args, sample.kwargs) for sample in point.samples(6)]
+    calls = [(inputs, options) for inputs, options, _ in point.samples(6)]
     picture = torch.empty(2, 6, 3, 4, dtype=point.dtype, device=point.device)
     if point.name in ("cat", "stack"):
-        samples.append(([picture, picture], (1,), {}))
-    for value, args, named in samples:
+        calls.append((([picture, picture], 1), {}))
+    for inputs, named in calls:
         for says, lay in (("bits", lambda leaf: leaf), ("bits of channels-last", LAYOUTS["channels-last"][0])):
 
             def as_bits(leaf: Any) -> Any:
@@ -91,7 +91,7 @@ def _moved(point: OperatorPoint) -> Iterator[Relation]:
             def whole(*arguments: Any, **options: Any) -> Any:
                 return point.op(*tree_map(as_bits, arguments), **tree_map(as_bits, options))
 
-            arguments = tree_map(lambda leaf: lay(fill(leaf)) if torch.is_tensor(leaf) else leaf, (value, *args))  # noqa: B023
+            arguments = tree_map(lambda leaf: lay(fill(leaf)) if torch.is_tensor(leaf) else leaf, inputs)  # noqa: B023
             code = f"bits = {bits}\nfirst = operator(*arguments, **options).view(bits)\nsecond = None  # of the arguments' bits"
             yield Relation(says, arguments, tree_map(fill, dict(named)), moved, whole, code, exact=True)
 
@@ -143,5 +143,5 @@ def _shifted(point: OperatorPoint) -> Iterator[Relation]:
         yield Relation(says, (line + _OFFSET,), {}, lambda x: point.op(x, **bounds), cut, code, exact=True)
         return
     code = f"first = operator(*(x + {_OFFSET} for x in arguments), **options) - {_OFFSET}\nsecond = operator(*arguments, **options)"
-    for sample in point.samples(6):
-        yield Relation(says, (sample.input, *sample.args), dict(sample.kwargs), far, point.op, code, exact=True)
+    for inputs, options, _ in point.samples(6):
+        yield Relation(says, inputs, options, far, point.op, code, exact=True)

@@ -73,9 +73,8 @@ def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, inputs: Any,
         return each.reference_fn(twin, *arguments, **options)
 
     floor = 16 * torch.finfo(dtype).eps  # terms of size one cancel
-    code = f"# {layer!r} against its reference in module_db, in float64\nfirst = second = None"
     how: dict[str, Any] = {"ulps": 512.0, "floor": floor, "widened": True}
-    return Relation("as it is defined", tuple(inputs), named, layer, reference, code, **how)
+    return Relation("as it is defined", tuple(inputs), named, layer, reference, **how)
 
 
 def _statistics(layer: torch.nn.Module, momentum: float | None, inputs: Any) -> Relation:
@@ -119,14 +118,13 @@ def _against_definition(point: OperatorPoint, made: DefinedLayer) -> Iterator[Re
         with _reparametrize_module(layer, dict(state)):
             return made.call(layer, *inputs)
 
-    code = f"# {layer!r} against its definition in float64\nfirst = second = None"
     floor = 16 * torch.finfo(point.dtype).eps  # terms of size one cancel
     for says, backward in (("as it is defined", True), ("without gradients", False)):
         mode = copy.deepcopy(layer).train(
             layer.training and backward
         )  # cuDNN differentiates recurrent layers in training only
         first, second = (with_gradients(way, backward) for way in (partial(called, mode), made.define))
-        yield Relation(says, (state, *inputs), {}, first, second, code, ulps=512.0, floor=floor, widened=True)
+        yield Relation(says, (state, *inputs), {}, first, second, ulps=512.0, floor=floor, widened=True)
 
 
 def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dict[str, Any]) -> Iterator[Relation]:

@@ -152,7 +152,8 @@ def _differing(call: Any, name: str, values: list[Any]) -> list[Any]:
         if not found or isinstance(value, str):
             with suppress(Exception):
                 other = _Call(call.point, {**call.options, name: value}, call.inputs, call.named)
-                found += [other] * (isinstance(value, str) or not _same(other.results, call.results))
+                same = len(other.results) == len(call.results) and all(map(torch.equal, other.results, call.results))
+                found += [other] * (isinstance(value, str) or not same)
     return found
 
 
@@ -178,10 +179,6 @@ def _seed(device: torch.device) -> None:
     """Seed the device's generator alone: `torch.manual_seed` asks every kind of card in turn."""
     torch.default_generator.manual_seed(7)
     getattr(getattr(torch, device.type), "manual_seed", lambda _: None)(7)
-
-
-def _same(left: list[Any], right: list[Any]) -> bool:
-    return len(left) == len(right) and all(torch.equal(*pair) for pair in zip(left, right, strict=True))
 
 
 class _Call:

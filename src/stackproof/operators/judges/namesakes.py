@@ -87,9 +87,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     def leaves(*arguments: Any, **options: Any) -> Any:
         return [leaf for leaf in tree_leaves(op(*arguments, **options)) if isinstance(leaf, torch.Tensor | bool)]
 
-    for place, sample in enumerate(point.kinds(10, smallest=-1)):
-        call = (sample.input, *sample.args), dict(sample.kwargs)
-        arguments, options = tree_map(_equal_or_large, call) if place % 2 else call
+    for place, (inputs, named, _) in enumerate(point.kinds(10, smallest=-1)):
+        arguments, options = tree_map(_equal_or_large, (inputs, named)) if place % 2 else (inputs, named)
         wide = widened(point.dtype) is not point.dtype
         floor = 0.0 if point.dtype.is_floating_point or point.dtype.is_complex else 1e-6
         yield Relation(WHAT, arguments, options, leaves, way, code, 256.0, floor=floor, widened=wide)

@@ -123,7 +123,8 @@ def _meant(point: OperatorPoint, options: dict[str, Any], inputs: Tensors, kinds
         results, moved = way(options, kind)(*tensors), dict.fromkeys(options, True)
         for name in options:
             with suppress(ValueError):  # what does not go without another changes something
-                moved[name] = not _alike(results, way(_without(options, name), kind)(*tensors))
+                plain = way(_without(options, name), kind)(*tensors)
+                moved[name] = len(plain) != len(results) or not all(map(torch.equal, results, plain))
         return moved
 
     def changed(*_: torch.Tensor) -> dict[str, bool]:
@@ -148,10 +149,6 @@ def _meant(point: OperatorPoint, options: dict[str, Any], inputs: Tensors, kinds
 
 def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key != name}
-
-
-def _alike(left: Tensors, right: Tensors) -> bool:
-    return len(left) == len(right) and all(map(torch.equal, left, right))
 
 
 def _relation(says: str, options: Mapping[str, Any], inputs: Tensors, first: Any, second: Any, **more: Any) -> Relation:

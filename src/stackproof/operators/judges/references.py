@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from stackproof.operators.compute import placed
-from stackproof.operators.database import REFERENCE, SampleInput
+from stackproof.operators.database import REFERENCE
 from stackproof.operators.oracles import Decomposed
 from stackproof.operators.points import OperatorPoint, member
 from stackproof.operators.relation import Relation, UnusableError, detached, elements_of, numeric, with_gradients
@@ -139,8 +139,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     if not narrow and not point.on_host:
         return
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
-    drawn = [x for x in point.samples(24, backward) if _of_one_dtype(x) and not x.kwargs.get("dropout_p")]
-    calls = [((sample.input, *sample.args), dict(sample.kwargs)) for sample in drawn]
+    drawn = [(inputs, options) for inputs, options, _ in point.samples(24, backward)]
+    alike = [call for call in drawn if len({leaf.dtype for leaf in tree_leaves(call) if numeric(leaf)}) < 2]
+    calls = [call for call in alike if not call[1].get("dropout_p")]  # of several dtypes each rounds by its own
     if function := definition(point.op, point.name) if point.dtype is torch.float64 or not point.on_host else None:
         yield from _functions(point, function, calls)
     if not point.on_host:
@@ -270,11 +271,6 @@ def _larger(leaf: torch.Tensor, size: int, larger: int, turn: int, alone: bool) 
 
 def _rounded(leaf: Any) -> Any:
     return leaf.detach().round() if torch.is_tensor(leaf) and leaf.is_floating_point() else leaf
-
-
-def _of_one_dtype(sample: SampleInput) -> bool:
-    """Whether all numbers are of one dtype: others round by their own."""
-    return len({leaf.dtype for leaf in tree_leaves((sample.input, sample.args, sample.kwargs)) if numeric(leaf)}) < 2
 
 
 def _functions(point: OperatorPoint, function: Callable[..., Any], calls: list[Any]) -> Iterator[Relation]:

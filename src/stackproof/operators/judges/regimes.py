@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from stackproof.operators.database import SampleInput
-from stackproof.operators.points import OperatorPoint, member
+from stackproof.operators.points import Call, OperatorPoint, member
 from stackproof.operators.relation import WIDE_CODE, Relation, UnusableError, detached, numeric, widened, with_gradients
 
 WHAT = "unusual numbers in a narrow dtype as in a wide one"
@@ -34,24 +33,18 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     backward &= point.dtype is not torch.float16  # whose gradients divide by squares
     run = with_gradients(point.op, backward)
     code = f"first = operator(*arguments, **options)\n{WIDE_CODE}"
-    for place, sample in enumerate(point.kinds(16)):
-        if numeric(sample.input) and sample.input.numel():
-            inputs, named = detached(((sample.input, *sample.args), dict(sample.kwargs)))
+    for place, (inputs, named, _) in enumerate(map(detached, point.kinds(16))):
+        if numeric(inputs[0]) and inputs[0].numel():
             hundreds = inputs[0] / inputs[0].abs().max() * 300, *inputs[1:]
             yield Relation("hundreds", hundreds, named, point.op, point.op, code, ulps=256.0, floor=2e-3, widened=True)
             yield from _rows(point, inputs, named) if place < 4 else ()
             yield from _shifted(point, inputs, named, run)
-    for sample in _drawn(point, backward):
-        for says, change in _REGIMES.items():
-            if not numeric(sample.input) or not sample.input.numel():
-                continue
-            inputs = (change(sample.input.detach()), *detached(tuple(sample.args)))
-            for layout in (torch.contiguous_format, torch.channels_last)[: 1 + (sample.input.dim() == 4)]:
-                laid = (inputs[0].contiguous(memory_format=layout), *inputs[1:])
+    for inputs, named, _ in map(detached, _drawn(point, backward)):
+        for says, change in _REGIMES.items() if numeric(inputs[0]) and inputs[0].numel() else ():
+            for layout in (torch.contiguous_format, torch.channels_last)[: 1 + (inputs[0].dim() == 4)]:
+                laid = (change(inputs[0]).contiguous(memory_format=layout), *inputs[1:])
                 floor = max(2e-3, 16 * torch.finfo(point.dtype).eps) if says in _CANCEL else 0.0
-                yield Relation(
-                    says, laid, detached(dict(sample.kwargs)), run, run, code, ulps=256.0, floor=floor, widened=True
-                )
+                yield Relation(says, laid, named, run, run, code, ulps=256.0, floor=floor, widened=True)
 
 
 def _rows(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relation]:
@@ -112,9 +105,9 @@ def _shifted(point: OperatorPoint, arguments: Any, options: Any, run: Callable[.
             yield Relation("shifted far away", inputs, named, shifted, run, code, ulps=256.0, floor=2e-3, widened=True)
 
 
-def _drawn(point: OperatorPoint, backward: bool) -> list[SampleInput]:
+def _drawn(point: OperatorPoint, backward: bool) -> list[Call]:
     """Return a few samples, with one of the smallest: rows of one number are where formulas cancel."""
-    size = lambda sample: sample.input.numel() if isinstance(sample.input, torch.Tensor) else 0  # noqa: E731
+    size = lambda call: call.inputs[0].numel() if isinstance(call.inputs[0], torch.Tensor) else 0  # noqa: E731
     made = sorted(point.samples(24, gradient=backward), key=size)
     return [*made[:2], *point.draw.sample(made[2:], min(2, len(made[2:])))]
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof import DATA
 from stackproof.base.text import error_line
-from stackproof.base.toml import Table, Wrong
+from stackproof.base.toml import Table
 from stackproof.device.devices import Operators
 from stackproof.device.numerics import rule
 from stackproof.operators.compute import NO_MODE, Narrow, compute, cotangent, random_kernel, relocate
@@ -53,13 +53,6 @@ class Exemption:
     private: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        details = (self.cap, self.returns, self.nonfinite, self.refuses, self.factors, self.private, self.host)
-        if any(details) != (self.compare == "values"):
-            raise Wrong(
-                "compare", "= 'values' needs cap, returns, nonfinite, refuses, factors, private or host; others none"
-            )
-
 
 @cache
 def exemptions() -> tuple[Exemption, ...]:
@@ -71,11 +64,6 @@ def subjects() -> Mapping[str, Any]:
     return load()
 
 
-def _exemption(name: str, dtype: torch.dtype) -> Exemption:
-    rows = (row for row in exemptions() if name in row.names and word(dtype) in row.dtypes)
-    return next(rows, Exemption((), (), "", returns=(word(dtype),)))
-
-
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield one for each sample.
 
@@ -84,7 +72,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         CheckFailed: the database cannot make its samples.
     """
     op, dtype, place = point.op, point.dtype, point.device.type
-    row = _exemption(point.name, dtype)
+    rows = (row for row in exemptions() if point.name in row.names and word(dtype) in row.dtypes)
+    row = next(rows, Exemption((), (), "", returns=(word(dtype),)))
     if row.compare == "nothing":
         raise NotApplicable(row.reason)
     if dtype not in op.supported_dtypes(place):

@@ -167,6 +167,7 @@ def _relation(point: OperatorPoint, row: SizedForm, sizes: Mapping[str, int]) ->
     return _Pieces(
         f"{row.name} of {says}", _made(point, row, sizes), dict(row.options), op, second, code, ulps=0.0, tolerance=tolerance,
         floor=tolerance if few or terms == 1 else 0.0, elementwise=terms == 1, widened=True, row=row, sizes=sizes, device=point.device,
+        reducible=False,
     )  # fmt: skip
 
 
@@ -224,7 +225,10 @@ class _Pieces(Relation):
             try:
                 whole = self._results(self.first, self.arguments, fed, {})
             except (RuntimeError, TypeError, ValueError, IndexError) as error:
-                self._takes()
+                try:
+                    self.second(*widened(self.arguments), **self.options)
+                except Exception as wide:
+                    raise UnusableError(error_line(wide, 120)) from wide  # the trusted way does not take them either
                 refused = "not implemented" in str(error) or 0 in self.sizes.values()
                 return "" if refused else f"raises {error_line(error, 150)}"
             for slot, slices, expected in self._pieces(fed):
@@ -235,15 +239,10 @@ class _Pieces(Relation):
                 others = [next(piece for at, where, piece in move if (at, where) == (slot, slices)) for move in moves]
                 if wrong := apart(actual, expected, self, others):
                     where = ", ".join(str(part.start or 0) for part in slices)
-                    return f"{self._name(slot)}, from [{where}] on: {wrong}"
+                    count = len(self.row.results)
+                    what = f"result {slot}" if slot < count else f"gradient of argument {self._places[slot - count]}"
+                    return f"{what}, from [{where}] on: {wrong}"
         return ""
-
-    def _takes(self) -> None:
-        """Raise UnusableError if the trusted way does not take the arguments either."""
-        try:
-            self.second(*widened(self.arguments), **self.options)
-        except Exception as error:
-            raise UnusableError(error_line(error, 120)) from error
 
     def _near(self, actual: torch.Tensor, expected: torch.Tensor) -> bool:
         """Whether two blocks plainly agree: most do, and the full comparison takes several copies."""
@@ -255,14 +254,6 @@ class _Pieces(Relation):
         if not self.elementwise and room.numel():
             return float(gap.max()) <= self.tolerance * float(room.max()) < torch.inf
         return bool((gap <= room.mul_(self.tolerance)).all())
-
-    def reduced(self, wrong: str, seconds: float = 0.0) -> tuple[Relation, str]:  # noqa: ARG002 - the size is the point
-        """Return itself."""
-        return self, wrong
-
-    def _name(self, slot: int) -> str:
-        count = len(self.row.results)
-        return f"result {slot}" if slot < count else f"gradient of argument {self._places[slot - count]}"
 
     @property
     def _places(self) -> list[int]:

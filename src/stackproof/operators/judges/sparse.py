@@ -44,8 +44,7 @@ _KINDS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield samples half of whose numbers are zeros, and one without any numbers left, in each layout that the operator takes."""
-    for sample in point.samples(2):
-        inputs, options = detached(((sample.input, *sample.args), dict(sample.kwargs)))
+    for inputs, options, _ in map(detached, point.samples(2)):
         if not isinstance(inputs[0], torch.Tensor) or not inputs[0].dim() or options.get("out") is not None:
             continue
         for holes, thin in (("", _thinned), (", all zeros", torch.zeros_like)):

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from stackproof.operators.database import SampleInput
-from stackproof.operators.points import LAYOUTS, OperatorPoint, member
+from stackproof.operators.points import LAYOUTS, Call, OperatorPoint, member
 from stackproof.operators.relation import Relation, UnusableError, detached, numeric, refuse_on_host, tracked
 
 WHAT = "spellings agree"
@@ -33,30 +32,29 @@ def suits(_name: str, _op: Any) -> bool:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield other ways to write a few of the operator's samples."""
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
-    for sample in point.samples(4, gradient=backward):
-        sample.input, sample.args, sample.kwargs = detached((sample.input, sample.args, sample.kwargs))
-        yield from _methods(point, sample)
+    for call in map(detached, point.samples(4, gradient=backward)):
+        if isinstance(call.inputs[0], torch.Tensor):
+            yield from _methods(point, call)
         if point.op.supports_out:
-            yield from _outs(point, sample)
-        yield from _layouts(point, sample)
-        yield from _whole(point, sample)
+            yield from _outs(point, call)
+        yield from _layouts(point, call)
+        yield from _whole(point, call.options)
         if backward:
-            yield from _modes(point, sample)
+            yield from _modes(point, call)
 
 
 def _relation(
-    point: OperatorPoint, sample: SampleInput, says: str, first: Callable[..., Any], code: str, **more: Any
+    point: OperatorPoint, call: Call, says: str, first: Callable[..., Any], code: str, **more: Any
 ) -> Relation:
-    inputs = (sample.input, *sample.args)
-    return Relation(says, inputs, dict(sample.kwargs), first, point.op, f"{code}\n{_PLAIN}", **more)
+    return Relation(says, call.inputs, call.options, first, point.op, f"{code}\n{_PLAIN}", **more)
 
 
-def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
-    op = point.op
-    if op.method_variant is not None and isinstance(sample.input, torch.Tensor):
-        code = f"first = arguments[0].{op.name.rpartition('.')[2]}(*arguments[1:], **options)"
-        yield _relation(point, sample, "as a method", op.method_variant, code)
-    if op.inplace_variant is None or sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
+def _methods(point: OperatorPoint, call: Call) -> Iterator[Relation]:
+    op, name = point.op, point.op.name.rpartition(".")[2]
+    if op.method_variant is not None:
+        code = f"first = arguments[0].{name}(*arguments[1:], **options)"
+        yield _relation(point, call, "as a method", op.method_variant, code)
+    if op.inplace_variant is None or call.sample.broadcasts_input:
         return
 
     def in_place(copy: Callable[..., Any], tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
@@ -70,77 +68,66 @@ def _methods(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
             raise UnusableError("the result is not of the input's form")
         return result
 
-    name = op.name.rpartition(".")[2]
     code = f"first = arguments[0].clone()\nfirst.{name}_(*arguments[1:], **options)\n{_PLAIN}"
     for says, copy in (("in place", torch.clone), ("in place of a strided tensor", LAYOUTS["strided"][0])):
-        inputs = (sample.input, *sample.args)
-        yield Relation(says, inputs, dict(sample.kwargs), partial(in_place, copy), plain, code)
+        yield Relation(says, call.inputs, call.options, partial(in_place, copy), plain, code)
 
 
-def _outs(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _outs(point: OperatorPoint, call: Call) -> Iterator[Relation]:
     op = point.op
-
     try:
-        sample = _squared(sample, op)
-        expected = op(sample.input, *sample.args, **sample.kwargs)
+        call = _squared(call, op)
+        expected = op(*call.inputs, **call.options)
     except Exception:
         return
+
+    def into(target: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **options: Any) -> Any:
+            out = target(arguments)
+            op(*arguments, **options, out=out)
+            return out
+
+        return run
+
     for says, (lay, shown) in LAYOUTS.items():
-
-        def laid(*arguments: Any, lay: Any = lay, **options: Any) -> Any:
-            target = tree_map(lambda leaf: lay(torch.full_like(leaf, 7)), expected)
-            op(*arguments, **options, out=target)
-            return target
-
+        laid = into(lambda _, lay=lay: tree_map(lambda leaf: lay(torch.full_like(leaf, 7)), expected))
         code = (
             f"{_PLAIN}\nx = torch.full_like(second, 7)\nfirst = {shown}\noperator(*arguments, **options, out=first)\n#"
         )
-        yield _relation(point, sample, f"out= {says}", laid, code)
+        yield _relation(point, call, f"out= {says}", laid, code)
     if not isinstance(expected, torch.Tensor):
         return
     if wide := _WIDER.get(expected.dtype):
 
-        def widely(*arguments: Any, **options: Any) -> Any:
-            target = torch.full_like(expected, 7, dtype=wide)
-            op(*arguments, **options, out=target)
-            return target
-
         def converted(*arguments: Any, **options: Any) -> Any:
             return op(*arguments, **options).to(wide)
 
+        widely = into(lambda _: torch.full_like(expected, 7, dtype=wide))
         code = f"second = operator(*arguments, **options).to({wide})\nfirst = operator(*arguments, **options, out=torch.zeros_like(second))"
         how: dict[str, Any] = {"refusable": True, "dtypes": (expected.dtype,) if numeric(expected) else ()}
-        yield Relation(
-            "out= of a wider dtype", (sample.input, *sample.args), dict(sample.kwargs), widely, converted, code, **how
-        )
-    for place, leaf in enumerate((sample.input, *sample.args)):
-
-        def aliased(*arguments: Any, at: int = place, **options: Any) -> Any:
-            op(*arguments, **options, out=arguments[at])
-            return arguments[at]
-
+        yield Relation("out= of a wider dtype", call.inputs, call.options, widely, converted, code, **how)
+    for place, leaf in enumerate(call.inputs):
         alike = isinstance(leaf, torch.Tensor) and (leaf.shape, leaf.dtype) == (expected.shape, expected.dtype)
         if alike and leaf.numel():
             code = f"{_PLAIN}\nfirst = operator(*arguments, **options, out=arguments[{place}])\n#"
-            yield _relation(point, sample, f"out= is argument {place}", aliased, code, refusable=True)
+            aliased = into(lambda arguments, at=place: arguments[at])
+            yield _relation(point, call, f"out= is argument {place}", aliased, code, refusable=True)
     if expected.dim() and expected.shape[0] > 1:
 
-        def overlapping(*arguments: Any, **options: Any) -> Any:
+        def shared(arguments: Any) -> torch.Tensor:
             # as large as what may be written, whoever ignores strides
             room = torch.zeros_like(expected, device=arguments[0].device).contiguous()
-            target = room.as_strided(expected.shape, (0, *room.stride()[1:]))
-            op(*arguments, **options, out=target)
-            return target
+            return room.as_strided(expected.shape, (0, *room.stride()[1:]))
 
         code = "first = operator(*arguments, **options, out=second[:1].clone().expand_as(second))"
-        yield _relation(point, sample, "out= whose numbers share memory", overlapping, code, refusable=True)
+        yield _relation(point, call, "out= whose numbers share memory", into(shared), code, refusable=True)
 
 
-def _squared(sample: SampleInput, op: Any) -> SampleInput:
-    """Return the sample with square matrices, so that arguments have the result's form, where the operator takes them."""
-    leaves = [leaf for leaf in (sample.input, *sample.args) if isinstance(leaf, torch.Tensor)]
+def _squared(call: Call, op: Any) -> Call:
+    """Return the call with square matrices, so that arguments have the result's form, where the operator takes them."""
+    leaves = [leaf for leaf in call.inputs if isinstance(leaf, torch.Tensor)]
     if any(leaf.dtype is not leaves[0].dtype for leaf in leaves):
-        return sample  # pivots and indices fit the shape that they came with (pytorch#177829 reads beyond them)
+        return call  # pivots and indices fit the shape that they came with (pytorch#177829 reads beyond them)
     side = max((leaf.shape[-1] for leaf in leaves if leaf.dim() > 1), default=0)
 
     def square(leaf: Any) -> Any:
@@ -149,21 +136,20 @@ def _squared(sample: SampleInput, op: Any) -> SampleInput:
         rows = leaf.repeat_interleave(-(-side // leaf.shape[-2]), -2)[..., :side, :]
         return rows.repeat_interleave(-(-side // leaf.shape[-1]), -1)[..., :side]
 
-    made = type(sample)(square(sample.input), args=tuple(map(square, sample.args)), kwargs=dict(sample.kwargs))
+    made = tuple(map(square, call.inputs))
     try:
-        refuse_on_host((op,), (made.input, *made.args), made.kwargs)
-        op(made.input, *made.args, **made.kwargs)
+        refuse_on_host((op,), made, call.options)
+        op(*made, **call.options)
     except Exception:
-        return sample
-    return made
+        return call
+    return call._replace(inputs=made)
 
 
-def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _layouts(point: OperatorPoint, call: Call) -> Iterator[Relation]:
     """Each argument in another layout, and its gradient."""
     if member("about layout", point.name):
         return
-    op = point.op
-    inputs = (sample.input, *sample.args)
+    op, inputs = point.op, call.inputs
     places = [n for n, leaf in enumerate(inputs) if isinstance(leaf, torch.Tensor) and leaf.numel() > 1]
     for says, (change, code) in LAYOUTS.items():
         for place in places:
@@ -177,7 +163,7 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
                 return op(*(lay(leaf) if n == at else leaf for n, leaf in enumerate(arguments)), **options)
 
             shown = f"x = arguments[{place}]\nfirst = operator(*arguments[:{place}], {code}, *arguments[{place + 1}:], **options)"
-            yield _relation(point, sample, f"argument {place} {says}", laid, shown)
+            yield _relation(point, call, f"argument {place} {says}", laid, shown)
     if point.dtype.is_complex and places:
 
         def lazily(*arguments: Any, **options: Any) -> Any:
@@ -186,10 +172,10 @@ def _layouts(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
         shown = (
             "first = operator(*(x.conj_physical().conj() if torch.is_tensor(x) else x for x in arguments), **options)"
         )
-        yield _relation(point, sample, "arguments conjugated twice, once lazily", lazily, shown)
+        yield _relation(point, call, "arguments conjugated twice, once lazily", lazily, shown)
 
 
-def _whole(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _whole(point: OperatorPoint, options: dict[str, Any]) -> Iterator[Relation]:
     """Whole numbers, large ones among them, as floats."""
     op = point.op
     wide = point.dtype.is_floating_point and torch.float64 in op.supported_dtypes(point.device.type)
@@ -204,10 +190,10 @@ def _whole(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
             "first = operator(*arguments, **options)\nsecond = operator(arguments[0], arguments[1].double(), **options)"
         )
         how: dict[str, Any] = {"elementwise": True, "refusable": True}
-        yield Relation("whole numbers as floats", (left, whole), dict(sample.kwargs), op, as_floats, code, **how)
+        yield Relation("whole numbers as floats", (left, whole), options, op, as_floats, code, **how)
 
 
-def _modes(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
+def _modes(point: OperatorPoint, call: Call) -> Iterator[Relation]:
     """With gradients, without, and in inference mode results are the same."""
     op = point.op
 
@@ -222,5 +208,5 @@ def _modes(point: OperatorPoint, sample: SampleInput) -> Iterator[Relation]:
             return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, result)
 
     code = "with torch.inference_mode():\n    first = operator(*arguments, **options)"
-    yield _relation(point, sample, "with gradients tracked", recorded, "first = operator(*arguments, **options)")
-    yield _relation(point, sample, "in inference mode", inferred, code)
+    yield _relation(point, call, "with gradients tracked", recorded, "first = operator(*arguments, **options)")
+    yield _relation(point, call, "in inference mode", inferred, code)
