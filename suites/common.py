@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from stackproof.device.devices import HOST
 from stackproof.record.checks import CapabilityMissing, NotApplicable
+from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Evaluation, Job, Preset, StepResult, Workload
 from stackproof.workloads.catalogue import get
@@ -46,6 +48,15 @@ def supported(stack: Stack, dtype: torch.dtype) -> None:
         raise CapabilityMissing(f"{stack.definition}, missing.{word}: {stack.missing[word]}")
     if real not in stack.precisions:
         raise CapabilityMissing(f"{stack.definition}: precisions has no {real}")
+
+
+def offered(stack: Stack, *names: str) -> bool:
+    """Whether the stack, and this environment, has these capabilities."""
+    with suppress(CapabilityMissing):
+        for name in names:
+            capabilities.require(stack, name)
+        return True
+    return False
 
 
 class MatrixKernels(TorchDispatchMode):

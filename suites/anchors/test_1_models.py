@@ -82,7 +82,8 @@ def test_differences(name: str, figures: dict[str, Figure]) -> None:
     before = {key: value.detach().clone() for key, value in named.items()}
     worst, step = 0.0, _STEP * size / len(named)
     for draw in range(_DRAWS):
-        flips = _signs(len(named), draw)
+        signs = np.random.default_rng(draw).choice((-1.0, 1.0), len(named)).tolist()
+        flips = signs if draw else [1.0] * len(named)  # without signs what is wrong everywhere adds up
         ends = []
         for way in (1, -1):
             with torch.no_grad():
@@ -97,10 +98,3 @@ def test_differences(name: str, figures: dict[str, Figure]) -> None:
         )
     figures |= {"worst difference": worst, "parameters": len(named)}
     figures["summary"] = f"{len(named)} gradients against differences of forward, together {worst:.1e} off"
-
-
-def _signs(count: int, draw: int) -> list[float]:
-    """Return signs; the first draw has none, so that what is wrong everywhere adds up."""
-    return (
-        [1.0] * count if draw == 0 else [float(sign) for sign in np.random.default_rng(draw).choice((-1.0, 1.0), count)]
-    )

@@ -23,7 +23,11 @@ def test_torch(device: Device, figures: dict[str, Figure]) -> None:
     """An averaged model holds the plain or the exponential mean of the models it was given, and buffers where they are asked for."""
     for name, averaged, share in (
         ("plain", swa_utils.AveragedModel, lambda count: 1 / count),
-        ("exponential", _exponential, lambda count: 1.0 if count == 1 else 0.25),
+        (
+            "exponential",
+            _averaged(multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.75)),
+            lambda count: 1.0 if count == 1 else 0.25,
+        ),
         ("plain, as a list", _averaged(multi_avg_fn=swa_utils.get_swa_multi_avg_fn()), lambda count: 1 / count),
         (
             "exponential, one by one",
@@ -61,10 +65,6 @@ def test_torch(device: Device, figures: dict[str, Figure]) -> None:
 
 def _averaged(**options: Any) -> Any:
     return lambda model, use_buffers: swa_utils.AveragedModel(model, use_buffers=use_buffers, **options)
-
-
-def _exponential(model: torch.nn.Module, *, use_buffers: bool) -> swa_utils.AveragedModel:
-    return swa_utils.AveragedModel(model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.75), use_buffers=use_buffers)
 
 
 @pytest.mark.deadline(30)

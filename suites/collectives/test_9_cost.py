@@ -14,7 +14,7 @@ from stackproof.record.records import Figure, Measurement
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import taking_part
 from suites.common import SEED, possible
-from suites.ranks import Group, Launches
+from suites.ranks import Launches
 
 WORKLOADS = taking_part("exchange")
 _WORLD = 2
@@ -22,13 +22,6 @@ _ROUNDS = 8
 _DEADLINE_S = 240.0
 # Of the time of all-reduces after the step, measured alone, so much must show.
 _SHOWS = 0.4
-
-
-def _run(stack: Stack, launches: Launches, name: str, preset: str) -> Group:
-    possible(name)
-    arguments = {"workload": name, "preset": preset, "seed": SEED, "rounds": _ROUNDS}
-    arrangement = arrange(stack, devices.visible(stack.device), _WORLD)
-    return launches("stackproof.collectives.timing:cost", arrangement, arguments, _DEADLINE_S)
 
 
 @pytest.mark.deadline(300)
@@ -42,7 +35,10 @@ def test_exposed(
     figures: dict[str, Figure],
 ) -> None:
     """Time steps with and without the all-reduce in turn; added all-reduces of known time must show."""
-    group = _run(stack, launches, name, preset)
+    possible(name)
+    arguments = {"workload": name, "preset": preset, "seed": SEED, "rounds": _ROUNDS}
+    arrangement = arrange(stack, devices.visible(stack.device), _WORLD)
+    group = launches("stackproof.collectives.timing:cost", arrangement, arguments, _DEADLINE_S)
     on, off = ({rank["digests"][mode] for rank in group.ranks} for mode in ("on", "off"))
     require(len(on) == 1, "with the all-reduce, the ranks' gradients differ")
     require(len(off) == _WORLD, "without the all-reduce, the ranks' gradients are the same: it was not off")

@@ -12,12 +12,15 @@ from stackproof.device.numerics import Judgement, judge, require_all
 from stackproof.ranks.launch import Arrangement, arrange
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
+from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
+from suites.common import offered
 from suites.ranks import Cases, Launches
 
 DEADLINE_S = 170.0
 MOST_RANKS = 8
+SHARDING = ("fully-shard", "sharded-mean")
 
 
 def arrangement(stack: Stack) -> Arrangement:
@@ -27,6 +30,19 @@ def arrangement(stack: Stack) -> Arrangement:
     while world * 2 <= min(len(cards), MOST_RANKS):
         world *= 2
     return arrange(stack, cards, world)
+
+
+def require_sharding(stack: Stack) -> None:
+    """End the check with the rule that says why nothing can be sharded here."""
+    for capability in SHARDING:
+        capabilities.require(stack, capability)
+    if arrangement(stack).note:
+        capabilities.withhold("sharding-over-a-shared-card")
+
+
+def shards(stack: Stack) -> bool:
+    """Whether sharding is tried here: a crash in it takes down all cases of the launch."""
+    return offered(stack, *SHARDING) and not arrangement(stack).note
 
 
 def launched(launches: Launches, stack: Stack, program: str, arguments: dict[str, Any]) -> Cases:
@@ -80,7 +96,8 @@ def agree(
     exact, anchor = lift(exact), lift(anchor)
     for rank in range(world(group)):
         own = lift(tensors(group, case, rank))
-        require(own.keys() == exact.keys(), f"rank {rank} has other tensors than one process: {_apart(own, exact)}")
+        odd = sorted(own.keys() ^ exact.keys())
+        require(not odd, f"rank {rank} has other tensors than one process: {', '.join(odd[:3])}")
         judgements |= {f"rank {rank}, {name}": judge(own[name], exact[name], anchor[name], dtype) for name in own}
     worst = require_all(judgements, case)
     figures |= {
@@ -93,7 +110,3 @@ def agree(
         f"{len(judgements)} tensors of {world(group)} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
     )
     return worst
-
-
-def _apart(own: Mapping[str, object], exact: Mapping[str, object]) -> str:
-    return ", ".join(sorted(own.keys() ^ exact.keys())[:3])

@@ -55,6 +55,11 @@ class Option:
     functional: bool = False
     tensor: bool = False
 
+    @property
+    def shards(self) -> bool:
+        """Whether it takes what sharding takes."""
+        return self.sharded or self.functional or self.tensor
+
     def taking_part(self, step: int, ranks: int) -> range:
         """Return the ranks that have a batch in a step."""
         return range(1) if self.tensor or (self.ends and step == STEPS - 1) else range(ranks)
@@ -79,7 +84,6 @@ OPTIONS = (
     Option("functional", functional=True),
     Option("tensor-parallel", tensor=True),
 )
-NAMES = tuple(option.name for option in OPTIONS)
 
 
 def of_name(name: str) -> Option:
@@ -170,16 +174,17 @@ def _case(rank: Rank, option: Option) -> dict[str, Any]:
 def _made(rank: Rank, option: Option, model: nn.Module) -> Any:
     if option.functional:
         return model
+    if option.sharded:
+        return _sharded(rank, option, model)
     if option.tensor:
-        return _cut(rank, model)
-    return _sharded(rank, option, model) if option.sharded else _wrapped(option, model)
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-
-def _cut(rank: Rank, model: nn.Module) -> nn.Module:
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-
-    plan = {"first": ColwiseParallel(), "side": ColwiseParallel(), "last": RowwiseParallel()}
-    return parallelize_module(model, init_device_mesh(rank.device.kind, (rank.world_size,)), plan)
+        plan = {"first": ColwiseParallel(), "side": ColwiseParallel(), "last": RowwiseParallel()}
+        return parallelize_module(model, init_device_mesh(rank.device.kind, (rank.world_size,)), plan)
+    wrapped = DistributedDataParallel(model, **option.wrapped)
+    if option.hook is not None:
+        wrapped.register_comm_hook(None, option.hook)
+    return wrapped
 
 
 def _reloaded(rank: Rank, option: Option, model: nn.Module) -> Forked:
@@ -217,13 +222,6 @@ def _exchange(rank: Rank, runner: nn.Module) -> None:
             parameter.grad = parts.mean(0)
 
 
-def _wrapped(option: Option, model: nn.Module) -> Any:
-    wrapped = DistributedDataParallel(model, **option.wrapped)
-    if option.hook is not None:
-        wrapped.register_comm_hook(None, option.hook)
-    return wrapped
-
-
 def _sharded(rank: Rank, option: Option, model: nn.Module) -> Any:
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -240,14 +238,18 @@ def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
     for micro in range(option.micro):
         with _exchanging(option, runner, micro == option.micro - 1):
             value = loss(runner, option, (step, micro, 0 if option.tensor else rank.rank))
-            if option.sharded:
-                _require_sharding(option, runner)
+            if option.sharded:  # after a forward a layer is in one piece only where `reshard_after_forward` is False
+                whole, kept = not hasattr(runner.first.weight, "full_tensor"), "reshard_after_forward" in option.shared
+                assert whole == kept, (
+                    f"reshard_after_forward={not kept} leaves a layer {'whole' if whole else 'in shards'}"
+                )
             value.backward()
     if option.functional:
         _exchange(rank, runner)
     if isinstance(runner, DistributedDataParallel):
-        kept = [parameter.grad.untyped_storage() for parameter in runner.parameters() if parameter.grad is not None]
-        views, asked = len({part.data_ptr() for part in kept}) < len(kept), "gradient_as_bucket_view" in option.wrapped
+        parts = [parameter.grad.untyped_storage() for parameter in runner.parameters() if parameter.grad is not None]
+        views = len({part.data_ptr() for part in parts}) < len(parts)
+        asked = "gradient_as_bucket_view" in option.wrapped
         assert views == asked, f"gradient_as_bucket_view={asked}: {'some' if views else 'no'} gradients share a bucket"
     for name, parameter in runner.named_parameters():
         if parameter.grad is not None:
@@ -255,12 +257,6 @@ def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
             assert torch.equal(_whole(sent), _whole(parameter.grad)), (
                 f"'{name}': its gradient was not sent in {option.exchanged}"
             )
-
-
-def _require_sharding(option: Option, runner: Forked) -> None:
-    """After a forward a layer is in one piece only where `reshard_after_forward` is False."""
-    whole, kept = not hasattr(runner.first.weight, "full_tensor"), option.shared.get("reshard_after_forward") is False
-    assert whole == kept, f"reshard_after_forward={not kept} leaves a layer {'whole' if whole else 'in shards'}"
 
 
 def _exchanging(option: Option, runner: Any, last: bool) -> AbstractContextManager[None]:

@@ -11,12 +11,12 @@ from stackproof.ddp.course import outcome, plan, shard, synchronised
 from stackproof.device.devices import HOST
 from stackproof.device.numerics import relative_error, rule
 from stackproof.project.offers import playing
-from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get, taking_part
-from suites.common import SEED, possible
+from suites.common import SEED, offered, possible
 from suites.convergence import common, stepwise
 from suites.convergence.variants import (
     BROADCAST,
@@ -33,28 +33,14 @@ from suites.ranks import Cases, Launches
 
 NEEDS = {"synchronised-norm": "synchronised-batch-norm"}
 PLAIN, SHARDED = playing("plain"), taking_part("sharded")
-SHARDING = ("fully-shard", "sharded-mean")
 _CPU = HOST.torch
-
-
-def _offered(stack: Stack, capability: str) -> bool:
-    try:
-        capabilities.require(stack, capability)
-    except CapabilityMissing:
-        return False
-    return True
-
-
-def _shards(stack: Stack) -> bool:
-    """Whether sharding is tried here: a crash in it takes down all variants of the launch."""
-    return all(_offered(stack, name) for name in SHARDING) and not common.arrangement(stack).note
 
 
 @pytest.fixture
 def group(stack: Stack, launches: Launches) -> Cases:
     """All variants that this environment can run, in one launch."""
-    variants = [row.name for row in VARIANTS if row.name not in NEEDS or _offered(stack, NEEDS[row.name])]
-    sharded = common.installed(list(SHARDED)) if _shards(stack) else []
+    variants = [row.name for row in VARIANTS if row.name not in NEEDS or offered(stack, NEEDS[row.name])]
+    sharded = common.installed(list(SHARDED)) if common.shards(stack) else []
     arguments = {
         "seed": SEED,
         "variants": [name for name in variants if get(of_name(name).workload).missing() is None],
@@ -63,18 +49,12 @@ def group(stack: Stack, launches: Launches) -> Cases:
     return common.launched(launches, stack, "suites.convergence.variants:run", arguments)
 
 
-def _require(stack: Stack, workload: str, *needed: str) -> None:
-    possible(workload)
-    for capability in needed:
-        capabilities.require(stack, capability)
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "synchronised-norm"])
 @pytest.mark.deadline(240)
-def test_variant(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
+def test_variant(name: str, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """The gradients are those of one process with the global batch, bit-equal on all ranks, in as many exchanges as meant."""
     variant = of_name(name)
-    _require(stack, variant.workload)
+    possible(variant.workload)
     group: Cases = request.getfixturevalue("group")
     reports = common.evidence(group, name)
     course, ranks = plan().course(variant.workload), common.world(group)
@@ -105,7 +85,8 @@ def _require_exchanges(
 def test_synchronised_norm(stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """Under SyncBatchNorm the detector's gradients are those of one process whose normalisation sees the global batch."""
     name = "synchronised-norm"
-    _require(stack, of_name(name).workload, NEEDS[name])
+    possible(of_name(name).workload)
+    capabilities.require(stack, NEEDS[name])
     group: Cases = request.getfixturevalue("group")
     reports, ranks = common.evidence(group, name), common.world(group)
     course = plan().course(of_name(name).workload)
@@ -171,9 +152,8 @@ def test_every_step(group: Cases, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(240)
 def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """A step under `fully_shard` has the gradients of one process and leaves DDP's parameters; each rank keeps its part of them."""
-    _require(stack, name, *SHARDING)
-    if common.arrangement(stack).note:
-        capabilities.withhold("sharding-over-a-shared-card")
+    possible(name)
+    common.require_sharding(stack)
     group: Cases = request.getfixturevalue("group")
     reports, ranks = common.evidence(group, f"sharded-{name}"), common.world(group)
     course = plan().course(name)
@@ -186,9 +166,7 @@ def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figure
 @pytest.mark.deadline(240)
 def test_sharded_odd(stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """A step under `fully_shard` is that of one process where no size divides by the ranks, and some ranks keep nothing."""
-    _require(stack, PLAIN, *SHARDING)
-    if common.arrangement(stack).note:
-        capabilities.withhold("sharding-over-a-shared-card")
+    common.require_sharding(stack)
     group: Cases = request.getfixturevalue("group")
     common.evidence(group, ODD)
     exact, anchor = (_one_process_odd(dtype) for dtype in (torch.float64, torch.float32))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,14 +16,11 @@ from stackproof.ddp import course
 from stackproof.ddp.course import Case, conduct, job_of, keep
 from stackproof.project.offers import playing
 from stackproof.ranks.rank import Rank, digest
-from stackproof.workloads.base import Job
 from suites.convergence import stepwise
 
 BROADCAST, ODD = "broadcast", "sharded-odd"
 
 UNEVEN_STEPS = 3
-
-Converter = Callable[[nn.Module], nn.Module]
 
 
 class Spare(nn.Module):
@@ -53,15 +49,9 @@ class Variant:
     recompute: str = ""
     synchronised: bool = False
 
-    def prepare(self, job: Job) -> None:
-        """Switch on what the variant is about."""
-        if self.recompute:
-            job.recompute(self.recompute)
-
     def wrap(self, counter: list[int], model: nn.Module) -> DistributedDataParallel:
         """Wrap the model; every exchange of a bucket is counted."""
-        convert: Converter = nn.SyncBatchNorm.convert_sync_batchnorm
-        inner = convert(model) if self.synchronised else model
+        inner: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model) if self.synchronised else model
         wrapped = DistributedDataParallel(Spare(inner) if self.unused else inner, **self.options)
 
         def counting(state: Any, bucket: Any) -> Any:
@@ -113,7 +103,8 @@ def _observe(rank: Rank, variant: Variant) -> dict[str, Any]:
     """Keep the gradients of the second backward: DDP rebuilds its buckets after the first, and a static graph is known by then."""
     counter: list[int] = []
     job = job_of(rank, variant.workload)
-    variant.prepare(job)
+    if variant.recompute:
+        job.recompute(variant.recompute)
     job.wrap(partial(variant.wrap, counter))
     job.observe()
     counter.clear()

@@ -29,8 +29,9 @@ def killed(rank: Rank) -> dict[str, Any]:
     """Die by SIGKILL in the midst of all-reduces."""
     if rank.rank == _FAULTY:
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
-    _sums(rank, None, elements=1 << 22)
-    return {}
+    rank.phase("sums without end")
+    while True:
+        _sum(rank, 1 << 22)
 
 
 def hangs(rank: Rank) -> dict[str, Any]:
@@ -117,16 +118,11 @@ def gives_up(rank: Rank) -> dict[str, Any]:
     return {"message": message, "seconds": seconds}
 
 
-def _sums(rank: Rank, count: int | None, elements: int = 1031) -> None:
-    """Sum `count` times, or for ever, each in a phase of its own."""
-    number = 0
-    if count is None:
-        rank.phase("sums without end")
-    while count is None or number < count:
-        number += 1
-        if count is not None:
-            rank.phase(f"sum {number}")
-        _sum(rank, elements)
+def _sums(rank: Rank, count: int) -> None:
+    """Sum so many times, each in a phase of its own."""
+    for number in range(1, count + 1):
+        rank.phase(f"sum {number}")
+        _sum(rank, 1031)
 
 
 def _sum(rank: Rank, elements: int) -> None:

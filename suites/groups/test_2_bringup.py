@@ -74,16 +74,11 @@ def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[st
     asked = {**stack.environment, **os.environ}
     effects = {rank: blame.read(library, blame.log_of(group.traces, rank), asked) for rank in range(len(group.ranks))}
     facts = blame.common(effects)
-    require(
-        "version" in facts, f"{library.name} left no log that says its version, although {_talk(library)} asks for one"
-    )
+    talk = " ".join(f"{name}={value}" for name, value in library.talk.items())
+    require("version" in facts, f"{library.name} left no log that says its version, although {talk} asks for one")
     denied = [sentence for effect in effects.values() for sentence in effect.contradictions]
     require(not denied, " | ".join(dict.fromkeys(denied)))
     warned = dict.fromkeys(sentence for effect in effects.values() for sentence in effect.warnings)
     figures |= {**facts, **{f"warning {number}": sentence for number, sentence in enumerate(warned, 1)}}
     summary = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "bus id")
     figures["summary"] = "; ".join([f"{library.name}: {summary}", *warned])
-
-
-def _talk(library: libraries.Library) -> str:
-    return " ".join(f"{name}={value}" for name, value in library.talk.items())

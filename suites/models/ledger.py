@@ -37,12 +37,9 @@ class Ledger(TorchDispatchMode):
 
 
 def _hashes(nested: Any) -> tuple[int, ...]:
-    return tuple(_hash(leaf) for leaf in tree_leaves(nested) if isinstance(leaf, torch.Tensor))
-
-
-def _hash(tensor: torch.Tensor) -> int:
-    """Return a checksum of the bits: a hash of values would take -0 for 0 and no NaN for another."""
-    return zlib.crc32(bits(tensor).numpy().tobytes())
+    """Return checksums of the bits: a hash of values would take -0 for 0 and no NaN for another."""
+    tensors = (leaf for leaf in tree_leaves(nested) if isinstance(leaf, torch.Tensor))
+    return tuple(zlib.crc32(bits(tensor).numpy().tobytes()) for tensor in tensors)
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

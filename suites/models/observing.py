@@ -104,13 +104,6 @@ def predicted(job: Job) -> Tensors:
     return dict(job.parts(job.predict()))
 
 
-def outcome_of(seen: Tensors) -> StepResult:
-    """Return the gradients among what was seen, as an outcome has them."""
-    mark = "gradient of "
-    gradients = {name.removeprefix(mark): tensor for name, tensor in seen.items() if name.startswith(mark)}
-    return StepResult(torch.empty(0), torch.empty(0), gradients)
-
-
 @cache
 def exact(name: str, look: Callable[[Job], Any]) -> Any:
     """Return what `look` sees of the float64 job on the CPU, once a process."""
@@ -140,5 +133,7 @@ def compared(actual: Tensors, reference: Tensors, anchor: Tensors) -> dict[str, 
 
 def _raised(seen: Tensors, reference: Tensors) -> Tensors:
     """Return the results, with gradients that are zero in exact arithmetic added to one of usual size."""
-    raised = on_top(outcome_of(seen).gradients, outcome_of(reference))
-    return {**seen, **{f"gradient of {name}": gradient for name, gradient in raised.items()}}
+    own, exact = (
+        {key: tensor for key, tensor in of.items() if key.startswith("gradient of ")} for of in (seen, reference)
+    )
+    return {**seen, **on_top(own, StepResult(torch.empty(0), torch.empty(0), exact))}

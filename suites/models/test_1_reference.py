@@ -41,14 +41,11 @@ def test_training(name: str, device: Device, figures: dict[str, Figure]) -> None
     actual = observed(_job(name, device))
     loss = float(actual["loss"])
     require(math.isfinite(loss) and loss != 0, f"the loss is {loss}")
-    judgements = conditioned(compared(actual, exact(name, observed), anchored(name, observed)), get(name))
-    worst = require_all(judgements, name)
+    judgements = compared(actual, exact(name, observed), anchored(name, observed))
+    sentence = _held(name, judgements, name, figures)
     inputs = [judged.error for what, judged in judgements.items() if what.startswith("input")]
-    _record(figures, judgements, worst)
     figures |= {"loss": loss, "prediction error": judgements["prediction"].error, "input gradient error": max(inputs)}
-    figures["summary"] = (
-        f"loss {loss:.4f}, {counted(len(inputs), 'input gradient')}, {_sentence(judgements, worst)}{unanchored(name)}"
-    )
+    figures["summary"] = f"loss {loss:.4f}, {counted(len(inputs), 'input gradient')}, {sentence}{unanchored(name)}"
 
 
 @pytest.mark.deadline(120)
@@ -65,13 +62,11 @@ def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
         for number, (step, _) in enumerate(steps, 1)
         for what, judgement in judged(name, step).items()
     }
-    judgements = conditioned(judgements, get(name))
-    worst = require_all(judgements, f"{name},")
-    _record(figures, judgements, worst)
+    sentence = _held(name, judgements, f"{name},", figures)
     update = max(share for _, share in steps)
     figures |= {"update, share of its bound": update, "update compared with": against}
     figures["summary"] = (
-        f"losses, gradients and buffers: {_sentence(judgements, worst)}; updates of {type(job.optimiser).__name__} "
+        f"losses, gradients and buffers: {sentence}; updates of {type(job.optimiser).__name__} "
         f"take {update:.2g} of theirs, compared with {against}"
     )
 
@@ -104,10 +99,9 @@ def test_evaluation(name: str, device: Device, figures: dict[str, Figure]) -> No
     require(
         not changed, f"{name}: a prediction in evaluation mode changed {len(changed)} buffers, such as {changed[:1]}"
     )
-    judgements = conditioned(compared(actual, exact(name, evaluated), anchored(name, evaluated)), get(name))
-    worst = require_all(judgements, f"{name} in evaluation mode,")
-    _record(figures, judgements, worst)
-    figures["summary"] = f"{' and '.join(actual)}: {_sentence(judgements, worst)}{unanchored(name)}"
+    judgements = compared(actual, exact(name, evaluated), anchored(name, evaluated))
+    sentence = _held(name, judgements, f"{name} in evaluation mode,", figures)
+    figures["summary"] = f"{' and '.join(actual)}: {sentence}{unanchored(name)}"
 
 
 @pytest.mark.deadline(120)
@@ -119,12 +113,11 @@ def test_channels_last(name: str, device: Device, figures: dict[str, Figure]) ->
     actual = in_channels_last(job)
     require(kept["layers"] > 0, f"{name}: no convolution was given its pictures in channels-last order")
     # The CPU's channels-last kernels add in another order than its usual ones: they are the anchor here.
-    judgements = conditioned(compared(actual, exact(name, observed), anchored(name, in_channels_last)), get(name))
-    worst = require_all(judgements, f"{name} in channels-last order,")
-    _record(figures, judgements, worst)
+    judgements = compared(actual, exact(name, observed), anchored(name, in_channels_last))
+    sentence = _held(name, judgements, f"{name} in channels-last order,", figures)
     figures |= {f"convolutions that {what}": count for what, count in kept.items() if what != "layers"}
     figures["summary"] = (
-        f"{kept['keep the order']} of {kept['layers']} convolutions that are given the order keep it; {_sentence(judgements, worst)}"
+        f"{kept['keep the order']} of {kept['layers']} convolutions that are given the order keep it; {sentence}"
     )
 
 
@@ -147,9 +140,8 @@ def _job(name: str, device: Device) -> Job:
     return possible(name).build(device.torch, PRESET, SEED, torch.float32)
 
 
-def _record(figures: dict[str, Figure], judgements: dict[str, Judgement], worst: Judgement) -> None:
+def _held(name: str, judgements: dict[str, Judgement], what: str, figures: dict[str, Figure]) -> str:
+    """Require that all results are as near as the model's own condition lets them be; note the worst, and say it."""
+    worst = require_all(conditioned(judgements, get(name)), what)
     figures |= {"compared": len(judgements), "worst error": worst.error, "its bound": worst.bound}
-
-
-def _sentence(judgements: dict[str, Judgement], worst: Judgement) -> str:
     return f"worst error of {counted(len(judgements), 'result')}: {worst.error:.1e} of {worst.bound:.1e} allowed"

@@ -37,9 +37,7 @@ class Spelling:
         return self.write.format(device=device, kind=device.kind, index=device.index, beyond=count(device.kind))
 
 
-def _spellings() -> tuple[Spelling, ...]:
-    with Table.load(Path(__file__).with_name("spellings.toml")) as table:
-        return table.rows("spelling", Spelling)
+SPELLINGS = Table.load(Path(__file__).with_name("spellings.toml")).rows("spelling", Spelling)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +47,7 @@ def ultralytics(device: Device) -> None:
 
 
 @pytest.mark.deadline(120)
-@pytest.mark.parametrize("spelling", _spellings(), ids=lambda spelling: spelling.name)
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.name)
 def test_device(spelling: Spelling, stack: Stack, device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
     """One epoch trains on the device that was meant, with a loss that is finite and changes; or the spelling is refused."""
     capabilities.require(stack, "trainer-by-name")

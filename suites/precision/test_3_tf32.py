@@ -11,12 +11,11 @@ from torch.nn import functional
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, shortened
-from stackproof.record.checks import CapabilityMissing, CheckInconclusive, require
+from stackproof.record.checks import CheckInconclusive, require
 from stackproof.record.records import Figure
-from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.weights import hashed
-from suites.common import SEED
+from suites.common import SEED, offered
 
 # tf32 rounds each factor to ten bits of mantissa: a product is off by 2^-11 at most, a sum of many by less than that times two.
 _TF32 = 2.0**-10
@@ -53,7 +52,7 @@ def test_switch(what: str, stack: Stack, device: Device, figures: dict[str, Figu
     short = [name for name, (off, on) in pairs.items() if on.error > off.bound]
     off, on = (max(pair[which].error for pair in pairs.values()) for which in (0, 1))
     figures |= {"error with tf32 off": off, "error with tf32 on": on, "tf32 in effect": len(short), "of": len(pairs)}
-    if not short and _has_tf32(stack):
+    if not short and offered(stack, "tf32"):
         raise CheckInconclusive(
             f"{what}: both settings err alike in all of {len(pairs)} cases ({on:.1e}), so that nothing is said of the switches: "
             "this device has no tf32, or its library chose other kernels (then stack.toml says so under [missing])"
@@ -61,14 +60,6 @@ def test_switch(what: str, stack: Stack, device: Device, figures: dict[str, Figu
     figures["summary"] = (
         f"worst error {off:.1e} off, {on:.1e} on: tf32 is in effect, when allowed, in {len(short)} of {len(pairs)} cases"
     )
-
-
-def _has_tf32(stack: Stack) -> bool:
-    try:
-        capabilities.require(stack, "tf32")
-    except CapabilityMissing:
-        return False
-    return True
 
 
 def _both(what: str, compute: Compute, shapes: Shapes, device: Device) -> dict[str, tuple[Judgement, Judgement]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +19,7 @@ MODES = ("reentrant", "non-reentrant")
 def outcome(job: Job, mode: str | None) -> StepResult:
     """Run forward and backward in a mode."""
     job.recompute(mode)
-    with warnings.catch_warnings():
-        # torch 2.4's checkpointing calls a torch function that torch 2.4 deprecates.
-        warnings.filterwarnings("ignore", r"`torch.cpu.amp.autocast\(args...\)` is deprecated", FutureWarning)
-        return job.observe()
+    return job.observe()
 
 
 @dataclass

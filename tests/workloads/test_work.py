@@ -10,8 +10,9 @@ import torch
 
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
+from stackproof.operators.relation import word
 from stackproof.workloads import catalogue
-from stackproof.workloads.work import FloatingDtype, name_of
+from stackproof.workloads.work import FloatingDtype
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def read(name: str) -> torch.dtype:
 @pytest.mark.parametrize("name", ["float64", "float32", "bfloat16", "float16"])
 def test_dtypes_go_by_their_names(name: str) -> None:
     assert isinstance(read(name), torch.dtype)
-    assert name_of(read(name)) == name
+    assert word(read(name)) == name
 
 
 def test_a_dtype_that_is_none_is_refused() -> None:

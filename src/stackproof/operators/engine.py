@@ -101,7 +101,8 @@ def subjects(judge: str) -> Mapping[str, Any]:
     """Return what a judge asks about, by name."""
     if judge in OWN:
         return OWN[judge]()
-    return {name: op for name, op in database().items() if JUDGES[judge].suits(name, op)}
+    suits = getattr(JUDGES[judge], "suits", lambda _name, _op: True)  # of one that does not say, any operator
+    return {name: op for name, op in database().items() if suits(name, op)}
 
 
 def points(

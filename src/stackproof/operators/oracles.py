@@ -183,10 +183,6 @@ def _into(out: Array, places: Any, values: Any, kind: str, include_self: bool) -
     return out
 
 
-def _indexed(x: Array, places: Any) -> Array:
-    return x[_slots(places)] if _plain(places) else None
-
-
 def _slots(places: Any) -> Any:
     return tuple(slice(None) if place is None else place for place in places)
 
@@ -285,7 +281,8 @@ _LEAVES: Mapping[str, Callable[..., Any]] = {
     "prims.sum": _reduced(np.sum), "prims.prod": _reduced(np.prod), "prims.amax": _reduced(np.max), "prims.amin": _reduced(np.min),
     "prims.var": _variance, "aten.mm": np.matmul, "aten.bmm": np.matmul, "aten.sort": _sorted, "aten.topk": _top,
     "aten.gather": _gathered, "aten.scatter": _scattered(None), "aten.scatter_add": _scattered("sum"),
-    "aten.scatter_reduce": _scattered(None), "aten.index": _indexed, "aten.index_put": _put, "aten.searchsorted": _searched,
+    "aten.scatter_reduce": _scattered(None), "aten.index": lambda x, places: x[_slots(places)] if _plain(places) else None,
+    "aten.index_put": _put, "aten.searchsorted": _searched,
     "aten.avg_pool2d": _mean_pool(2), "aten.avg_pool3d": _mean_pool(3), "aten.max_pool2d_with_indices": _max_pool(2),
     "aten.max_pool3d_with_indices": _max_pool(3), "aten._fft_c2c": _transformed,
     "aten.histc": lambda x, bins=100, low=0, high=0: np.histogram(x, bins, (low, high) if low < high else None)[0].astype(x.dtype),

@@ -351,7 +351,10 @@ def host_clock(seconds: float = SECONDS) -> ClockCheck:
         readings.append(at(raw, time.perf_counter))
         later, end = _by_other_names(), at(outside, raw)
     require_right("the raw counter, held against another process's,", [_between(begin, end)], RATE)
-    spans = [_between(first, last) for first, last in _pairs(readings)]
+    # Neighbours, and what is 2, 4, 8 ... looks apart, and the first with the last: a jump shows between neighbours.
+    gaps = [1 << power for power in range((len(readings) - 1).bit_length())]
+    near = [pair for gap in gaps for pair in zip(readings, readings[gap:], strict=False)]
+    spans = [_between(first, last) for first, last in ((readings[0], readings[-1]), *near)]
     check = ClockCheck(len(spans), seconds, require_right("the host's clock", spans, RATE))
     for name, first in others.items():
         require_right(f"time.{name}", [_between(first, later[name])], RATE)
@@ -409,13 +412,6 @@ class Meanwhile:
                 f"while samples were taken the host's clock measured {span.seconds * 1e3:.3f} ms for a span of "
                 f"{span.shortest * 1e3:.3f} to {span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed"
             )
-
-
-def _pairs(readings: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
-    """Return neighbours, and what is 2, 4, 8 ... looks apart, and the first with the last: a jump shows between neighbours."""
-    gaps = [1 << power for power in range((len(readings) - 1).bit_length())]
-    near = [pair for gap in gaps for pair in zip(readings, readings[gap:], strict=False)]
-    return [(readings[0], readings[-1]), *near]
 
 
 def device_clock(device: Device, work: KnownWork, units: int, seconds: float = SECONDS) -> ClockCheck:

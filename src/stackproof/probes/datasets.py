@@ -32,7 +32,6 @@ _LONGEST_VALUE = 1 << 30
 _BOM = b"\xef\xbb\xbf"
 _SHOWN = 60
 _DECODER = json.JSONDecoder(strict=False)
-_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ class Defect:
 
 @dataclass(frozen=True)
 class DataSample:
-    """One sample and where it begins."""
+    """One sample, and the line of a file of JSON Lines that it is."""
 
     line: int
     number: int
@@ -203,7 +202,7 @@ def records(stream: BinaryIO) -> Iterator[DataSample | Defect]:
     values_by_line = bool(later) and try_parse_json(first) is not None
     is_list = body[:1] == b"[" and not (values_by_line and first.endswith(b"]"))
     is_object = body[:1] == b"{" and bool(later) and later[:1] != b"{" and not values_by_line
-    return _in_one_value(stream, is_list=is_list) if is_list or is_object else _lines(stream)
+    return _in_one_value(stream) if is_list or is_object else _lines(stream)
 
 
 def _lines(stream: BinaryIO) -> Iterator[DataSample | Defect]:
@@ -227,7 +226,7 @@ def _lines(stream: BinaryIO) -> Iterator[DataSample | Defect]:
             yield Defect(line, number, "", "unreadable", f"is not JSON: {first_line(error, 120)}: {shown(text)}")
 
 
-def _in_one_value(stream: BinaryIO, *, is_list: bool) -> Iterator[DataSample | Defect]:
+def _in_one_value(stream: BinaryIO) -> Iterator[DataSample | Defect]:
     """Yield the members of the one list that the file is, or its one object; the whole file is in memory."""
     raw = stream.read(_LONGEST_VALUE + 1)
     if len(raw) > _LONGEST_VALUE:
@@ -236,31 +235,14 @@ def _in_one_value(stream: BinaryIO, *, is_list: bool) -> Iterator[DataSample | D
     text, damage = _decoded(raw)
     if damage:
         yield Defect(0, 0, "", "encoding", damage)
-    at, line, counted, number = _after_space(text, 0), 1, 0, 0
-    at = _after_space(text, at + 1) if is_list else at
-    while at < len(text) and (text[at] != "]" if is_list else not number):
-        line, counted, number = line + text.count("\n", counted, at), at, number + 1
-        try:
-            value, at = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            sentence = f"is not JSON ({first_line(error, 120)}); nothing after it was examined: {shown(text[at:])}"
-            yield Defect(line, number, "", "unreadable", sentence)
-            return
-        yield DataSample(line, number, value)
-        at = _after_space(text, at)
-        if is_list and text.startswith(",", at):
-            at = _after_space(text, at + 1)
-    line += text.count("\n", counted, at)
-    if is_list and at >= len(text):
-        yield Defect(line, 0, "", "unreadable", "the list is not closed; the file was cut off")
-    rest = text[at + is_list :].strip()
-    if rest:
-        yield Defect(line, 0, "", "unreadable", f"nothing after the end was examined: {shown(rest)}")
-
-
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+    try:
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        sentence = f"is not JSON ({first_line(error, 120)}); nothing of it was examined: {shown(text)}"
+        yield Defect(0, 0, "", "unreadable", sentence)
+        return
+    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
+        yield DataSample(0, number, item)
 
 
 def _decoded(raw: bytes) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -265,7 +265,9 @@ class Workload(ABC):
     def missing(self) -> str | None:
         """Return one sentence about the first package that is absent or too old; reads metadata only."""
         for need in map(Requirement, self.offer.needs):
-            text = _installed(need.name)
+            text = None
+            with suppress(importlib.metadata.PackageNotFoundError):
+                text = importlib.metadata.version(need.name)
             if text is None or not need.specifier.contains(text, prereleases=True):
                 have = "it is not installed" if text is None else f"{text} is installed"
                 return f"{self.name} needs {need}, {have}: {self.offer.reason or 'its file says so'}"
@@ -281,10 +283,3 @@ def _require_batches(batches: object) -> None:
         for name, item in batch.items():
             if not isinstance(item, torch.Tensor):
                 raise TypeError(f"'{name}' of a batch is of type {type(item).__name__}; it must be a tensor")
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -16,8 +16,9 @@ import torch
 import torch.distributed as dist
 
 from stackproof.base.toml import OneOf
+from stackproof.operators.relation import word
 from stackproof.record.checks import require
-from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
+from stackproof.workloads.work import FloatingDtype, Setting, Work
 
 _MIB = 1 << 20
 _DRAWN = 7168
@@ -60,7 +61,7 @@ class TimedCollective(Work):
     def __init__(self, setting: Setting) -> None:
         row = setting.parameters.row(_Parameters)
         self._call, self._dtype = row.call, row.dtype
-        self.device, self.dtype = setting.device, name_of(row.dtype)
+        self.device, self.dtype = setting.device, word(row.dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
         part = max(1, int(row.mib * _MIB) // row.dtype.itemsize // self._world)
         self._whole, self._block = part * self._world, 0

@@ -10,7 +10,8 @@ import torch
 from stackproof.device.devices import HOST
 from stackproof.device.numerics import shortened
 from stackproof.operators.projection import WHOLE, ExpectedSums, fold, has_float64, product, signs, unit
-from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
+from stackproof.operators.relation import word
+from stackproof.workloads.work import FloatingDtype, Setting, Work
 
 _SEED = 3
 
@@ -44,7 +45,7 @@ class Gemm(Work):
         self._powers = [torch.from_numpy(fold(self._start, self._signs, self._size)).to(place)]
         self._turn = 0
         self.switches.enter_context(shortened(self._short))
-        self.dtype = name_of(dtype)
+        self.dtype = word(dtype)
         self.arithmetic = "tf32" if self._short else self.dtype
         self.worth = {"TFLOP": 2 * self._size**3 / 1e12}  # a multiplication and an addition are two
 

@@ -21,9 +21,10 @@ from stackproof.base.toml import OneOf
 from stackproof.device.devices import HOST
 from stackproof.operators import forms
 from stackproof.operators.projection import WHOLE, Deviation, ExpectedSums, Floats, fold, has_float64, signs, unit
+from stackproof.operators.relation import word
 from stackproof.probes import attention
 from stackproof.record.checks import CapabilityMissing, require
-from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
+from stackproof.workloads.work import FloatingDtype, Setting, Work
 
 _SEED = 13
 _BACKWARD = 2.5
@@ -45,10 +46,6 @@ _AGREE = 1e-9
 Tensors = dict[str, torch.Tensor]
 
 
-def _kernels() -> tuple[str, ...]:
-    return ("", *attention.kernels())
-
-
 @dataclass(frozen=True)
 class _Parameters:
     batch: int
@@ -57,7 +54,7 @@ class _Parameters:
     width: int
     dtype: FloatingDtype
     backward: bool
-    kernel: Annotated[str, OneOf(_kernels)] = ""
+    kernel: Annotated[str, OneOf(lambda: ("", *attention.kernels()))] = ""
 
 
 class Attention(Work):
@@ -72,7 +69,7 @@ class Attention(Work):
         row = setting.parameters.row(_Parameters)
         shape = [row.batch, row.heads, row.length, row.width]
         self._dtype, self._backward, self._kernel = row.dtype, row.backward, row.kernel
-        self.device, self._shape, self.dtype = setting.device, shape, name_of(self._dtype)
+        self.device, self._shape, self.dtype = setting.device, shape, word(self._dtype)
         self.arithmetic = self.dtype
         # Two products of length x length x width a head, half of each because it is causal.
         forward = 4 * row.batch * row.heads * row.length**2 * row.width / 2

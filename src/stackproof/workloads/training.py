@@ -23,11 +23,12 @@ from torch import nn
 
 from stackproof.device.numerics import shortened
 from stackproof.operators import forms
+from stackproof.operators.relation import word
 from stackproof.record.checks import CheckInconclusive, require
 from stackproof.workloads.base import Job, Preset, Workload
 from stackproof.workloads.catalogue import get
 from stackproof.workloads.gradients import AGAIN, Gradients, against_float64, against_itself, apart
-from stackproof.workloads.work import Setting, Work, name_of
+from stackproof.workloads.work import Setting, Work
 
 
 def counted(model: nn.Module, *inputs: Any, **named: Any) -> int:
@@ -307,7 +308,7 @@ class TrainingSteps(ReplayedSteps):
         units = self.job.units
         tokens = {"token": float(units.tokens)} if units.tokens else {}
         self.worth = {"sample": float(units.samples), **tokens, "TFLOP": units.flops / 1e12}
-        self.dtype = name_of(self.job.recipe.autocast or self.job.recipe.dtype)
+        self.dtype = word(self.job.recipe.autocast or self.job.recipe.dtype)
         # Convolutions of float32 run as tf32 where cuDNN is allowed to.
         convolves = any(isinstance(module, torch.nn.Conv2d) for module in self.job.model.modules())
         short = convolves and self.dtype == "float32" and bool(torch.backends.cudnn.allow_tf32)

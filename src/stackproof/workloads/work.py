@@ -94,7 +94,3 @@ FloatingDtype = Annotated[
     torch.dtype, OneOf(("float64", "float32", "bfloat16", "float16")), Parsed(partial(getattr, torch))
 ]
 """A floating dtype, by its name in a table."""
-
-
-def name_of(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

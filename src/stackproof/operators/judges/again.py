@@ -26,11 +26,6 @@ _ENOUGH, _MOST_ROWS = 33_000, 4096
 _EACH = ("UnaryUfuncInfo", "BinaryUfuncInfo")
 
 
-def suits(_name: str, _op: Any) -> bool:
-    """Any operator that is not random."""
-    return True
-
-
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """Run the block with this number of threads."""

@@ -42,13 +42,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         for special in (torch.zeros_like, _eye):
             yield from _of(point, _with_first(smallest, special), True)
     for call in drawn:  # with indices of few rows only gradients of the other rows are zero
-        cut = [leaf.narrow(0, 0, 1) if _is_index(leaf) and leaf.shape[0] > 1 else leaf for leaf in call.inputs[1:]]
-        if any(leaf is not other for leaf, other in zip(cut, call.inputs[1:], strict=True)):
-            yield from _of(point, call._replace(inputs=(call.inputs[0], *cut)), True)
-
-
-def _is_index(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype is torch.int64 and leaf.dim() > 0
+        first, *rest = call.inputs
+        indices = [getattr(leaf, "dtype", None) is torch.int64 and leaf.dim() > 0 and len(leaf) > 1 for leaf in rest]
+        if any(indices):
+            cut = [leaf.narrow(0, 0, 1) if index else leaf for leaf, index in zip(rest, indices, strict=True)]
+            yield from _of(point, call._replace(inputs=(first, *cut)), True)
 
 
 def _eye(leaf: torch.Tensor) -> torch.Tensor:

@@ -55,10 +55,6 @@ class Draw:
     """Numbers of 16 bits are cut, not rounded: they may lie half a last place low."""
 
 
-def _normal(mean: float, deviation: float) -> Rank:
-    return lambda x: torch.special.ndtr((x - mean) / deviation)
-
-
 def _counted(weights: list[float], first: int = 0) -> Rank:
     """Return the function of whole numbers that have these weights."""
     sums = torch.tensor([0.0, *weights], dtype=torch.float64).cumsum(0) / sum(weights)
@@ -96,7 +92,7 @@ def _integers(make: Make, low: int, high: int, dtypes: tuple[str, ...] = _WHOLE)
 
 
 def _bells(make: Make, mean: float, deviation: float, dtypes: tuple[str, ...] = _FLOATS) -> Draw:
-    return Draw(make, _normal(mean, deviation), dtypes=dtypes)
+    return Draw(make, lambda x: torch.special.ndtr((x - mean) / deviation), dtypes=dtypes)
 
 
 def _counts(make: Make, weights: list[float], dtypes: tuple[str, ...] = _FLOATS, first: int = 0) -> Draw:
@@ -187,10 +183,6 @@ def _initialised(name: str, side: int = _FAN, **more: Any) -> Make:
     return lambda x: torch.cat([getattr(_I, name)(matrix, **more).flatten() for matrix in x.view(-1, side, side)])
 
 
-def _bounded(make: Callable[[int, torch.Tensor], torch.Tensor], top: int) -> Draw:
-    return _integers(partial(make, top), 0, top)
-
-
 _BELOW: Mapping[str, Callable[[int, torch.Tensor], torch.Tensor]] = {
     "randint": lambda top, x: torch.randint(0, top, x.shape, device=x.device),
     "randint_like": lambda top, x: torch.randint_like(x, top),
@@ -252,7 +244,7 @@ def subjects() -> Mapping[str, Draw]:
         "randint, its lower digits": _integers(lambda x: torch.randint(0, 2**62 // 1000 * 1000, x.shape, device=x.device) % 1000, 0, 1000),
         "random_ of bytes": _integers(lambda x: x.random_(0, 256), 0, 256, ("uint8",)),
         "random_ of a range": _integers(lambda x: x.random_(-300, 700), -300, 700, ("int64", "float32")),
-        **{f"{name} below {top}": _bounded(make, top) for name, make in _BELOW.items() for top in _TOPS},
+        **{f"{name} below {top}": _integers(partial(make, top), 0, top) for name, make in _BELOW.items() for top in _TOPS},
         "randperm": _integers(partial(_permuted, size=COUNT), 0, COUNT),
         "randperm of 40": _integers(partial(_permuted, size=40), 0, 40),
         "multinomial": _counts(lambda x: torch.multinomial(x.new_tensor(_WEIGHTS), len(x), True), _WEIGHTS, _WIDE),

@@ -54,11 +54,6 @@ _OPERATORS: Mapping[str, str] = {
 _Call: TypeAlias = "tuple[tuple[Any, ...], dict[str, Any]]"
 
 
-def suits(_name: str, _op: Any) -> bool:
-    """Any operator has dtypes."""
-    return True
-
-
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield a few samples in other dtypes, with numbers that rounding from one to the other changes."""
     drawn = point.kinds(12, alike=True)

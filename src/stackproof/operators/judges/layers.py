@@ -158,13 +158,11 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dic
             yield Relation(words, tuple(inputs), named, first, second, code, ulps=1024.0)
     square = inputs and numeric(inputs[0]) and inputs[0].dim() == 3
     encoder = isinstance(layer, torch.nn.TransformerEncoderLayer | torch.nn.TransformerEncoder)
-    for options in (named, *(_masks(layer, inputs[0]) if square and encoder else ())):
+    for marked, options in (("", named), *(_masks(layer, inputs[0]) if square and encoder else ())):
         for says, way in ways.items():
-            marked = "" if options is named else f", {options.get('says', '')}"
-            plain = {key: value for key, value in options.items() if key != "says"}
-            yield Relation(says + marked, tuple(inputs), plain, way, slow, code, ulps=1024.0)
+            yield Relation(says + marked, tuple(inputs), options, way, slow, code, ulps=1024.0)
         if options is not named and options.get("is_causal"):
-            plain = {key: value for key, value in options.items() if key not in ("says", "is_causal")}
+            plain = {key: value for key, value in options.items() if key != "is_causal"}
 
             def hinted(*arguments: Any, **rest: Any) -> Any:
                 return slow(*arguments, **rest, is_causal=True)
@@ -173,7 +171,7 @@ def _modes(point: OperatorPoint, layer: torch.nn.Module, inputs: Any, named: dic
             yield Relation("a causal hint beside a mask", tuple(inputs), plain, hinted, slow, both, ulps=1024.0)
 
 
-def _masks(layer: torch.nn.Module, sequences: torch.Tensor) -> Iterator[dict[str, Any]]:
+def _masks(layer: torch.nn.Module, sequences: torch.Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield masks of both kinds for an encoder: some numbers hidden, a row of numbers that are added, a causal hint beside another mask."""
     first = next(part for part in layer.modules() if isinstance(part, torch.nn.MultiheadAttention))
     batch, length = sequences.shape[:2] if first.batch_first else (sequences.shape[1], sequences.shape[0])
@@ -184,10 +182,10 @@ def _masks(layer: torch.nn.Module, sequences: torch.Tensor) -> Iterator[dict[str
     padded[0, length // 2 + 1 :] = True
     floats = torch.zeros(batch, length, dtype=sequences.dtype, device=sequences.device).masked_fill(padded, -torch.inf)
     everything = torch.zeros_like(floats).fill_(0.5)
-    yield {name: upper, "says": "a mask of truth values"}
-    yield {name: added, "says": "a mask of floats"}
-    yield {"src_key_padding_mask": padded, "says": "padding of truth values"}
-    yield {"src_key_padding_mask": floats, "says": "padding of floats"}
-    yield {"src_key_padding_mask": everything, "says": "padding of finite floats"}
-    yield {name: added, "src_key_padding_mask": floats, "says": "both of floats"}
-    yield {name: added.T.contiguous(), "is_causal": True, "says": "a hint that is not so"}
+    yield ", a mask of truth values", {name: upper}
+    yield ", a mask of floats", {name: added}
+    yield ", padding of truth values", {"src_key_padding_mask": padded}
+    yield ", padding of floats", {"src_key_padding_mask": floats}
+    yield ", padding of finite floats", {"src_key_padding_mask": everything}
+    yield ", both of floats", {name: added, "src_key_padding_mask": floats}
+    yield ", a hint that is not so", {name: added.T.contiguous(), "is_causal": True}

@@ -195,7 +195,11 @@ class _Call:
         _seed(point.device)
         self.layer = point.op(**options).to(point.device, point.dtype)
         named_parts = {**dict(self.layer.named_parameters()), **dict(self.layer.named_buffers())}
-        self.state = {name: self._drawn(name, part.detach()) for name, part in named_parts.items()}
+        self.state = {name: part.detach() for name, part in named_parts.items()}
+        for name, part in self.state.items():
+            if part.is_floating_point():
+                drawn = point.numbers(tuple(part.shape))
+                self.state[name] = drawn if name in dict(self.layer.named_parameters()) else drawn.abs() + 0.5
         self.function = _function(point.op)
         self.backward = True
         try:
@@ -203,12 +207,6 @@ class _Call:
         except (RuntimeError, NotImplementedError):
             self.backward = False
             self.results = self.way(self.as_function)(self.state, *inputs, **named)
-
-    def _drawn(self, name: str, part: torch.Tensor) -> torch.Tensor:
-        if not part.is_floating_point():
-            return part
-        drawn = self.point.numbers(tuple(part.shape))
-        return drawn if name in dict(self.layer.named_parameters()) else drawn.abs() + 0.5
 
     def shown(self, name: str) -> str:
         """Return what an option is."""

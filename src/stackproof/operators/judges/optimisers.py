@@ -223,7 +223,11 @@ class _Way:
             (scaler.step if scaler else lambda target: target.step())(optimiser)
             if scaler:
                 scaler.update()
-        return _left(optimiser, tensors)
+        results = []  # each parameter, and by name what the optimiser keeps of it
+        for tensor in tensors:
+            state = optimiser.state.get(tensor, {})
+            results += [tensor, *(state[name] for name in sorted(state) if torch.is_tensor(state[name]))]
+        return [tensor.detach().clone() for tensor in results]
 
     def _fill(self, tensors: Tensors, gradients: Tensors, step: int, scaler: Any) -> None:
         """Set gradients, of another size and sign in each step; of a scaled loss where there is a scaler."""
@@ -245,15 +249,6 @@ class _Way:
         scaler.update()
         if scaler.get_scale() != before / 2:
             raise RuntimeError(f"an infinite gradient left the scale at {scaler.get_scale()}")
-
-
-def _left(optimiser: torch.optim.Optimizer, tensors: Tensors) -> list[torch.Tensor]:
-    """Return each parameter, and by name what the optimiser keeps of it."""
-    results = []
-    for tensor in tensors:
-        state = optimiser.state.get(tensor, {})
-        results += [tensor, *(state[name] for name in sorted(state) if torch.is_tensor(state[name]))]
-    return [tensor.detach().clone() for tensor in results]
 
 
 def _documented(make: Any) -> Relation:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from stackproof.operators.points import Call, OperatorPoint, member
+from stackproof.operators.points import OperatorPoint, member
 from stackproof.operators.relation import WIDE_CODE, Relation, UnusableError, detached, numeric, widened, with_gradients
 
 WHAT = "unusual numbers in a narrow dtype as in a wide one"
@@ -39,7 +39,9 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             yield Relation("hundreds", hundreds, named, point.op, point.op, code, ulps=256.0, floor=2e-3, widened=True)
             yield from _rows(point, inputs, named) if place < 4 else ()
             yield from _shifted(point, inputs, named, run)
-    for inputs, named, _ in map(detached, _drawn(point, backward)):
+    size = lambda call: call.inputs[0].numel() if isinstance(call.inputs[0], torch.Tensor) else 0  # noqa: E731
+    made = sorted(point.samples(24, gradient=backward), key=size)  # rows of one number are where formulas cancel
+    for inputs, named, _ in map(detached, [*made[:2], *point.draw.sample(made[2:], min(2, len(made[2:])))]):
         for says, change in _REGIMES.items() if numeric(inputs[0]) and inputs[0].numel() else ():
             for layout in (torch.contiguous_format, torch.channels_last)[: 1 + (inputs[0].dim() == 4)]:
                 laid = (change(inputs[0]).contiguous(memory_format=layout), *inputs[1:])
@@ -103,13 +105,6 @@ def _shifted(point: OperatorPoint, arguments: Any, options: Any, run: Callable[.
         if pairs and all(torch.allclose(x, y, 1e-6, 1e-6) for x, y in pairs):
             code = f"first = operator(*(x + {far} if torch.is_tensor(x) else x for x in arguments), **options)\n{WIDE_CODE}"
             yield Relation("shifted far away", inputs, named, shifted, run, code, ulps=256.0, floor=2e-3, widened=True)
-
-
-def _drawn(point: OperatorPoint, backward: bool) -> list[Call]:
-    """Return a few samples, with one of the smallest: rows of one number are where formulas cancel."""
-    size = lambda call: call.inputs[0].numel() if isinstance(call.inputs[0], torch.Tensor) else 0  # noqa: E731
-    made = sorted(point.samples(24, gradient=backward), key=size)
-    return [*made[:2], *point.draw.sample(made[2:], min(2, len(made[2:])))]
 
 
 def _power(leaf: torch.Tensor, share: float) -> torch.Tensor:

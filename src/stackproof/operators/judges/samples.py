@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from typing import Any, Literal
 
@@ -129,7 +129,9 @@ def _of(point: OperatorPoint, row: Exemption, sample: SampleInput, index: int, b
         def run(*inputs: Any, **named: Any) -> Any:
             which = count(draw, 1000)  # each tensor has signs of its own
             inputs, named = tree_map(lambda leaf: _moved(leaf, dtype, next(which), normwise), (inputs, named))
-            return way(REFERENCE, True, feed=partial(_moved_cotangent, draw=draw))(*inputs, **named)
+            eps = torch.finfo(dtype).eps
+            feed = lambda root, kind: moved(cotangent(root, kind), eps, draw + 100)  # noqa: E731
+            return way(REFERENCE, True, feed=feed)(*inputs, **named)
 
         return run
 
@@ -175,11 +177,6 @@ def _moved(leaf: Any, dtype: torch.dtype, draw: int, normwise: bool) -> Any:
     stored = wide.detach().as_strided((wide.untyped_storage().nbytes() // wide.itemsize,), (1,), 0)
     stored.copy_(moved(stored, torch.finfo(dtype).eps, draw, normwise))
     return wide
-
-
-def _moved_cotangent(root: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
-    fed: torch.Tensor = moved(cotangent(root, dtype), torch.finfo(dtype).eps, draw + 100)
-    return fed
 
 
 def _is_identity(function: Any) -> bool:

@@ -261,11 +261,6 @@ class _Pieces(Relation):
         plain = {place for place, word in enumerate(self.row.arguments) if word[-1] in "!?" or ":" in word}
         return [place for place, leaf in enumerate(self.arguments) if numeric(leaf) and place not in plain]
 
-    @property
-    def _forms(self) -> list[str]:
-        """The letters of each result and gradient."""
-        return self.row.results + [self.row.arguments[place] for place in self._places]
-
     def _results(
         self, way: Any, arguments: Any, fed: dict[int, torch.Tensor], block: Mapping[str, slice]
     ) -> list[torch.Tensor]:
@@ -297,7 +292,7 @@ class _Pieces(Relation):
         `draw`: of arguments each of whose numbers moved by a unit in the last place.
         """
         home = self.device if _work(self.row, self.sizes) > _HOSTS and has_float64(str(self.device)) else HOST.torch
-        cuts = self._cuts()
+        cuts, forms = self._cuts(), self.row.results + [self.row.arguments[place] for place in self._places]
         shared: dict[int, torch.Tensor] = {}
         for chosen in product(*cuts.values()):
             block = dict(zip(cuts, chosen, strict=True))
@@ -308,7 +303,7 @@ class _Pieces(Relation):
                 eps = max((torch.finfo(leaf.dtype).eps for leaf in self.arguments if numeric(leaf)), default=0.0)
                 inputs = moved(inputs, eps, draw)
             for slot, result in enumerate(self._results(self.second, inputs, fed, block)):
-                dims = _dims(self._forms[slot])
+                dims = _dims(forms[slot])
                 slices = _slices(dims, block)
                 if all(letter in dims or len(cuts[letter]) == 1 for letter in cuts) or not numeric(result):
                     yield slot, slices, result

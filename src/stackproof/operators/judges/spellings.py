@@ -24,11 +24,6 @@ _WIDER = {
 }
 
 
-def suits(_name: str, _op: Any) -> bool:
-    """Any operator has several spellings."""
-    return True
-
-
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield other ways to write a few of the operator's samples."""
     backward = point.dtype in point.op.supported_backward_dtypes(point.device.type)
