@@ -28,7 +28,7 @@ FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 COMPLEX = (torch.complex64, torch.complex128)
 
 
-class Call(NamedTuple):
+class OperatorCall(NamedTuple):
     """What an operator is called with, and the sample of the database that it is."""
 
     inputs: tuple[Any, ...]
@@ -50,17 +50,17 @@ class OperatorPoint:
     notes: Counter[str] = field(default_factory=Counter)
     """What the judge counts beside relations."""
 
-    def samples(self, count: int, gradient: bool = False, smallest: int = 0, pool: int = _POOL) -> list[Call]:
+    def samples(self, count: int, gradient: bool = False, smallest: int = 0, pool: int = _POOL) -> list[OperatorCall]:
         """Draw samples of the database, moved to the device; none without numbers, and of few only where they are few."""
         drawn = islice(samples(self.op, self.dtype, gradient, self.start), pool)
-        made = [Call((sample.input, *sample.args), dict(sample.kwargs), sample) for sample in drawn]
+        made = [OperatorCall((sample.input, *sample.args), dict(sample.kwargs), sample) for sample in drawn]
         made = [call for call in made if smallest < elements_of(call[:2]) <= _LARGEST]
         chosen = self.draw.sample(made, min(count, len(made)))
         return [placed(call, self.device) for call in chosen]
 
-    def kinds(self, count: int, smallest: int = 0, alike: bool = False) -> list[Call]:
+    def kinds(self, count: int, smallest: int = 0, alike: bool = False) -> list[OperatorCall]:
         """Draw samples of which each has other options than those before, or other dimensions unless these count `alike`."""
-        kinds: dict[str, Call] = {}
+        kinds: dict[str, OperatorCall] = {}
         for call in self.samples(12) if alike else self.samples(120, smallest=smallest, pool=160):
             form = tree_map(lambda x: x if not torch.is_tensor(x) else "" if alike else x.dim(), call[:2])
             kinds.setdefault(describe_tree(form), call)

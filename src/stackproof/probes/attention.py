@@ -122,12 +122,7 @@ def run(case: AttentionShape, inputs: Sequence[torch.Tensor], kernel: Kernel | N
         except RuntimeError as error:
             if kernel is None:
                 raise
-            texts = [
-                _NO_REASON.sub("", str(message.message).splitlines()[0]).strip()
-                for message in caught
-                if str(message.message)
-            ]
-            raise NotOffered("; ".join(dict.fromkeys(filter(None, texts)))[:300] or first_line(error)) from error
+            raise NotOffered(_reasons([str(message.message) for message in caught]) or first_line(error)) from error
     return witness.kernel, output
 
 
@@ -135,6 +130,12 @@ def run(case: AttentionShape, inputs: Sequence[torch.Tensor], kernel: Kernel | N
 _NO_REASON = re.compile(
     r"\s*\(Triggered internally at .*|.* has been runtime disabled\..*|.* kernel not used because:.*"
 )
+
+
+def _reasons(words: list[str]) -> str:
+    """Return why torch refuses the kernel that was asked for, out of its warnings."""
+    lines = [_NO_REASON.sub("", message.splitlines()[0]).strip() for message in words if message]
+    return "; ".join(dict.fromkeys(filter(None, lines)))[:300]
 
 
 def _only(kernel: Kernel | None) -> Any:

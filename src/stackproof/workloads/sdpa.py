@@ -46,6 +46,10 @@ _AGREE = 1e-9
 Tensors = dict[str, torch.Tensor]
 
 
+def _kernels() -> tuple[str, ...]:
+    return ("", *attention.kernels())
+
+
 @dataclass(frozen=True)
 class _Parameters:
     batch: int
@@ -54,7 +58,7 @@ class _Parameters:
     width: int
     dtype: FloatingDtype
     backward: bool
-    kernel: Annotated[str, OneOf(lambda: ("", *attention.kernels()))] = ""
+    kernel: Annotated[str, OneOf(_kernels)] = ""
 
 
 class Attention(Work):

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.device.threads import default
 from stackproof.operators.compute import placed
-from stackproof.operators.points import Call, OperatorPoint, member
+from stackproof.operators.points import OperatorCall, OperatorPoint, member
 from stackproof.operators.relation import Relation, elements_of, numeric, with_gradients
 
 WHAT = "again is again"
@@ -47,10 +47,12 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     for place, call in enumerate(drawn):
         other = drawn[place - 1]
 
-        def relation(says: str, first: Callable[..., Any], code: str, call: Call = call, **more: Any) -> Relation:
+        def relation(
+            says: str, first: Callable[..., Any], code: str, call: OperatorCall = call, **more: Any
+        ) -> Relation:
             return Relation(says, call.inputs, call.options, first, run, f"{code}\n{plain}", **more)
 
-        def after_others(*arguments: Any, beside: Call = other, **options: Any) -> Any:
+        def after_others(*arguments: Any, beside: OperatorCall = other, **options: Any) -> Any:
             with suppress(Exception):
                 run(*beside.inputs, **beside.options)
             with suppress(Exception):
@@ -97,7 +99,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         yield from (_threaded(inputs, options, run, count) for inputs, options in islice(calls, several))
 
 
-def _enlarged(point: OperatorPoint, call: Call) -> tuple[Any, Any] | None:
+def _enlarged(point: OperatorPoint, call: OperatorCall) -> tuple[Any, Any] | None:
     """Return a call with so many numbers that threads share them, equal ones among them and those that the call names."""
     inputs, options, _ = call
     named = [leaf for leaf in tree_leaves((inputs[1:], options)) if type(leaf) in (int, float)]

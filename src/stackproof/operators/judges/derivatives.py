@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from stackproof.operators.database import REFERENCE, SampleInput
-from stackproof.operators.points import Call, OperatorPoint, member
+from stackproof.operators.points import OperatorCall, OperatorPoint, member
 from stackproof.operators.relation import Relation, UnusableError, describe_tree, numeric
 
 WHAT = "derivatives agree"
@@ -55,7 +55,7 @@ def _eye(leaf: torch.Tensor) -> torch.Tensor:
     return torch.eye(leaf.shape[-1], dtype=leaf.dtype, device=leaf.device).expand(leaf.shape).clone()
 
 
-def _with_first(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+def _with_first(call: OperatorCall, change: Callable[[torch.Tensor], torch.Tensor]) -> OperatorCall:
     first, *more = call.inputs
     return call._replace(inputs=(change(first.detach()).requires_grad_() if numeric(first) else first, *more))
 
@@ -200,7 +200,7 @@ first, second = torch.autograd.gradcheck(function, given, check_forward_ad=True)
 """
 
 
-def _of(point: OperatorPoint, call: Call, special: bool = False) -> Iterator[Relation]:
+def _of(point: OperatorPoint, call: OperatorCall, special: bool = False) -> Iterator[Relation]:
     inputs, options, sample = call
     lines = dict[Any, _Line]()
     if not sum(leaf.numel() for leaf in tree_leaves((inputs, options)) if numeric(leaf) and leaf.requires_grad):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from stackproof.operators.points import LAYOUTS, Call, OperatorPoint, member
+from stackproof.operators.points import LAYOUTS, OperatorCall, OperatorPoint, member
 from stackproof.operators.relation import Relation, UnusableError, detached, numeric, refuse_on_host, tracked
 
 WHAT = "spellings agree"
@@ -39,12 +39,12 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 
 def _relation(
-    point: OperatorPoint, call: Call, says: str, first: Callable[..., Any], code: str, **more: Any
+    point: OperatorPoint, call: OperatorCall, says: str, first: Callable[..., Any], code: str, **more: Any
 ) -> Relation:
     return Relation(says, call.inputs, call.options, first, point.op, f"{code}\n{_PLAIN}", **more)
 
 
-def _methods(point: OperatorPoint, call: Call) -> Iterator[Relation]:
+def _methods(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
     op, name = point.op, point.op.name.rpartition(".")[2]
     if op.method_variant is not None:
         code = f"first = arguments[0].{name}(*arguments[1:], **options)"
@@ -68,7 +68,7 @@ def _methods(point: OperatorPoint, call: Call) -> Iterator[Relation]:
         yield Relation(says, call.inputs, call.options, partial(in_place, copy), plain, code)
 
 
-def _outs(point: OperatorPoint, call: Call) -> Iterator[Relation]:
+def _outs(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
     op = point.op
     try:
         call = _squared(call, op)
@@ -118,7 +118,7 @@ def _outs(point: OperatorPoint, call: Call) -> Iterator[Relation]:
         yield _relation(point, call, "out= whose numbers share memory", into(shared), code, refusable=True)
 
 
-def _squared(call: Call, op: Any) -> Call:
+def _squared(call: OperatorCall, op: Any) -> OperatorCall:
     """Return the call with square matrices, so that arguments have the result's form, where the operator takes them."""
     leaves = [leaf for leaf in call.inputs if isinstance(leaf, torch.Tensor)]
     if any(leaf.dtype is not leaves[0].dtype for leaf in leaves):
@@ -140,7 +140,7 @@ def _squared(call: Call, op: Any) -> Call:
     return call._replace(inputs=made)
 
 
-def _layouts(point: OperatorPoint, call: Call) -> Iterator[Relation]:
+def _layouts(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
     """Each argument in another layout, and its gradient."""
     if member("about layout", point.name):
         return
@@ -188,7 +188,7 @@ def _whole(point: OperatorPoint, options: dict[str, Any]) -> Iterator[Relation]:
         yield Relation("whole numbers as floats", (left, whole), options, op, as_floats, code, **how)
 
 
-def _modes(point: OperatorPoint, call: Call) -> Iterator[Relation]:
+def _modes(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
     """With gradients, without, and in inference mode results are the same."""
     op = point.op
 
