@@ -1,3 +1,4 @@
 """What the doctor finds on a host, without torch."""
 
 from stackproof.doctor import checkup
+from stackproof.stack.variables import Level

@@ -111,5 +111,5 @@ def doctor_sees(root: str) -> None:
     prefix = Path(root) / "opt/env"
     fields: dict[str, Any] = {"prefix": prefix} if prefix.exists() else {}
     environ = {"PATH": "/usr/bin", "USER": "somebody", "HOME": "/home/somebody"}
-    host = functools.partial(machine.Machine, root=Path(root), environ=environ, answers={}, **fields)
+    host = functools.partial(machine.Machine, root=Path(root), environ=environ, **fields)
     replace(machine, "Machine", lambda _: host)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackproof.api.base import Refusal, places, processes, text
-from stackproof.api.doctor import checkup
+from stackproof.api.doctor import Level, checkup
 from stackproof.api.record import Figure, Record, Verdict, reading
 
 _GRACE_S = 30.0
@@ -91,10 +91,12 @@ def last(log: Path) -> str:
 def doctor(stack: str) -> StageOutcome:
     """Let the doctor look at this host: a problem fails, a warning is said."""
     report = checkup.examine(stack)
-    bad = [finding.sentence for finding in report.problems]
+    bad, warned = (
+        [finding.sentence for finding in report.findings if finding.level is level]
+        for level in (Level.PROBLEM, Level.WARNING)
+    )
     if bad:
         return StageOutcome(Verdict.FAILED, "; ".join(bad))
-    warned = [finding.sentence for finding in report.warnings]
     return StageOutcome(
         Verdict.PASSED, "; ".join([f"{len(report.findings)} findings, none of them a problem", *warned])
     )
