@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 import torch
 
@@ -11,7 +13,9 @@ from stackproof.operators.database import load, preserved
 from stackproof.record.checks import CheckFailed, NotApplicable, require
 from stackproof.record.records import Figure
 
-_FEWEST = 600
+_PARTS = 4
+"""Checks that processes of a run can share: on a card operators wait for their kernels to be compiled, and for float64 on the host."""
+_FEWEST = 120
 _SAMPLES = 2
 _MOST_NAMED = 5
 _EXACT = (
@@ -20,11 +24,12 @@ _EXACT = (
 
 
 @pytest.mark.deadline(180)
-def test_float32(device: Device, figures: dict[str, Figure]) -> None:
-    """At least 600 operators run, and each that runs agrees with float64 as well as the CPU does."""
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_float32(part: int, device: Device, figures: dict[str, Figure]) -> None:
+    """At least 120 operators of a quarter run, and each that runs agrees with float64 as well as the CPU does."""
     seen, wrong = dict[str, dict[str, int]](), list[str]()
     with preserved(device.torch):
-        for name in load():
+        for name in (name for name in load() if zlib.crc32(name.encode()) % _PARTS == part):
             wrong += _faults(name, device, seen.setdefault(name, {}))
     executed = {
         "forward": sum(each.get("relations", 0) > 0 for each in seen.values()),
