@@ -164,6 +164,8 @@ class Combination:
     none_set: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     differ: tuple[str, ...] = ()
+    hosts: bool = False
+    """Whether it is about ranks on several hosts, whoever starts them."""
     hides: str = ""
     """The toolkit whose cards are hidden by it; on a host without any that is worth a note."""
     results: bool = False
@@ -184,6 +186,7 @@ class Combination:
             and not any(name in environ for name in self.none_set)
             and (not self.lacking or any(name not in environ for name in self.lacking))
             and (not self.differ or len(values) > 1)
+            and (not self.hosts or _spans_hosts(environ))
         )
 
     def words(self, environ: Mapping[str, str]) -> dict[str, str]:
@@ -193,6 +196,19 @@ class Combination:
             match = pattern.fullmatch(environ[name])
             words |= {key: value or "" for key, value in match.groupdict().items()} if match else {}
         return words
+
+
+_SIZES = (
+    ("WORLD_SIZE", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"),
+)  # fmt: skip
+_HOSTS = ("GROUP_WORLD_SIZE", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+
+
+def _spans_hosts(environ: Mapping[str, str]) -> bool:
+    """Whether a launcher says that not all ranks are on this host, or that there are several hosts."""
+    sizes = ([environ.get(name) for name in pair] for pair in _SIZES)
+    several = any(environ.get(name, "1") not in ("", "1") for name in _HOSTS)
+    return several or any(whole and own and whole != own for whole, own in sizes)
 
 
 def _matches(environ: Mapping[str, str], name: str, pattern: re.Pattern[str]) -> bool:

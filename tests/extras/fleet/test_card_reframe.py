@@ -36,4 +36,4 @@ def test_reframe_lets_a_host_answer(python: Path, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (card,) = answers.gather(tmp_path / "sweep", plan.load(tmp_path / "sweep")).hosts["n1"].cards
     report = (tmp_path / "report.json").read_text(encoding="utf-8")
-    assert all(f"{key.name}_card0" in report for key in card.seconds) and card.replayed
+    assert all(f"{subject}_card0" in report for subject in card.seconds) and card.replayed
