@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -241,3 +242,11 @@ def test_the_quota_of_a_container_counts(names: tuple[str, ...], text: str, most
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="ascii")
     assert cores(tmp_path) == (most or len(os.sched_getaffinity(0)))
+
+
+def test_a_program_is_not_late_because_we_were_stopped_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, jump = time.monotonic, [0.0, 70.0]
+    clock = lambda: began() + (jump.pop(0) if len(jump) > 1 else jump[0])  # noqa: E731
+    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=clock, sleep=time.sleep))
+    ended = processes.run(["sh", "-c", "sleep 1.5; cat"], seconds=1.0, stdin=b"seen")
+    assert (ended.timed_out, ended.output) == (False, "seen")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import supervise
@@ -412,3 +414,27 @@ def test_a_process_that_does_not_end_is_hung_where_it_stands(run_suite: RunSuite
     (hung,) = (check for check in record.checks if check.verdict is Verdict.HUNG)
     assert hung.id == "own (exit)"
     assert "in stay" in hung.reason
+
+
+def test_a_run_that_was_stopped_blames_no_check_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(supervise, "time", SimpleNamespace(monotonic=lambda: clock.now, time=lambda: 0.0))
+    monkeypatch.setattr(supervise, "command", lambda *_: ["sleep", "600"])
+    monkeypatch.setattr(processes, "crowding", lambda: 1.0)
+    record = Record("verify", "cpu", "2026-01-01T00:00:00+00:00")
+    request = Request("verify", stacks.load("cpu"), ("own",), folder=str(tmp_path))
+    process = CheckProcess(request, tmp_path, RunState(record, Silent()), processes.new_mark())
+    process.start()
+
+    def lives_until(end: float) -> bool:
+        while clock.now < end:
+            clock.now += 2.0
+            if not process.alive():
+                return False
+        return True
+
+    assert lives_until(150.0)
+    clock.now += 70.0  # nobody looked: Ctrl-Z, or a scheduler that suspends the job
+    assert lives_until(250.0)
+    assert not lives_until(256.0)
+    assert [check.verdict for check in record.checks] == [Verdict.HUNG]

@@ -31,6 +31,8 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _ENV_END = 51 - 3  # of the fields of /proc/PID/stat after the name
 _NO_QUOTA = float(1 << 20)
+ABSENT_S = 5.0
+"""Who comes so much later than it meant to was itself stopped, such as by Ctrl-Z, and blames nobody for being late."""
 _EXEC_S = 10.0  # execve takes less than a millisecond of processor time
 
 
@@ -140,18 +142,30 @@ def run(
     except OSError as error:
         why = f"{error.filename or command[0]}: cannot be started ({error.strerror})"
         return Ended(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE, errors=why)
-    timed_out = False
     try:
-        printed = process.communicate(stdin or None, None if seconds == math.inf else seconds)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        end_tree(mark, process)
-        printed = _rest(process)
+        printed = _printed(process, stdin, seconds)
+        timed_out = printed is None
+        if printed is None:
+            end_tree(mark, process)
+            printed = _rest(process)
     except BaseException:
         end_tree(mark, process)
         raise
     output, errors = ((stream or b"").decode("utf-8", errors=decoding) for stream in printed)
     return Ended(process.returncode or 0, output, errors, timed_out)
+
+
+def _printed(process: Process, stdin: bytes, seconds: float) -> tuple[bytes, bytes] | None:
+    """Return what a program printed, or None where it did not end in time; time in which we were stopped as well does not count."""
+    given = stdin or None
+    while True:
+        until = time.monotonic() + seconds
+        try:
+            return process.communicate(given, None if seconds == math.inf else seconds)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() < until + ABSENT_S:
+                return None
+        given = None  # the rest of it is sent still
 
 
 def _rest(process: Process) -> tuple[bytes, bytes]:

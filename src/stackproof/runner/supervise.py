@@ -7,6 +7,7 @@ verdict, everything it left behind is killed, and the rest of its suites goes on
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import signal
@@ -126,6 +127,8 @@ class CheckProcess:
     _reading: str = ""
     """The file of checks that it began to import last."""
     _loaded: bool = False
+    _looked: float = math.inf
+    """When it was looked at last."""
     _own: str = field(default_factory=processes.new_mark)
 
     def start(self) -> None:
@@ -135,6 +138,7 @@ class CheckProcess:
         self._log = folder / f"suite-{len(list(folder.glob('suite-*.log')))}.log"
         self._events = Tail(folder / "events.jsonl")
         self._before, self._began = len(self.state.record.checks), time.monotonic()
+        self._looked = self._began
         self._extend(_QUIET_S)
         handed = handed_over(replace(self.request, earlier=self.state.ended))
         environment = {**handed, processes.STARTED: str(time.time())}
@@ -145,13 +149,17 @@ class CheckProcess:
 
     def alive(self, alone: bool = False) -> bool:
         """Absorb what the process said; when it has ended, or must be, conclude and return False; one that is alone need not wait."""
+        now = time.monotonic()
+        if now - self._looked > processes.ABSENT_S:  # a scheduler or Ctrl-Z had stopped us, and this process with us
+            self._deadline += now - self._looked
+        self._looked = now
         self.absorb()
         if self.waiting:
             self._extend(_QUIET_S)
             if alone:  # at each look, until it begins: it may say that it waits before it stops
                 self._child.send_signal(signal.SIGCONT)
         running = self._child.poll() is None
-        if running and not self._broken and time.monotonic() <= self._deadline + _GRACE_S:
+        if running and not self._broken and now <= self._deadline + _GRACE_S:
             return True
         if running and not self._broken and not self.current:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # no check has armed a dump of its stacks
