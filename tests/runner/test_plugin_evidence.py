@@ -136,3 +136,21 @@ def test_options_of_pytest_are_switched_off(
 def test_options_in_the_configuration_pass_nothing(run_suite: RunSuite) -> None:
     ended = _ended(run_suite({"test_1_own.py": WRONG}, options="--setup-plan"))
     assert ended["own/own::right"][0] is Verdict.FAILED
+
+
+@pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt"])
+def test_a_finalizer_that_would_end_the_process_harms_no_other_check(run_suite: RunSuite, error: str) -> None:
+    text = f"""
+        def _end():
+            raise {error}
+
+        def test_ends(figures, request):
+            figures["summary"] = "seen"
+            request.addfinalizer(_end)
+
+        def test_after(figures):
+            figures["summary"] = "seen too"
+    """
+    ended = _ended(run_suite({"test_1_own.py": text}, conftest=""))
+    assert ended["own/own::ends"] == (Verdict.FAILED, f"raised {error}, which would end the checks after it, too")
+    assert ended["own/own::after"] == (Verdict.PASSED, "seen too")

@@ -24,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import _pytest.runner
 import pytest
 
 from stackproof.base import early, rpc
@@ -298,7 +299,7 @@ class _Contained:
     def pytest_runtest_call(self) -> Generator[None, None, None]:
         try:
             return (yield)
-        except (KeyboardInterrupt, pytest.exit.Exception) as error:
+        except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:
             raise CheckFailed(f"raised {type(error).__name__}, which would end the checks after it, too") from error
 
     pytest_runtest_setup = pytest_runtest_teardown = pytest_runtest_call
@@ -326,6 +327,8 @@ def _judge(error: BaseException) -> tuple[Verdict, str]:
     if isinstance(error, CheckEnded) and not is_visible(str(error)):
         return Verdict.FAILED, f"ended as '{error.verdict.value}' and did not say why; give it a reason"
     if isinstance(error, CheckEnded):
+    # Else pytest leaves a fixture that it had not torn down when one raised that; the next check would get what was made for this one.
+    vars(_pytest.runner)["TEST_OUTCOME"] = BaseException
         return error.verdict, first_line(error, _MOST)
     if isinstance(error, pytest.skip.Exception):
         return (
