@@ -138,6 +138,51 @@ def test_options_in_the_configuration_pass_nothing(run_suite: RunSuite) -> None:
     assert ended["own/own::right"][0] is Verdict.FAILED
 
 
+LEAKS = """
+    import pytest
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+
+    def test_leaks(figures):
+        torch.set_default_dtype(torch.float16)
+        torch.set_default_device("meta")
+        torch.set_grad_enabled(False)
+        torch.use_deterministic_algorithms(True)
+        torch.set_num_threads(3)
+        torch.set_autocast_enabled("cpu", True)
+        torch.set_float32_matmul_precision("medium")
+        torch.backends.cudnn.benchmark = True
+
+    def test_sets_back(figures):
+        with torch.no_grad(), torch.autocast("cpu"):
+            pass
+
+    def test_innocent(figures):
+        assert torch.ones(1).dtype is torch.float32 and torch.ones(1).device.type == "cpu"
+        assert torch.is_grad_enabled() and not torch.are_deterministic_algorithms_enabled()
+        assert torch.get_num_threads() == 1 and not torch.is_autocast_enabled("cpu")
+        assert torch.get_float32_matmul_precision() == "highest" and not torch.backends.cudnn.benchmark
+"""
+SETTINGS = (
+    "default dtype is torch.float16 and was torch.float32", "default device is meta", "grad mode is False", "deterministic",
+    "number of threads is 3 and was 1", "autocast on cpu is True", "matmul precision is medium", "cudnn.benchmark is True",
+)  # fmt: skip
+
+
+def test_what_is_set_for_all_of_torch_is_set_back_and_fails_who_left_it(run_suite: RunSuite) -> None:
+    ended = _ended(run_suite({"test_1_own.py": LEAKS}))
+    assert ended["own/own"] == (
+        Verdict.FAILED,
+        "left torch changed for the checks after it: default dtype is torch.float64 and was torch.float32; "
+        "set it back where the check ends",
+    )
+    verdict, reason = ended["own/own::leaks"]
+    assert verdict is Verdict.FAILED
+    assert [words for words in SETTINGS if words not in reason] == []
+    assert ended["own/own::innocent"][0] is ended["own/own::sets_back"][0] is Verdict.PASSED
+
+
 @pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt"])
 def test_a_finalizer_that_would_end_the_process_harms_no_other_check(run_suite: RunSuite, error: str) -> None:
     text = f"""

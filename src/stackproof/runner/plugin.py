@@ -38,6 +38,7 @@ from stackproof.device.kinds import Device, computes
 from stackproof.project import projects
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckFailed, CheckInconclusive
 from stackproof.record.records import Check, Figure, Measurement, Verdict
+from stackproof.runner import settings
 from stackproof.runner.request import Request
 from stackproof.stack import stacks
 from stackproof.workloads import catalogue
@@ -83,6 +84,7 @@ class Reporter:
         self._stacks = (Path(request.folder) / "stacks.txt").open("a", encoding="utf-8")
         self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
         self._began, self._deadline, self._quiet = 0.0, 0.0, False
+        self._settings: dict[str, Any] = {}
 
     def progress(self, message: str) -> None:
         """Say how far the check that runs has come: its deadline is for silence, and begins anew."""
@@ -148,6 +150,7 @@ class Reporter:
         """Say which file is imported next, which may end this process."""
         if isinstance(collector, pytest.Module):
             self.emit("collecting", file=check_id(collector.nodeid))
+            self._settings = settings.read(self.stack.device)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
@@ -157,6 +160,8 @@ class Reporter:
             what = lines[-1].removeprefix("E").strip()
             why = f"{report.nodeid} could not be collected: {what}{places[-1] if places else ''}"
             self.conclude(check_id(report.nodeid) or "collection", Verdict.FAILED, why, 0.0)
+        if left := self._left_changed():
+            self.conclude(check_id(report.nodeid), Verdict.FAILED, left, 0.0)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
@@ -214,6 +219,11 @@ class Reporter:
         faulthandler.dump_traceback_later(deadline, file=self._stacks)
         self.emit("ended", status=int(exitstatus), deadline_s=deadline)
 
+    def _left_changed(self) -> str:
+        """Set back what a check, or the import of its file, set for all of torch, and say what it was."""
+        left = settings.restore(self._settings, self.stack.device)
+        return f"left torch changed for the checks after it: {left}; set it back where the check ends" if left else ""
+
     def _theirs(self, item: pytest.Item) -> bool:
         """Whether a check is of a project: of a suite of its own, or of ours about one of its workloads."""
         if not self._ours:
@@ -238,6 +248,7 @@ class Reporter:
             item.stash[_ENDED] = Verdict.FAILED, reason
         deadline = (asked if good else DEFAULT_DEADLINE_S) * self.request.deadline_scale
         self._deadline = deadline * crowding()
+        self._settings = settings.read(self.stack.device)
         self._began = time.perf_counter()
         faulthandler.dump_traceback_later(self._deadline, file=self._stacks)
         self.emit("started", id=check_id(item.nodeid), deadline_s=self._deadline)
@@ -252,7 +263,8 @@ class Reporter:
             )
         figures = {name: value for name, value in (item.stash.get(_FIGURES, None) or {}).items() if value is not None}
         summary = str(figures.pop("summary", ""))
-        if verdict is Verdict.PASSED and (lack := missing(item, summary)):
+        left = self._left_changed()
+        if verdict is Verdict.PASSED and (lack := missing(item, summary) or left):
             verdict, reason = Verdict.FAILED, lack
         if odd := [name for name, value in figures.items() if not _fits(name, value)]:
             kind = type(figures[odd[0]]).__name__
@@ -315,6 +327,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_REPORTER] = reporter
     config.pluginmanager.register(reporter, "stackproof-reporter")
     config.pluginmanager.register(_Contained(), "stackproof-contained")
+    # Else pytest leaves a fixture that it had not torn down when one raised that; the next check would get what was made for this one.
+    vars(_pytest.runner)["TEST_OUTCOME"] = BaseException
     if reporter.request.collect:
         return
     reporter.import_packages()
@@ -327,8 +341,6 @@ def _judge(error: BaseException) -> tuple[Verdict, str]:
     if isinstance(error, CheckEnded) and not is_visible(str(error)):
         return Verdict.FAILED, f"ended as '{error.verdict.value}' and did not say why; give it a reason"
     if isinstance(error, CheckEnded):
-    # Else pytest leaves a fixture that it had not torn down when one raised that; the next check would get what was made for this one.
-    vars(_pytest.runner)["TEST_OUTCOME"] = BaseException
         return error.verdict, first_line(error, _MOST)
     if isinstance(error, pytest.skip.Exception):
         return (
