@@ -388,7 +388,11 @@ def test_an_output_of_an_earlier_run_is_replaced(tmp_path: Path, monkeypatch: py
         arguments.require_apart(argparse.Namespace(**options, results=tmp_path, base_dir=tmp_path))
 
 
-def test_a_module_that_exits_with_a_text_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "numpy.py").write_text("raise SystemExit('not today')\n", encoding="utf-8")
-    ended = stackproof("smoke", "--stack", "cpu", "--device", "cpu:0", PYTHONPATH=f"{tmp_path}:{ROOT / 'src'}")
-    refused(ended, 1, "not today")
+def test_a_module_that_exits_with_a_text_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "_call", lambda _: sys.exit("not today"))
+    with pytest.raises(SystemExit) as left:
+        cli.main(["smoke"])
+    assert left.value.code == 1
+    assert capsys.readouterr().err == "stackproof: not today\n"

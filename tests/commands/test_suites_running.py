@@ -8,6 +8,8 @@ import pytest
 
 from stackproof import cli
 from stackproof.base.errors import Refusal
+from stackproof.device import devices
+from stackproof.operators import explore
 from stackproof.runner import runs
 from stackproof.runner.request import Request
 from stackproof.runner.suites import of_verb
@@ -73,8 +75,20 @@ def test_no_stack_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert "which stack? add --stack with one of: cpu, cpu-ipex, cuda" in capsys.readouterr().err
 
 
-def test_a_bad_device_is_refused_before_anything_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.main(["smoke", "--stack", "cpu", "--device", "cpu:9", "--results", str(tmp_path / "results")])
+@pytest.mark.parametrize("device", ["cpu:x", "cuda:0"])
+def test_what_is_no_device_is_refused_before_anything_is_written(
+    device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = cli.main(["smoke", "--stack", "cpu", "--device", device, "--results", str(tmp_path / "results")])
     out, err = capsys.readouterr()
-    assert (code, out) == (2, "") and "device 'cpu:9' does not exist" in err
+    assert (code, out) == (2, "") and f"device '{device}' is not" in err
     assert not (tmp_path / "results").exists()
+
+
+def test_no_flag_imports_torch_before_the_environment_is_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "parse", None)
+    monkeypatch.setattr(explore, "cases", None)
+    assert planned(monkeypatch, tmp_path, "smoke", "--device", "cpu:9").device == "cpu:9"
+    assert planned(monkeypatch, tmp_path, "explore", "--case", "nothing").options["case"] == "nothing"

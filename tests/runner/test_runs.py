@@ -156,3 +156,18 @@ def test_a_record_that_cannot_be_kept_is_rescued(
         runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path / "results"), silent)
     (rescued,) = tmp_path.glob("stackproof-*/record.json")
     assert json.loads(rescued.read_text())["verdict"] == "passed"
+
+
+def test_torch_is_asked_for_the_device_once_the_environment_is_proved(
+    tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Request("smoke", CPU, ("smoke",), "cpu:9")
+    with pytest.raises(Refusal, match="device 'cpu:9' does not exist; choose one of cpu"):
+        runs.conduct(request, Outputs(tmp_path), silent)
+
+    def mismatched(*_: object) -> None:
+        raise EnvironmentMismatchError("torch/__init__.py is not the file that its wheel held")
+
+    monkeypatch.setattr(environment_proof, "prove", mismatched)
+    record, _ = runs.conduct(request, Outputs(tmp_path), silent)
+    assert record.verdict is Verdict.MISMATCHED

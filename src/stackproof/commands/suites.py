@@ -18,6 +18,7 @@ from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.text import indented, plain
 from stackproof.commands import arguments
+from stackproof.device.names import require_of
 from stackproof.runner import suites
 from stackproof.stack import hosts, stacks
 
@@ -242,7 +243,8 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
     from stackproof.bench.subjects import profile
     from stackproof.runner.request import Request
 
-    _require_device(options.device, stack)
+    if options.device and hosts.inspect(stack).present:  # else the run says what the host lacks
+        require_of(options.device, stack.device)  # torch is asked for it once the environment is proved
     chosen, preset = _chosen(options), options.preset
     only = tuple(text if "[[]" in text else text.replace("[", "[[]") for text in options.only)
     if options.profile:
@@ -257,23 +259,12 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
 def _more(options: argparse.Namespace) -> dict[str, str]:
     """Return what one verb alone asks; the seed of an exploration is drawn where none is given, and the record has it."""
     if options.verb == "explore":
-        if options.case:
-            _require_case(options.case)
         seed = time.time_ns() // 1_000_000_000 % 1_000_000_000 if options.seed is None else options.seed
         return {"minutes": str(options.minutes), "seed": str(seed), "case": options.case}
     if options.verb == "upstream":
         return {"source": str(options.source.resolve()), "files": options.files}
     foreign = {"allow_foreign": "yes"} if options.profile and options.allow_foreign else {}
     return {"profile": options.profile, **foreign} if options.profile else {}
-
-
-def _require_case(case: str) -> None:
-    from stackproof.operators import explore  # imports torch
-
-    if not explore.cases(case):
-        raise Refusal(
-            f"--case {case}: no judge that draws points has it in JUDGE-OPERATOR; write for instance elementwise-exp"
-        )
 
 
 def _conduct(request: Request, outputs: Outputs, resume: bool, verbose: bool) -> int:
@@ -298,17 +289,6 @@ def _dataset(path: Path | None, chosen: tuple[str, ...]) -> str:
     if why := files.why_unreadable(path, _LARGEST_DATASET):
         raise Refusal(f"--dataset {path}: {why}; name a file of JSON or JSON Lines")
     return str(path.resolve())
-
-
-def _require_device(text: str, stack: stacks.Stack) -> None:
-    """Refuse a bad device string at once; a host or a torch that is not right has its own sentence later."""
-    if not text or not hosts.inspect(stack).present:
-        return
-    try:
-        from stackproof.device.devices import parse
-    except (ImportError, OSError):
-        return
-    parse(text, stack.device)
 
 
 def _add_ranks(verbs: arguments.Verbs) -> None:

@@ -113,5 +113,5 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-if __name__ == "__main__":  # STACK DEVICE: whether this environment has it
-    sys.exit(answer(lambda: parse(sys.argv[2], stacks.load(sys.argv[1]).device)))
+if __name__ == "__main__":  # DEVICE: whether this environment has it
+    sys.exit(answer(lambda: parse(sys.argv[1], sys.argv[1].partition(":")[0])))

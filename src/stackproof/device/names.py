@@ -1,6 +1,6 @@
 """What a device is called: a type and an index; and whether a stack's environment has it, asked of that environment without torch here.
 
-`python -m stackproof.device.devices STACK DEVICE` answers in the stack's own environment, which alone has its torch.
+`python -m stackproof.device.devices DEVICE` answers in the stack's own environment, which alone has its torch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
         StackUnavailableError: its torch cannot be asked.
     """
     require_of(device, stack.device)
-    command = [str(python), "-m", "stackproof.device.devices", stack.name, device]
+    command = [str(python), "-m", "stackproof.device.devices", device]
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     ended = processes.run(command, seconds=_ASKED_S, environment={"PYTHONPATH": stack.path(path)})
     text = tail(ended.errors)

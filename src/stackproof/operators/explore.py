@@ -82,7 +82,7 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
     """
     end, seen, causes = time.monotonic() + 60 * minutes, dict[str, int](), dict[tuple[str, ...], FailureCause]()
     chosen = cases(only)
-    require(bool(chosen), f"no judge that draws points by a seed has '{only}' in JUDGE-OPERATOR")
+    require(bool(chosen), f"no judge with a seed has '{only}' in JUDGE-OPERATOR; write for instance elementwise-exp")
     random.Random(seed).shuffle(chosen)
     done = 0
     with preserved(device.torch), device.current():

@@ -13,6 +13,7 @@ from pathlib import Path
 from stackproof.base import files, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.text import counted, tail
+from stackproof.device import names
 from stackproof.project import projects
 from stackproof.project.projects import Project
 from stackproof.record import resume, writer
@@ -79,6 +80,8 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
         observer,
         Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
     )
+    if request.device:
+        names.require_in(Path(sys.executable), stack, request.device)
     began = time.monotonic()
     if vetted := vet(environment=stack.process_environment(), scale=request.deadline_scale):
         record.provenance |= vetted.facts()
