@@ -396,3 +396,12 @@ def test_a_module_that_exits_with_a_text_is_one_sentence(
         cli.main(["smoke"])
     assert left.value.code == 1
     assert capsys.readouterr().err == "stackproof: not today\n"
+
+
+def test_no_prompt_and_no_traceback_follow_a_verb() -> None:
+    command = [sys.executable, "-m", "stackproof", "smoke"]
+    ended = subprocess.run(
+        command, env={**os.environ, "PYTHONINSPECT": "1"}, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("stackproof: which stack?") and "Traceback" not in ended.stderr
