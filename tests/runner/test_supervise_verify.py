@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -438,3 +440,24 @@ def test_a_run_that_was_stopped_blames_no_check_for_it(tmp_path: Path, monkeypat
     assert lives_until(250.0)
     assert not lives_until(256.0)
     assert [check.verdict for check in record.checks] == [Verdict.HUNG]
+
+
+ESCAPES = """
+    import os
+    import subprocess
+
+    def test_leaves_one(figures):
+        began = subprocess.run(
+            ["setsid", "sh", "-c", "sleep 600 >/dev/null & echo $!"], env={"PATH": os.environ["PATH"]}, stdout=subprocess.PIPE
+        )
+        figures["left"] = int(began.stdout)
+        os.kill(figures["left"], 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts a process")
+def test_a_process_that_took_off_its_mark_and_its_session_does_not_survive_the_run(run_suite: RunSuite) -> None:
+    (check,) = run_suite({"test_a.py": ESCAPES}).checks
+    assert check.verdict is Verdict.PASSED
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(str(check.figures["left"])), 0)

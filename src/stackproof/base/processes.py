@@ -28,7 +28,7 @@ ANSWERS = "STACKPROOF_ANSWERS"
 """Exit codes with which a session of nox ends well; of the verb that it calls, and of nothing that this starts."""
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What asks a run to end: Ctrl-C, a scheduler, a terminal that was closed."""
-_PR_SET_PDEATHSIG = 1  # prctl(2)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 _ENV_END = 51 - 3  # of the fields of /proc/PID/stat after the name
 _NO_QUOTA = float(1 << 20)
 ABSENT_S = 5.0
@@ -231,6 +231,41 @@ def end_tree(mark: str, root: Process | None = None, within_s: float = 5.0) -> N
             subprocess.TimeoutExpired
         ):  # a process that hangs in a driver cannot be ended by anybody
             root.wait(within_s)
+
+
+@contextlib.contextmanager
+def adopting() -> Iterator[None]:
+    """Become the parent of every process that loses its own inside the block, and end them behind it: these may carry no mark.
+
+    Off Linux nobody can.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    prctl, before = ctypes.CDLL(None).prctl, _sent_away()
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        _end_adopted(before)
+        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def _sent_away() -> set[int]:
+    """Return the children of this process that are of another session, as all are that `start` started, and what these leave."""
+    children = {pid for pid, row in process_table().items() if row.parent == os.getpid()}
+    return {pid for pid in children if os.getsid(pid) != os.getsid(0)}  # nobody else reaps them meanwhile
+
+
+def _end_adopted(before: Collection[int], within_s: float = 5.0) -> None:
+    """Kill the children that were not there before, and what these leave, and wait until they are gone."""
+    until = time.monotonic() + within_s
+    while (living := _sent_away() - set(before)) and time.monotonic() < until:
+        for process in living:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, os.WNOHANG)
+        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -310,8 +310,12 @@ def run(request: Request, record: Record, observer: Observer, folder: Path) -> R
     state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save)
     mark, living = processes.new_mark(), list[CheckProcess]()
     try:
-        for number, (root, stage) in enumerate(_stages(request)):
-            _run_stage(request, root, stage, state, folder / f"stage-{number}", mark, living)
+        with processes.adopting():
+            try:
+                for number, (root, stage) in enumerate(_stages(request)):
+                    _run_stage(request, root, stage, state, folder / f"stage-{number}", mark, living)
+            finally:
+                processes.end_tree(mark)
         for check in _guards(request, expected, state):
             state.conclude(check)
         for check in known_issues.verdicts(rows, record, request.suites, bool(request.only)):
@@ -319,8 +323,6 @@ def run(request: Request, record: Record, observer: Observer, folder: Path) -> R
         record.verdict = record.overall
     except KeyboardInterrupt:
         _interrupted(state, living)
-    finally:
-        processes.end_tree(mark)
     record.provenance["largest_process_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     kept = list(folder.rglob("*.log"))
     record.logs += [str(path) for path in sorted(kept) if path.stat().st_size]
