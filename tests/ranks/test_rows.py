@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stackproof.ranks.rows import MOST_LAUNCHES, RowRunner, left_by
+from stackproof.ranks.rows import MOST_LAUNCHES, RowRunner, finished_rows, left_by, take_over_rows
 from stackproof.record.checks import CheckCrashed, CheckFailed, CheckHung, CheckInconclusive
 
 NAMES = ["first", "second", "third", "fourth"]
@@ -143,6 +143,19 @@ def test_a_process_that_is_ended_loses_and_repeats_nothing(tmp_path: Path) -> No
     with pytest.raises(CheckCrashed, match="SIGSEGV"):
         third.outcome("fourth")
     assert len(third.outcome("third")) == 2
+
+
+def test_a_run_that_goes_on_takes_over_what_the_stopped_one_had(tmp_path: Path) -> None:
+    before, after, place = tmp_path / "before", tmp_path / "after", "stage-0/worker-0/outcomes-gloo-2"
+    (before / place / "0").mkdir(parents=True)
+    for rank in (0, 1):
+        leave(before / place / "0", rank, NAMES[: 3 - rank])
+    assert (finished_rows(before), finished_rows(after)) == (2, 0)
+    take_over_rows(before, after)
+    ranks = Ranks({})
+    runner = trial(ranks, after / place)
+    assert [len(runner.outcome(name)) for name in NAMES] == [2] * 4 and ranks.asked == NAMES[2:]
+    assert (finished_rows(before), finished_rows(after)) == (2, 4)
 
 
 def test_a_later_process_blames_the_row_that_ended_its_launch(tmp_path: Path) -> None:

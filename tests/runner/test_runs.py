@@ -106,8 +106,11 @@ def stopped(tmp_path: Path, silent: Silent) -> Path:
 
 
 def test_a_stopped_run_is_continued(tmp_path: Path, silent: Silent) -> None:
-    where = stopped(tmp_path, silent)
-    record, _ = runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, go_on=True)
+    where, rows = stopped(tmp_path, silent), Path("stage-0", "worker-0", "outcomes-gloo-2", "0", "rank0.outcomes")
+    (where.parent / rows).parent.mkdir(parents=True)
+    (where.parent / rows).write_text('{"row": "first"}\n')
+    record, again = runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, go_on=True)
+    assert (again.parent / rows).read_text() == '{"row": "first"}\n'
     assert "smoke/a::b" in [check.id for check in record.checks]
     assert "smoke/c::d" not in [check.id for check in record.checks]
     assert record.provenance["continues"] == where.parent.name

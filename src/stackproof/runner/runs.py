@@ -16,6 +16,7 @@ from stackproof.base.text import counted, tail
 from stackproof.device import names
 from stackproof.project import projects
 from stackproof.project.projects import Project
+from stackproof.ranks.rows import take_over_rows
 from stackproof.record import resume, writer
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.record.writer import Outputs
@@ -44,6 +45,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, go_on: bool 
         _establish(request, record, observer)
         if stopped:
             _take_over(record, stopped)
+            take_over_rows(stopped.parent, folder)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
         absent = isinstance(refusal, StackUnavailableError)
         record.verdict = Verdict.UNAVAILABLE if absent else Verdict.MISMATCHED

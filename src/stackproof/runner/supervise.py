@@ -26,6 +26,7 @@ from stackproof.base.places import SUITES
 from stackproof.base.text import as_typed, first_line, matches
 from stackproof.project import projects
 from stackproof.project.projects import Project
+from stackproof.ranks.rows import finished_rows
 from stackproof.record import records, writer
 from stackproof.record.records import LOADING, Check, Measurement, Record, Verdict
 from stackproof.runner.request import REQUEST, Request
@@ -386,9 +387,11 @@ def _follow(living: list[CheckProcess], state: RunState, joining: Callable[[], l
 def _interrupted(state: RunState, living: list[CheckProcess]) -> None:
     for process in living:
         process.absorb()
+    count = sum(finished_rows(Path(process.request.folder)) for process in living)
+    kept = f"; {count} rows of ranks had come to their end, and --continue runs none of them again" if count else ""
     places = [process.current for process in living if process.current] or ["start"]
     for place in places:
-        reason = "interrupted from outside; the checks after it did not run"
+        reason = f"interrupted from outside; the checks after it did not run{kept}"
         state.conclude(Check(place, Verdict.INTERRUPTED, reason, 0.0))
     state.record.verdict = Verdict.INTERRUPTED
 
