@@ -112,11 +112,24 @@ def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, program: str, verd
 
 
 @pytest.mark.slow
+def test_variables_that_only_one_rank_has_are_named_with_the_failure(tmp_path: Path) -> None:
+    places = [plain(0, 2), {**plain(1, 2), "TORCH_NCCL_TRACE_BUFFER_SIZE": "9"}]
+    program = ("--program", "tests.ranks.rank_programs:crash_on_one")
+    join(tmp_path / "logs", places, "--rendezvous", f"file://{tmp_path}", "--run", "x", *program)
+    differs = "; the ranks' variables differ: TORCH_NCCL_TRACE_BUFFER_SIZE is not set on rank 0 and 9 on rank 1"
+    assert reasons(tmp_path / "logs")["program"][1].endswith(differs)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("places", "words"),
     [
         ((plain(0, 2), plain(1, 3)), "rank 1 was started with 3 ranks, and rank 0 with 2"),
         ((plain(0, 2), plain(1, 2), plain(1, 2)), "two processes claim to be rank 1 of 2"),
+        (
+            (plain(0, 2), {**plain(1, 2), "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}),
+            "rank 1 has TORCH_DISTRIBUTED_DEBUG DETAIL, and rank 0 below DETAIL: all ranks of a group need the same",
+        ),
         (
             (plain(0, 3), plain(2, 3), plain(2, 3)),
             "two processes claim to be rank 2 of 3, and rank 1 did not come",

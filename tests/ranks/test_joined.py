@@ -73,7 +73,13 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
 
 @pytest.mark.parametrize(
     ("what", "theirs"),
-    [("torch", "2.9.0"), ("--program", "other:main"), ("--deadline", "6 s"), ("a program of the file", "0123")],
+    [
+        ("torch", "2.9.0"),
+        ("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),
+        ("--program", "other:main"),
+        ("--deadline", "6 s"),
+        ("a program of the file", "0123"),
+    ],
 )
 def test_ranks_that_were_started_otherwise_form_no_group(what: str, theirs: str) -> None:
     spec: Any = SimpleNamespace(folder="", remaining_s=9.0, deadline_s=30.0, program="json:dumps")
@@ -95,3 +101,10 @@ def test_a_number_that_two_processes_have_is_named_by_rank_0(tmp_path: Path) -> 
     spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0, deadline_s=30.0, program="json:dumps")
     refused = joined._decide(store, spec, Placement("plain", 0, 3, 0, 3), stacks.load("cpu")).refused
     assert refused.startswith("two processes claim to be rank 2 of 3, and rank 0 did not come: give each process")
+
+
+def test_variables_that_ranks_do_not_have_alike_are_named() -> None:
+    common = {"GLOO_LOG_LEVEL": "info", "LOCAL_RANK": "0"}
+    environs = [common, {**common, "NCCL_ALGO": "Ring", "LOCAL_RANK": "1"}, common]
+    assert joined._unlike(environs) == "NCCL_ALGO is not set on rank 0 and rank 2 and Ring on rank 1"
+    assert joined._unlike([common] * 3) == ""

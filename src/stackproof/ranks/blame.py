@@ -78,6 +78,11 @@ class Traces:
         errors = {rank: self.error(rank) for rank in range(self.world_size)}
         return [rank for rank, error in errors.items() if error and not is_symptom(error)]
 
+    def variables(self) -> str:
+        """Say which variables the ranks did not have alike when they met, to be put behind a failure."""
+        text = self._text(variables_path(self.folder).name)
+        return f"; the ranks' variables differ: {text}" if text else ""
+
     def log(self, rank: int) -> Path:
         return self.folder / f"rank{rank}.log"
 
@@ -113,6 +118,10 @@ _SHARE, _SHORTEST_S = 0.25, 0.1  # of the time from the first to the last common
 
 def journal_path(folder: Path, rank: int) -> Path:
     return folder / f"rank{rank}.journal"
+
+
+def variables_path(folder: Path) -> Path:
+    return folder / "rank0.variables"
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
     silent = ", ".join(str(rank) for rank in range(traces.world_size) if not traces.phases(rank))
     unseen = f"; rank(s) {silent} left nothing in {traces.folder}: look on their hosts" if silent else ""
-    return Check("program", verdict, f"{ended}{unseen}", 0.0)
+    return Check("program", verdict, f"{ended}{unseen}{traces.variables()}", 0.0)
 
 
 def _gone(folder: Path, world_size: int) -> list[int]:

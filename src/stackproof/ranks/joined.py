@@ -16,7 +16,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +35,7 @@ from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.project.offers import playing
 from stackproof.ranks import preflight
-from stackproof.ranks.blame import Traces, named
+from stackproof.ranks.blame import Traces, named, variables_path
 from stackproof.ranks.launchers import Placement, Spec, note_failure, placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import PreflightRefusal
@@ -319,6 +319,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
         seat, node = preflight.from_json(value)
         seats.append(seat)
         nodes.append(node)
+    variables_path(folder).write_text(_unlike([node.environ for node in nodes]), encoding="utf-8")
     cards = len({seat.place for seat in seats})
     shared = spec.oversubscribe and serving(stack.backend).own_cards and cards < len(seats)
     agreed = Decision(stack.backend)
@@ -338,12 +339,31 @@ def _terms(spec: Spec) -> dict[str, str]:
         module = importlib.util.find_spec(spec.program.partition(":")[0])
         file = hashlib.sha256(Path(str(module and module.origin)).read_bytes()).hexdigest()[:12]
     deadline = f"{spec.deadline_s:g} s"
+    detail = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL"
     return {
         "torch": torch.__version__,
+        "TORCH_DISTRIBUTED_DEBUG": "DETAIL" if detail else "below DETAIL",  # which forms a second group beside each
         "--program": spec.program,
         "--deadline": deadline,
         "a program of the file": file,
     }
+
+
+# What libraries read as a group forms; hosts may well differ in some, so that they are named only where the group fails.
+_OF_GROUPS = ("TORCH_", "GLOO_", "NCCL_", "RCCL_", "CCL_", "FI_", "UCX_")
+
+
+def _unlike(environs: Sequence[Mapping[str, str]]) -> str:
+    """Name the variables that libraries of collectives read and that not all ranks have alike, by rank."""
+    clauses = []
+    for name in sorted({name for environ in environs for name in environ if name.startswith(_OF_GROUPS)}):
+        ranks = dict[str, list[int]]()
+        for rank, environ in enumerate(environs):
+            ranks.setdefault(environ[name][:80] if name in environ else "not set", []).append(rank)
+        if len(ranks) > 1:
+            each = " and ".join(f"{value} on {named(those)}" for value, those in ranks.items())
+            clauses.append(f"{name} is {each}")
+    return ", ".join(clauses)
 
 
 def _other_world(rank: int, count: int, of_rank_0: int) -> str:
