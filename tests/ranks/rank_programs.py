@@ -63,6 +63,14 @@ def skip_on_one(rank: Rank) -> dict[str, Any]:
     return {}
 
 
+def another_operator_once(rank: Rank) -> dict[str, Any]:
+    """Call one of many sums as something else on rank 1; nothing dies of that, and the journals keep only the last calls."""
+    for number in range(600):
+        differs = (rank.rank, number) == (1, 7)
+        dist.all_reduce(torch.ones(8), op=dist.ReduceOp.MAX if differs else dist.ReduceOp.SUM)
+    return {}
+
+
 def crash_on_one(rank: Rank) -> dict[str, Any]:
     rank.phase("touching memory")
     if rank.rank == 1:

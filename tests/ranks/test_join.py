@@ -96,6 +96,11 @@ ENDED = "ended with exit code 0, before its program had come to its end, in 'add
             "rank 0 failed in 'barrier': RuntimeError: the barrier let rank 0 go before rank 1 came",
         ),
         (
+            "another_operator_once",
+            Verdict.FAILED,
+            "rank 1 and rank 0 did not call the same of the world: of 600 calls one differs",
+        ),
+        (
             "skip_on_one",
             Verdict.FAILED,
             "rank 1 skipped number 2 of the world, all_reduce of 8 float64, SUM (rank_programs.py:",

@@ -62,6 +62,23 @@ def test_a_journal_keeps_the_last_calls(tmp_path: Path) -> None:
     assert (calls[0].number, calls[-1].number, len(calls)) == (8, blame.SLOTS + 7, blame.SLOTS)
 
 
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("odd", [3, None])
+def test_a_call_that_differed_long_ago_is_in_the_digest(tmp_path: Path, odd: int | None) -> None:
+    for number in (0, 1):
+        with rank.journaled(blame.journal_path(tmp_path, number)):
+            for at in range(blame.SLOTS + 7):
+                differs = (number, at) == (1, odd)
+                dist.all_reduce(torch.ones(1), op=dist.ReduceOp.MAX if differs else dist.ReduceOp.SUM)
+    traces = blame.Traces(tmp_path, 2)
+    assert blame.departures(traces.journals()) == []
+    calls = blame.SLOTS + 7
+    words = (
+        f"rank 1 and rank 0 did not call the same of the world: of {calls} calls one differs that came before the last "
+    )
+    assert blame.differences(traces).startswith(words) if odd else blame.differences(traces) == ""
+
+
 def test_a_timed_block_is_one_call_of_a_journal(alone: rank.Rank, tmp_path: Path) -> None:
     with rank.journaled(blame.journal_path(tmp_path, 0)):
         rank.timed(alone, lambda: [dist.all_reduce(torch.ones(2)) for _ in range(9)])

@@ -120,6 +120,10 @@ def journal_path(folder: Path, rank: int) -> Path:
     return folder / f"rank{rank}.journal"
 
 
+def digests_path(journal: Path) -> Path:
+    return journal.with_suffix(".digests")
+
+
 def variables_path(folder: Path) -> Path:
     return folder / "rank0.variables"
 
@@ -179,6 +183,28 @@ def departures(journals: Journals) -> list[Departure]:
         if len(numbered) > 1 and (departure := next(filter(None, numbers), None)):
             result.append(departure)
     return sorted(result, key=lambda departure: not departure.differ)
+
+
+def differences(traces: Traces) -> str:
+    """Say where ranks that all came to their end had not called the same; nothing if they had.
+
+    The journals tell which call; where it is no longer in them, the digests of all calls tell that there was one.
+    """
+    texts = {row.stream: row.text for row in departures(traces.journals())}
+    ranks = {
+        rank: files.try_read_json(digests_path(journal_path(traces.folder, rank))) for rank in range(traces.world_size)
+    }
+    for stream in dict.fromkeys(stream for streams in ranks.values() for stream in streams or ()):
+        ends = {rank: tuple(streams[stream]) for rank, streams in ranks.items() if streams and stream in streams}
+        (usual, _), *_ = Counter(ends.values()).most_common(1)
+        if odd := [rank for rank, end in ends.items() if end != usual]:
+            alike = [rank for rank in ends if rank not in odd]
+            texts.setdefault(
+                stream,
+                f"{named(odd)} and {named(alike)} did not call the same of {stream}: of {usual[0]} calls one differs that came "
+                f"before the last {SLOTS}, which are all that is kept",
+            )
+    return "; ".join(text for stream, text in texts.items() if stream not in (NEW_GROUPS, GRADIENTS, TO_ONE))
 
 
 def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]]) -> Departure | None:

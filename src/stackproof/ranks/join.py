@@ -22,7 +22,7 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.ranks import launchers
-from stackproof.ranks.blame import GRADIENTS, NEW_GROUPS, Traces, departures, late, who_failed, who_hung
+from stackproof.ranks.blame import Traces, differences, late, who_failed, who_hung
 from stackproof.ranks.launchers import Placement, Spec, note_failure
 from stackproof.record import writer
 from stackproof.record.checks import CheckEnded, CheckHung
@@ -280,9 +280,8 @@ def _add_results(record: Record, spec: Spec, place: Placement) -> None:
     if not spec.checked:
         verdict, text = Verdict.SKIPPED, f"was switched off (--no-preflight){note}"
     record.checks.append(Check(PREFLIGHT, verdict, text, 0.0))
-    journals = Traces(spec.folder, place.world_size).journals()
-    lag, diverged = late(journals), departures(journals)
-    apart = "; ".join(departure.text for departure in diverged if departure.stream not in (NEW_GROUPS, GRADIENTS))
+    traces = Traces(spec.folder, place.world_size)
+    lag, apart = late(traces.journals()), differences(traces)
     if spec.program == PROVE:
         record.checks += judge(result["ranks"], lag)
         return

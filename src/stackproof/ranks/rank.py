@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -34,7 +35,18 @@ from stackproof.base.files import write_atomically
 from stackproof.base.places import mount_suites
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
-from stackproof.ranks.blame import FORMED, GRADIENTS, LEAVING, NEW_GROUPS, SLOT, SLOTS, TO_ONE, WORLD, journal_path
+from stackproof.ranks.blame import (
+    FORMED,
+    GRADIENTS,
+    LEAVING,
+    NEW_GROUPS,
+    SLOT,
+    SLOTS,
+    TO_ONE,
+    WORLD,
+    digests_path,
+    journal_path,
+)
 from stackproof.ranks.launchers import Placement, Spec
 from stackproof.stack import stacks
 
@@ -122,6 +134,7 @@ class _Journal:
             os.posix_fallocate(file.fileno(), 0, SLOTS * SLOT)  # a disk that fills up later ends no rank
             self._memory = mmap.mmap(file.fileno(), SLOTS * SLOT)
         self._at, self._numbers, self._groups = 0, dict[str, int](), dict[Any, tuple[str, str]]()
+        self._digests = dict[str, int]()
         self._began, self.flush = time.monotonic(), self._memory.flush
         names = [name for name in vars(ProcessGroup) if _FIRST.match(name) or name in _TO_ONE]
         places: list[tuple[Any, str]] = [
@@ -145,11 +158,16 @@ class _Journal:
             frame = frame.f_back
         at, seconds = self._at, time.monotonic() - self._began
         number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
+        self._digests[stream] = zlib.crc32(f"{name} {words}\n".encode(), self._digests.get(stream, 0))
         line = (
             f"{at}\t{seconds:.4f}\t{stream}\t{number}\t{name} {words}\t{_line(frame.f_code, frame.f_lineno)}\t{members}"
         )
         start, self._at = at % SLOTS * SLOT, at + 1
         self._memory[start : start + SLOT] = line.encode()[: SLOT - 1].ljust(SLOT - 1) + b"\n"
+
+    def digests(self) -> dict[str, tuple[int, int]]:
+        """Return by stream how many calls there were and a digest of all, also of those that are no longer kept."""
+        return {stream: (number, self._digests[stream]) for stream, number in self._numbers.items()}
 
     def group(self, group: Any) -> tuple[str, str]:
         """Return what a group is called on all its ranks, and its members."""
@@ -178,6 +196,7 @@ def journaled(path: Path) -> Iterator[None]:
     journal.switch(True)
     try:
         yield
+        write_atomically(digests_path(path), json.dumps(journal.digests()))
     finally:
         journal.flush()  # on a disk of several hosts
         journal.switch(False)
