@@ -42,11 +42,10 @@ def trials(request: pytest.FixtureRequest, stack: Stack, run_request: Request, l
         asked = [row for row in offered if f"test_agrees[{backend}-{row.name}]" in chosen]
         runners = []
         for world in worlds(stack, backend, devices.visible(stack.device)):
-            start = partial(launches, PROGRAM, world.arrangement, deadline_s=_DEADLINE_S)
+            start = partial(launches, PROGRAM, world.arrangement, deadline_s=_DEADLINE_S, within_s=_ROW_S)
             folder = Path(run_request.folder) / f"outcomes-{backend}-{world.size}"
             tried = [row.name for row in asked if world.tries(row)] or [offered[0].name]
-            row_s, arguments = _ROW_S * run_request.deadline_scale, {"counts": world.counts}
-            runners.append((world, RowRunner(start, tried, world.size, folder, row_s, arguments)))
+            runners.append((world, RowRunner(start, tried, world.size, folder, {"counts": world.counts})))
         return runners
 
     return of

@@ -209,6 +209,16 @@ def test_a_hang_in_what_is_wrapped_around_a_collective_is_the_rank_that_did_not_
     assert f"rank 1 did not call number 3 of the world, {SUM} (train.py:2), which rank 0 called" in said
 
 
+def test_a_rank_that_waits_for_anothers_note_is_not_blamed(tmp_path: Path) -> None:
+    note = '  File "/opt/stackproof/ranks/rank.py", line 92 in wait\n  File "/opt/stackproof/ranks/rank.py", line 99 in gather\n'
+    rank(tmp_path, 0, "min-int64", stderr=COMPUTING)
+    rank(tmp_path, 1, "min-int64", stderr=f"Timeout (0:00:05)!\nThread 0x00007f02 (most recent call first):\n{note}")
+    said = who_hung(Traces(tmp_path, 2), 5.0)
+    assert said.startswith(
+        "rank 0 hung in 'min-int64' (rank 1 in 'min-int64'); all ranks were ended after 5 s; it was in File "
+    )
+
+
 def test_journals_go_before_phases(tmp_path: Path) -> None:
     rank(tmp_path, 0, "step 1", stderr=WAITING)
     rank(tmp_path, 1, "step 1", "step 2", stderr=COMPUTING)

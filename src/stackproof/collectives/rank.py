@@ -8,9 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -26,7 +23,7 @@ from stackproof.base.text import error_line
 from stackproof.collectives.calls import COLLECTIVES, Case, bits, fault, fold, play, prepare, sent
 from stackproof.collectives.table import BLOCKS, LATE, Row, cases, subgroups
 from stackproof.device.numerics import judge
-from stackproof.ranks.rank import Board, Rank
+from stackproof.ranks.rank import AFTER_DEADLINE_S, Board, Rank
 
 # A rank that others wait for is late by so much more than a call takes.
 _LATE_S = 0.1
@@ -235,17 +232,16 @@ _ORDER: dict[str, Callable[[Rank, Row], Fields]] = {
 def check(rank: Rank) -> dict[str, Any]:
     """Try every row; each rank leaves its outcomes in `rankN.outcomes`, one JSON object a line.
 
-    Arguments (of the specification): rows (names), counts, row_s (seconds that one row may take), outcomes (a folder).
+    Arguments (of the specification): rows (names), counts, outcomes (a folder).
     """
     groups: Groups = {(tuple(range(rank.world_size)), False, False): None}
     with (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.outcomes").open("a", encoding="utf-8") as stream:
         rpc.write(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
         for name in rank.arguments["rows"]:
             rank.phase(name)
-            with deadline(rank, name, rank.arguments["row_s"]):
-                rpc.write(stream, {"row": name, **examine(rank, Row.of(name), groups)})
-                if not Board(name).gather(rank, "done", 2 * rank.arguments["row_s"]):
-                    raise dist.DistStoreError(f"not all ranks came to the end of {name}")
+            rpc.write(stream, {"row": name, **examine(rank, Row.of(name), groups)})
+            if not Board(name).gather(rank, "done", rank.silence_s + AFTER_DEADLINE_S):
+                raise dist.DistStoreError(f"not all ranks came to the end of {name}")
     return {"rank": rank.rank}
 
 
@@ -328,21 +324,3 @@ def implementation(rank: Rank) -> str:
     group: Any = dist.group.WORLD
     backend = group._get_backend(rank.device.torch)
     return type(getattr(backend, "wrapped_pg", backend)).__name__  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it
-
-
-@contextlib.contextmanager
-def deadline(rank: Rank, name: str, seconds: float) -> Iterator[None]:
-    """End this process if the block takes longer, and leave `rankN.expired` with the row's name: a hang costs one row, not the run."""
-
-    def expire() -> None:
-        (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.expired").write_text(name, encoding="utf-8")
-        print(f"{name} did not end within {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201 - the rank's own log
-        os._exit(1)
-
-    timer = threading.Timer(seconds, expire)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

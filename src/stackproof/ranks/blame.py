@@ -22,7 +22,7 @@ from stackproof.record.checks import CheckCrashed, CheckFailed
 
 FORMED, LEAVING = "starting the program", "leaving the group"
 # Frames in which a rank waits for others, and is not itself what they wait for.
-_WAITING = ("torch/distributed/", "torch/autograd/", " in synchronize")
+_WAITING = re.compile(r'torch/(distributed|autograd)/| in synchronize|ranks/rank\.py", line \d+ in wait$')
 _WRAPPED = 4  # a backend written in Python waits in frames of its own, above torch's
 _SIGTERM = -15  # from the launcher, which ends the others once one has failed, or from outside
 _AT_ONCE_S = 1.0  # what the times of two failures are worth
@@ -354,11 +354,11 @@ def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
-    """Whether one of the `depth` innermost frames of a rank is a collective of torch.
+    """Whether one of the `depth` innermost frames of a rank is a collective of torch, or waits for a note of another rank.
 
     One that left no stack is stopped or stuck outside Python.
     """
-    return any(part in frame for frame in traces.stack(rank)[:depth] for part in _WAITING)
+    return any(map(_WAITING.search, traces.stack(rank)[:depth]))
 
 
 def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:

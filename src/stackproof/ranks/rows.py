@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import files, processes
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.record.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, CheckInconclusive
@@ -36,14 +36,11 @@ class RowRunner:
     """In their order; none: those that the ranks announce."""
     size: int
     folder: Path
-    row_s: float = 0.0
-    """Seconds that one row may take on a quiet host."""
     arguments: dict[str, Any] = field(default_factory=dict)
     ranks: list[Outcome] = field(default_factory=list)
     """What the ranks reported of themselves when the first launch began, in order of rank."""
     _ended: dict[str, list[Outcome] | CheckEnded] = field(default_factory=dict)
     _failure: CheckEnded | Refusal | None = None
-    _limit_s: float = 0.0
 
     def outcome(self, name: str) -> list[Outcome]:
         """Return what each rank found, in order of rank.
@@ -99,7 +96,7 @@ class RowRunner:
             return "", []
         if undone:
             last = undone[0]
-            self._ended[last] = self._expired(last, ranks, folder) or failure
+            self._ended[last] = _with_refusals(failure, last, ranks) if isinstance(failure, CheckHung) else failure
         else:
             last = (asked or self.rows)[-1]
             self._ended[last] = type(failure)(f"every row had come to its end; as the ranks left, {failure}")
@@ -107,8 +104,7 @@ class RowRunner:
 
     def _launch(self, names: list[str], folder: Path) -> CheckEnded | None:
         folder.mkdir(parents=True)
-        self._limit_s = self.row_s * processes.crowding()
-        fields = {"rows": names, "outcomes": str(folder), "kept": str(self.folder), "row_s": self._limit_s}
+        fields = {"rows": names, "outcomes": str(folder), "kept": str(self.folder)}
         failure: CheckEnded | None = None
         try:
             self.start({**self.arguments, **fields})
@@ -121,19 +117,15 @@ class RowRunner:
         write_atomically(folder / "ended.json", json.dumps(kept))
         return failure
 
-    def _expired(self, name: str, ranks: Sequence[dict[str, Outcome] | None], folder: Path) -> CheckHung | None:
-        """Return the hang, if a rank gave up waiting, with what the ranks reported that had come to an end."""
-        hung = [rank for rank in range(self.size) if (folder / f"rank{rank}.expired").exists()]
-        if not hung:
-            return None
-        lines = [
-            f"rank {rank} said: {groups[name]['refusal']['message']}"
-            for rank, groups in enumerate(ranks)
-            if groups and name in groups and groups[name]["refusal"]
-        ]
-        who = " and ".join(f"rank {rank}" for rank in hung)
-        within = f" within {self._limit_s:.0f} s" if self._limit_s else " in time"  # an earlier process knew the limit
-        return CheckHung("; ".join([f"{who} did not come back from {name}{within}", *lines]))
+
+def _with_refusals(hung: CheckHung, name: str, ranks: Sequence[dict[str, Outcome] | None]) -> CheckHung:
+    """Add what ranks said that refused the row for which others hung."""
+    lines = [
+        f"rank {rank} said: {groups[name]['refusal']['message']}"
+        for rank, groups in enumerate(ranks)
+        if groups and groups.get(name, {}).get("refusal")
+    ]
+    return CheckHung("; ".join([str(hung), *lines]))
 
 
 def left_by(folder: Path, rank: int) -> dict[str, Outcome] | None:
