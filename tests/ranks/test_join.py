@@ -83,6 +83,7 @@ ENDED = "ended with exit code 0, before its program had come to its end, in 'add
         ("crash_on_one", Verdict.CRASHED, "rank 1 ended with signal SIGSEGV in 'touching memory'"),
         ("leave_quietly_0", Verdict.CRASHED, f"rank 0 {ENDED}"),
         ("leave_quietly_1", Verdict.CRASHED, f"rank 1 {ENDED}"),
+        ("leave_by_sys_exit", Verdict.CRASHED, f"rank 1 {ENDED}"),
         (
             "hang_on_one",
             Verdict.HUNG,

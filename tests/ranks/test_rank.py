@@ -133,9 +133,19 @@ rank.end(lambda: {status})
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("finalise", "status", "said"), [(False, 0, ""), (True, 0, "second\nworld\ngoodbye"), (True, 1, "")]
+    ("finalise", "ends", "status", "said"),
+    [
+        (False, "0", 0, ""),
+        (True, "0", 0, "second\nworld\ngoodbye"),
+        (True, "1", 1, ""),
+        (True, "sys.exit()", 0, ""),
+        (False, "sys.exit(7)", 7, ""),
+        (False, "sys.exit('so')", 1, ""),
+    ],
 )
-def test_a_rank_shuts_down_in_order_only_where_its_library_needs_it(finalise: bool, status: int, said: str) -> None:
-    code = LEAVING.format(finalise=finalise, status=status)
+def test_a_rank_shuts_down_in_order_only_where_its_library_needs_it(
+    finalise: bool, ends: str, status: int, said: str
+) -> None:
+    code = LEAVING.format(finalise=finalise, status=ends)
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout.strip()) == (status, said), ended.stderr

@@ -324,14 +324,16 @@ def end(run: Callable[[], int]) -> None:
     torch 2.8 and later keep the group alive after it was destroyed; its threads then race with the shutdown, and gloo sometimes aborts.
     https://github.com/pytorch/pytorch/pull/179291
     """
+    left = False  # by sys.exit, whose code is the rank's; there is no result even where it is 0
     try:
         status = run()
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
-        status = 1
+        code = (error.code or 0) if isinstance(error, SystemExit) else 1
+        status, left = code if isinstance(code, int) else 1, True
     sys.stdout.flush()
     sys.stderr.flush()
-    if status == 0 and dist.is_initialized() and libraries.finalises(str(dist.get_backend())):
+    if status == 0 and not left and dist.is_initialized() and libraries.finalises(str(dist.get_backend())):
         # The group is destroyed and Python shuts down, so that the library takes its leave; one that hangs there is ended all the same.
         last = threading.Timer(_FAREWELL_S, os._exit, [0])
         last.daemon = True
