@@ -253,8 +253,11 @@ def adopting() -> Iterator[None]:
 
 def _sent_away() -> set[int]:
     """Return the children of this process that are of another session, as all are that `start` started, and what these leave."""
-    children = {pid for pid, row in process_table().items() if row.parent == os.getpid()}
-    return {pid for pid in children if os.getsid(pid) != os.getsid(0)}  # nobody else reaps them meanwhile
+    own, away = os.getsid(0), set[int]()
+    for pid in (pid for pid, row in process_table().items() if row.parent == os.getpid()):
+        with contextlib.suppress(ProcessLookupError):  # another thread has reaped it meanwhile
+            away |= {pid} if os.getsid(pid) != own else set()
+    return away
 
 
 def _end_adopted(before: Collection[int], within_s: float = 5.0) -> None:
