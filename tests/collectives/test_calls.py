@@ -151,6 +151,57 @@ def test_sums_need_the_last_bit_of_their_dtype(world: int, dtype: str, whole: to
     assert (result.view(whole) & 1).any()
 
 
+@pytest.mark.parametrize("operator", ["sum", "min", "max", "prod"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_extreme_numbers_are_among_the_data_and_reduce_alike_in_any_order(
+    world: int, dtype: str, operator: str
+) -> None:
+    case = Case("all_reduce", operator, dtype, 257, 0, tuple(range(world)), 0)
+    ranks = [calls.sent(case, False, rank, 0) for rank in range(world)]
+    results = [calls.fold(operator, list(order)) for order in itertools.permutations(ranks)]
+    assert len({calls.settled(result).view(torch.uint8).numpy().tobytes() for result in results}) == 1
+    result, kind = results[0], torch.finfo(results[0].dtype)
+    small = (result != 0) & (result.abs() < kind.smallest_normal)
+    zeros = result[result == 0]
+    assert result.isnan().any() and (result.isinf().any() or world == 1) and small.any() and torch.signbit(zeros).any()
+    assert all((one.abs() == kind.max).any() for one in ranks)
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda told: told.nan_to_num_(nan=-float("inf"), posinf=float("inf"), neginf=-float("inf")),
+        lambda told: told.masked_fill_(told.abs() < torch.finfo(told.dtype).tiny, 0.0),
+        lambda told: told.clamp_(-1e38, 1e38),
+        lambda told: told.add_(0.0),
+    ],
+    ids=["nan", "subnormals", "infinity", "minus zero"],
+)
+@pytest.mark.parametrize("operator", ["sum", "max"])
+def test_a_reduction_that_loses_an_extreme_number_is_seen(
+    lose: Callable[[torch.Tensor], torch.Tensor], operator: str
+) -> None:
+    turn = turn_of("all_reduce", operator, count=129)
+    answer(turn)
+    assert fault(turn, COLLECTIVES["all_reduce"]) is None
+    lose(turn.mine[0])
+    assert fault(turn, COLLECTIVES["all_reduce"]) is not None
+
+
+def test_what_the_future_of_a_work_holds_is_compared() -> None:
+    turn = turn_of("all_reduce", "sum", later=True)
+    before = turn.mine[0].clone()
+    answer(turn)
+    for value, what in ((turn.mine[0], None), (before, "future of its work")):
+        future: Any = torch.futures.Future()
+        future.set_result([value])
+        work = SimpleNamespace(wait=lambda: None, get_future=lambda future=future: future)
+        turn.futures = []
+        play(turn, SimpleNamespace(call=lambda _, work=work: work))
+        assert (fault(turn, COLLECTIVES["all_reduce"]) or {}).get("what") == what
+
+
 def test_what_is_moved_holds_every_kind_of_number() -> None:
     numbers = of("copy", "float32", 1, 4096)[0]
     zeros = numbers[numbers == 0]
@@ -326,5 +377,5 @@ def test_everything_that_a_call_returns_is_waited_for() -> None:
     waited: list[int] = []
     works = [SimpleNamespace(wait=lambda number=number: waited.append(number)) for number in range(3)]
     for returned in (works[0], works[1:], None):
-        play(SimpleNamespace(), SimpleNamespace(call=lambda _, returned=returned: returned))
+        play(SimpleNamespace(later=False), SimpleNamespace(call=lambda _, returned=returned: returned))
     assert waited == [0, 1, 2]

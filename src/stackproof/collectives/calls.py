@@ -6,6 +6,7 @@ functions, so they need nothing but torch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ LONG = (1 << 20) + 3
 LARGEST = (1 << 22) + 3
 """Elements of the longest tensor: libraries cut above 2^21 or 2^22 elements into several chunks, channels or calls."""
 SPREAD = 65521
+SPECIAL = 9999
+"""Elements of the longest tensor with extreme numbers in it: placing them takes time."""
 MOST_RANKS = 16
 """Sums and means of so many ranks are still exact in bfloat16, whose significand has eight bits."""
 GUARD = 77
@@ -87,6 +90,42 @@ def integers(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int, grow
     headroom = {"sum": 1, "avg": 2}.get(kind, 0) * world.bit_length()
     narrow = (bits >> (64 - torch.iinfo(dtype).bits + headroom)).to(dtype)
     return narrow * world if kind == "avg" else narrow
+
+
+def extreme(operator: str, numbers: torch.Tensor, rank: int) -> torch.Tensor:
+    """Return a rank's numbers with extreme ones in the last third of every 61: pairs that give the same in any order of reduction.
+
+    Each pair is what some ranks have and what the others have. In a minimum or maximum NaN meets only itself and zeros have one sign:
+    fmax and IEEE 754's maximum differ there.
+    """
+    kind = torch.finfo(numbers.dtype)
+    least, most, nan, inf = kind.smallest_normal * kind.eps, kind.max, float("nan"), float("inf")
+    between = [
+        (nan, nan),
+        (inf, most),
+        (-inf, -most),
+        (-0.0, -0.0),
+        (least, -least),
+        (3 * least, 2 * least),
+        (most, -most),
+    ]
+    pairs = {
+        "sum": [
+            (nan, 1.0),
+            (inf, most),
+            (-inf, 1.0),
+            (-0.0, -0.0),
+            (least, 2 * least),
+            (-least, 3 * least),
+            (most, 0.0),
+        ],
+        "prod": [(nan, 1.0), (inf, -1.0), (most, most), (-0.0, 1.0), (0.0, -1.0), (least, -1.0), (most, -1.0)],
+        "min": between,
+        "max": between,
+    }[operator]
+    places = torch.arange(numbers.numel())
+    chosen = torch.tensor(pairs, dtype=torch.float64)[places % 61 % len(pairs), (places // 61 + rank) % 2]
+    return torch.where(places % 61 >= 40, chosen.to(numbers.dtype), numbers)
 
 
 def divisible(dtype: torch.dtype, world: int) -> torch.Tensor:
@@ -322,6 +361,8 @@ def sent(case: Any, ragged: bool, source: int, part: int) -> torch.Tensor:
     dtype, world = getattr(torch, case.dtype), len(case.peers)
     count = 1 if case.count < 0 else case.count + more
     flat = values(case.data or case.operator, dtype, count, case.peers[source], part, case.number, world)
+    if dtype.is_floating_point and not case.data and case.operator not in ("copy", "avg") and count <= SPECIAL:
+        flat = extreme(case.operator, flat, case.peers[source])
     return flat.reshape(()) if case.count < 0 else flat
 
 
@@ -352,7 +393,7 @@ def lay_out(turn: Any, case: Any, collective: Any, device: torch.device) -> None
     if collective.takes == "joined":
         turn.expected = joined(turn.expected)
     turn.placed = [place(tensor, case.layout, device) for tensor in turn.inputs]
-    turn.mine, turn.out, turn.results = [view for _, view in turn.placed], [], turn.placed
+    turn.mine, turn.out, turn.results, turn.futures = [view for _, view in turn.placed], [], turn.placed, []
     if collective.takes != "in place":
         turn.results = [place(torch.full_like(tensor, GUARD), case.layout, device) for tensor in turn.expected]
         turn.out = [view for _, view in turn.results]
@@ -364,6 +405,16 @@ def play(turn: Any, collective: Any) -> None:
     for item in work if isinstance(work, list) else [work]:
         if item is not None:
             item.wait()
+            if turn.later:
+                turn.futures += promised(item)
+
+
+def promised(work: Any) -> Tensors:
+    """Return the tensors that the future of a work holds: hooks of DDP read results there. Some backends have no futures."""
+    with contextlib.suppress(RuntimeError):
+        value = (work.get_future() if hasattr(work, "get_future") else work).wait()
+        return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, torch.Tensor)]
+    return []
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -376,6 +427,11 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
     return flat(tensor).view(whole[tensor.element_size()])
 
 
+def settled(tensor: torch.Tensor) -> torch.Tensor:
+    """Return it with one kind of NaN: which bits a reduction gives it is left open."""
+    return tensor.masked_fill(tensor.isnan(), float("nan")) if tensor.is_floating_point() else tensor
+
+
 def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
     """Return what is wrong on this rank: the first wrong number of the first wrong tensor, and how many are; None if nothing is.
 
@@ -383,6 +439,11 @@ def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
     """
     regions = results = [landed(*pair) for pair in turn.results]
     pairs = [("result", actual, exact) for (actual, _), exact in zip(results, turn.expected, strict=False)]
+    # Where parts are joined on the way, a future may hold them so.
+    futures = [pair for pair in zip(turn.futures, turn.expected, strict=False) if pair[0].shape == pair[1].shape]
+    pairs += [("future of its work", flat(actual), exact) for actual, exact in futures]
+    if collective.reduces:
+        pairs = [(what, settled(actual), settled(exact)) for what, actual, exact in pairs]
     if collective.takes != "in place":
         placed = [landed(*pair) for pair in turn.placed]
         pairs += [("input", actual, exact) for (actual, _), exact in zip(placed, turn.inputs, strict=True)]
