@@ -91,15 +91,20 @@ def of_name(name: str) -> Option:
 
 
 class Forked(nn.Module):
-    """Two layers, one at the side that a forward may leave out, and one that none uses; no size divides by two unless it is cut."""
+    """Two layers, one at the side that a forward may leave out, and one that none uses; no size divides by two unless it is cut.
+
+    The layer before them is never cut: its gradient is what cut layers hand back.
+    """
 
     def __init__(self, idle: bool, hidden: int) -> None:
         super().__init__()
-        self.first, self.side, self.last = nn.Linear(7, hidden), nn.Linear(7, hidden), nn.Linear(hidden, 3)
+        self.before, self.last = nn.Linear(7, 7), nn.Linear(hidden, 3)
+        self.first, self.side = nn.Linear(7, hidden), nn.Linear(7, hidden)
         self.idle = nn.Linear(3, 3) if idle else nn.Identity()
 
     def forward(self, x: torch.Tensor, both: bool) -> torch.Tensor:
         """Return what the last layer makes of one layer, or of both."""
+        x = torch.tanh(self.before(x))
         hidden = self.first(x) + self.side(x) if both else self.first(x)
         output: torch.Tensor = self.last(torch.tanh(hidden))
         return output
@@ -116,7 +121,7 @@ def _optimiser(option: Option, model: nn.Module) -> torch.optim.Optimizer:
     plain: dict[str, Any] = {"lr": _RATE, "momentum": option.momentum}
     if option.state and dist.is_initialized():
         return ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, **plain)
-    return torch.optim.SGD(model.parameters(), **plain)
+    return torch.optim.SGD(model.parameters(), **plain, foreach=False if option.tensor else None)  # some are not cut
 
 
 def loss(runner: nn.Module, option: Option, place: tuple[int, int, int]) -> torch.Tensor:
@@ -244,6 +249,9 @@ def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
                     f"reshard_after_forward={not kept} leaves a layer {'whole' if whole else 'in shards'}"
                 )
             value.backward()
+            if option.sharded and micro < option.micro - 1:  # FSDP2 keeps what is not exchanged elsewhere
+                early = [name for name, parameter in runner.named_parameters() if parameter.grad is not None]
+                assert not early, f"set_requires_gradient_sync(False): gradients of {', '.join(early)} were exchanged"
     if option.functional:
         _exchange(rank, runner)
     if isinstance(runner, DistributedDataParallel):
@@ -270,8 +278,11 @@ def _exchanging(option: Option, runner: Any, last: bool) -> AbstractContextManag
 def _note(results: Tensors, option: Option, step: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     """Clip and keep the gradients of a step, take it, and keep the parameters if it was the last."""
     if option.clip:
-        norm = float(_whole(nn.utils.clip_grad_norm_(model.parameters(), option.clip)))
+        gradients = [_whole(one.grad).cpu().double() for one in model.parameters() if one.grad is not None]
+        norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
         assert norm > option.clip, f"a norm of {norm:.3f} is not clipped by {option.clip}, so that nothing is seen"
+        returned = _whole(nn.utils.clip_grad_norm_(model.parameters(), option.clip))
+        results[f"step {step + 1}, norm"] = returned if dist.is_initialized() else norm
     for name, parameter in model.named_parameters():
         if name.startswith("idle"):
             assert parameter.grad is None, f"step {step + 1} left a gradient of '{name}', which nobody uses"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stackproof.base.statistics import tost
-from stackproof.ddp.course import EXCHANGES, pictures, plan, single
+from stackproof.ddp.course import EPOCHS, EXCHANGES, deals, documented, plan, single
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
@@ -36,18 +36,21 @@ def alone() -> dict[int, list[float]]:
 
 @pytest.mark.deadline(240)
 def test_sampler(group: Cases, figures: dict[str, Figure]) -> None:
-    """Torch's sampler deals every picture to one rank, and another order in the next epoch."""
-    dealt = [rank["epochs"] for rank in common.evidence(group, "sampler")]
-    total = pictures(common.world(group))
-    for epoch in range(2):
-        drawn = sorted(index for rank in dealt for index in rank[epoch])
-        require(
-            drawn == list(range(total)),
-            f"in epoch {epoch} the ranks drew {len(set(drawn))} different pictures of {total}, in {len(drawn)} draws",
-        )
-    require(dealt[0][0] != dealt[0][1], "rank 0 draws the same pictures in the same order in two epochs")
+    """Torch's sampler deals as it documents: shuffled by seed and epoch or not, the rest repeated or dropped."""
+    reports, ranks = common.evidence(group, "sampler"), common.world(group)
+    for number, (seed, deal) in enumerate(deals(ranks)):
+        drawn = [index for rank in reports for index in rank["dealt"][number][0]]
+        for rank, report in enumerate(reports):
+            epochs = documented(rank, ranks, seed, **deal)
+            wrong = [epoch for epoch, order in enumerate(epochs) if report["dealt"][number][epoch] != order]
+            options = f"size {deal['size']}, shuffle {deal['shuffle']}, drop_last {deal['drop_last']}, seed {seed}"
+            require(
+                not wrong,
+                f"{options}: in epoch {(wrong or [0])[0]} rank {rank} draws other pictures than documented; in epoch 0 "
+                f"the ranks drew {len(set(drawn))} different pictures of {deal['size']}, in {len(drawn)} draws",
+            )
     figures["summary"] = (
-        f"{total} pictures, each dealt to one of {common.world(group)} ranks, in another order each epoch"
+        f"{len(deals(ranks))} ways of dealing to {ranks} ranks are as documented, in {EPOCHS} epochs each"
     )
 
 

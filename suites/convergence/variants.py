@@ -21,6 +21,8 @@ from suites.convergence import stepwise
 BROADCAST, ODD = "broadcast", "sharded-odd"
 
 UNEVEN_STEPS = 3
+FORWARDS = ("train", "eval", "no_grad")
+"""Ways of running a forward; buffers are sent before each."""
 
 
 class Spare(nn.Module):
@@ -128,7 +130,7 @@ def _uneven(rank: Rank) -> dict[str, Any]:
 
 
 class Counted(nn.Module):
-    """A layer beside a frozen parameter and buffers of several dtypes that its forward does not touch."""
+    """A layer beside a frozen parameter and buffers of several dtypes, one not saved, that its forward does not touch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,6 +138,7 @@ class Counted(nn.Module):
         self.frozen = nn.Parameter(torch.randn(7), requires_grad=False)
         for name, dtype in (("scale", torch.float32), ("steps", torch.int64), ("mask", torch.bool)):
             self.register_buffer(name, (torch.arange(7) % 2).to(dtype))
+        self.register_buffer("cache", torch.arange(7.0), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         output: torch.Tensor = self.layer(x)
@@ -143,24 +146,32 @@ class Counted(nn.Module):
 
 
 def _broadcast(rank: Rank) -> dict[str, Any]:
-    """Wrap a module that every rank has of its own, spoil its buffers, and run it forward: rank 0's count each time.
+    """Wrap a module that every rank has of its own, spoil its buffers, and run it forward in each way: rank 0's count each time.
 
     Returns digests: of rank 0's own (`own`, for all: computed from its seed), of what a rank holds once it is wrapped (`wrapped`),
-    of its buffers after a forward (`buffers`), and of those that DDP was told to leave alone (`alone`).
+    of its buffers after a forward (`buffers`, by way), and of those that DDP was told to leave alone (`alone`).
     """
     own = _counted(rank, 0)
     mine = _counted(rank, rank.rank)
     wrapped = DistributedDataParallel(mine)
-    digests = {"own": digest(own.state_dict()), "wrapped": digest(mine.state_dict())}
-    _spoil(own, 0)
-    _spoil(mine, rank.rank)
-    wrapped(torch.ones(2, 5, device=rank.device.torch))
-    digests |= {"own buffers": digest(dict(own.named_buffers())), "buffers": digest(dict(mine.named_buffers()))}
+    digests = {"own": _state(own), "wrapped": _state(mine), "own buffers": digest(dict(own.named_buffers()))}
+    buffers = {}
+    for way in FORWARDS:
+        _spoil(mine, rank.rank)
+        wrapped.train(way != "eval")
+        with torch.set_grad_enabled(way != "no_grad"):
+            wrapped(torch.ones(2, 5, device=rank.device.torch))
+        buffers[way] = digest(dict(mine.named_buffers()))
     apart = _counted(rank, 0)
     left = DistributedDataParallel(apart, broadcast_buffers=False)
     _spoil(apart, rank.rank)
     left(torch.ones(2, 5, device=rank.device.torch))
-    return {**digests, "alone": digest(dict(apart.named_buffers()))}
+    return {**digests, "buffers": buffers, "alone": digest(dict(apart.named_buffers()))}
+
+
+def _state(module: nn.Module) -> str:
+    """Return the digest of parameters and buffers, those that are not saved too."""
+    return digest({**dict(module.named_parameters()), **dict(module.named_buffers())})
 
 
 def _counted(rank: Rank, seed: int) -> Counted:

@@ -202,6 +202,17 @@ def test_an_epoch_has_every_picture_once() -> None:
     assert batches[:4] != batches[4:8]
 
 
+def test_a_sampler_deals_as_is_documented() -> None:
+    assert [course.dealing(rank, 2, [4, 0, 3, 1, 2], False) for rank in (0, 1)] == [[4, 3, 2], [0, 1, 4]]
+    assert [course.dealing(rank, 2, [4, 0, 3, 1, 2], True) for rank in (0, 1)] == [[4, 3], [0, 1]]
+    assert course.dealing(3, 4, [0], False) == [0]
+    for seed, deal in course.deals(3):
+        for rank in range(3):
+            found = list(course._dealt(rank, 3, seed, course.EPOCHS, **deal))
+            assert found == course.documented(rank, 3, seed, **deal)
+    assert len({tuple(order) for order in course.documented(0, 3, 7, 15, True, False)}) == course.EPOCHS
+
+
 def test_a_seed_gives_one_loss() -> None:
     assert single(HOST, 5, 2) == single(HOST, 5, 2)
     assert single(HOST, 5, 2) != single(HOST, 6, 2)

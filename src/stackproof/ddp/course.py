@@ -5,6 +5,7 @@ What every rank does stands beside what one process computes for it to agree wit
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -303,13 +304,17 @@ EXCHANGES: Mapping[str, Callable[[nn.Module], nn.Module]] = {"float32": Distribu
 
 
 def run_seeds(rank: Rank) -> dict[str, Any]:
-    """Return final losses by seed for each way of exchange, and the samples that this rank draws in two epochs.
+    """Return final losses by seed for each way of exchange, and what torch's sampler deals to this rank for each `deal`.
 
     Arguments (of the specification): seeds.
     """
     cases = {name: partial(_trainings, wrapper=wrapper) for name, wrapper in EXCHANGES.items()}
-    epochs = {"epochs": list(_dealt(rank.rank, rank.world_size, 0, epochs=2))}
-    return conduct(rank, {"sampler": lambda _: epochs, **cases})
+    return conduct(rank, {"sampler": _sampled, **cases})
+
+
+def _sampled(rank: Rank) -> dict[str, Any]:
+    world = rank.world_size
+    return {"dealt": [list(_dealt(rank.rank, world, seed, EPOCHS, **deal)) for seed, deal in deals(world)]}
 
 
 def _trainings(rank: Rank, wrapper: Callable[[nn.Module], nn.Module]) -> dict[str, Any]:
@@ -355,12 +360,40 @@ def _permuted(total: int, seed: int, epochs: int) -> Iterator[list[int]]:
         yield torch.randperm(total, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 
 
-def _dealt(rank: int, world: int, seed: int, epochs: int) -> Iterator[list[int]]:
-    everything: Any = range(pictures(world))
-    sampler: Any = DistributedSampler(everything, num_replicas=world, rank=rank, shuffle=True, seed=seed)
+def _dealt(
+    rank: int, world: int, seed: int, epochs: int, size: int = 0, shuffle: bool = True, drop_last: bool = False
+) -> Iterator[list[int]]:
+    everything: Any = range(size or pictures(world))
+    options: Any = {"shuffle": shuffle, "seed": seed, "drop_last": drop_last}
+    sampler: Any = DistributedSampler(everything, num_replicas=world, rank=rank, **options)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         yield list(sampler)
+
+
+EPOCHS = 4
+"""Epochs of each deal; the fourth is no repetition of the second."""
+
+
+def deals(world: int) -> list[tuple[int, dict[str, Any]]]:
+    """Return seeds and options of the sampler: sizes that the ranks divide and that they do not, one of a single picture."""
+    sizes = (pictures(world), 5 * world, 5 * world + 1, 6 * world - 1, 1)
+    return [
+        (seed, {"size": size, "shuffle": shuffle, "drop_last": drop_last})
+        for seed, size, shuffle, drop_last in itertools.product((0, 7), sizes, (True, False), (True, False))
+    ]
+
+
+def dealing(rank: int, world: int, order: list[int], drop_last: bool) -> list[int]:
+    """Return a rank's part of an order as the sampler documents it: every N-th; too few begin again, or what is over is dropped."""
+    each = len(order) // world if drop_last else -(-len(order) // world)
+    return [order[place % len(order)] for place in range(rank, each * world, world)]
+
+
+def documented(rank: int, world: int, seed: int, size: int, shuffle: bool, drop_last: bool) -> list[list[int]]:
+    """Return what one of the `deals` must give a rank in each epoch."""
+    orders = _permuted(size, seed, EPOCHS) if shuffle else [list(range(size))] * EPOCHS
+    return [dealing(rank, world, order, drop_last) for order in orders]
 
 
 @cache
