@@ -30,7 +30,7 @@ from stackproof.device.devices import HOST
 from stackproof.device.numerics import relative_error
 from stackproof.project import offers, projects
 from stackproof.ranks.rank import Board, Rank
-from stackproof.ranks.rows import left_by
+from stackproof.record.outcomes import left_by
 from stackproof.workloads import catalogue
 from stackproof.workloads.catalogue import names
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from stackproof.ranks.rows import MOST_LAUNCHES, RowRunner, finished_rows, left_by, take_over_rows
+from stackproof.ranks.rows import MOST_LAUNCHES, RowRunner
 from stackproof.record.checks import CheckCrashed, CheckFailed, CheckHung, CheckInconclusive
+from stackproof.record.outcomes import finished_rows, left_by, take_over_rows
 
 NAMES = ["first", "second", "third", "fourth"]
 

@@ -25,8 +25,8 @@ from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
 from stackproof.ranks.launch import Arrangement, arrange_over
-from stackproof.ranks.rows import Outcome
 from stackproof.record.checks import CheckFailed, require
+from stackproof.record.outcomes import Outcome
 from stackproof.stack.known_issues import ANY_VERSION, Versions
 from stackproof.stack.stacks import Stack
 

@@ -16,8 +16,8 @@ from stackproof.base.text import counted, tail
 from stackproof.device import names
 from stackproof.project import projects
 from stackproof.project.projects import Project
-from stackproof.ranks.rows import take_over_rows
 from stackproof.record import resume, writer
+from stackproof.record.outcomes import take_over_rows
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise

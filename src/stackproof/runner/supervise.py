@@ -26,8 +26,8 @@ from stackproof.base.places import SUITES
 from stackproof.base.text import as_typed, first_line, matches
 from stackproof.project import projects
 from stackproof.project.projects import Project
-from stackproof.ranks.rows import finished_rows
 from stackproof.record import records, writer
+from stackproof.record.outcomes import finished_rows
 from stackproof.record.records import LOADING, Check, Measurement, Record, Verdict
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, counted, plugins_of, stages
