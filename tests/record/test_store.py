@@ -113,11 +113,8 @@ def test_who_only_reads_renames_nothing_and_names_it_each_time(tmp_path: Path) -
 
 
 def test_a_record_that_was_copied_is_one(tmp_path: Path) -> None:
-    sealed = replace(making.record(0), digests={"record": "a" * 64})
-    found = {
-        tmp_path / name: one
-        for name, one in (("a", sealed), ("b", sealed), ("c", making.record(1)), ("d", making.record(1)))
-    }
+    sealed, bare = making.record(0), replace(making.record(1), digests={})
+    found = {tmp_path / name: one for name, one in (("a", sealed), ("b", sealed), ("c", bare), ("d", bare))}
     assert [path.name for path in store.distinct(found)] == ["a", "c", "d"]
 
 

@@ -1,4 +1,3 @@
 """What the doctor finds on a host, without torch."""
 
 from stackproof.doctor import checkup
-from stackproof.stack.variables import Level

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackproof.api.base import Refusal, places, processes, text
-from stackproof.api.doctor import Level, checkup
+from stackproof.api.doctor import checkup
 from stackproof.api.record import Figure, Record, Verdict, reading
 
 _GRACE_S = 30.0
@@ -92,8 +92,8 @@ def doctor(stack: str) -> StageOutcome:
     """Let the doctor look at this host: a problem fails, a warning is said."""
     report = checkup.examine(stack)
     bad, warned = (
-        [finding.sentence for finding in report.findings if finding.level is level]
-        for level in (Level.PROBLEM, Level.WARNING)
+        [finding.sentence for finding in report.findings if finding.level.value == level]
+        for level in ("problem", "warning")
     )
     if bad:
         return StageOutcome(Verdict.FAILED, "; ".join(bad))

@@ -5,8 +5,10 @@ ultralytics is AGPL-3.0 and is imported only inside the functions of this module
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -189,9 +191,11 @@ def _batch(setting: _Setting, recipe: Recipe) -> Batch:
 
 
 @cache
-def _settings() -> tempfile.TemporaryDirectory[str]:
+def _settings() -> str:
     """Make the folder of its settings, which goes with this process."""
-    return tempfile.TemporaryDirectory(prefix="stackproof-ultralytics-")
+    made = tempfile.mkdtemp(prefix="stackproof-ultralytics-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 @contextmanager
@@ -204,7 +208,7 @@ def without_side_effects() -> Iterator[None]:
     """
     environment, save = dict(os.environ), torch.save
     printing = vars(torch._tensor_str.PRINT_OPTS).copy()
-    os.environ.update(YOLO_CONFIG_DIR=_settings().name, **_QUIET)
+    os.environ.update(YOLO_CONFIG_DIR=_settings(), **_QUIET)
     try:
         with np.printoptions():
             yield

@@ -256,7 +256,7 @@ def _record(run: IndexedRun) -> tuple[str, str]:
         line=console.verdict_line(record).partition("  ")[2], command=repeat.command_of(record),
         bad=[_check(check) for check in record.checks if check.verdict.exit_code],
         fine=[_check(check, repro=False) for check in record.checks if not check.verdict.exit_code],
-        figures=console.figures(record), facts=facts,
+        figures=console.figures(record) if record.measurements else None, facts=facts,
     )  # fmt: skip
 
 
