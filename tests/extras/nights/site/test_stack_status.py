@@ -220,13 +220,13 @@ def test_a_stack_or_suite_that_only_records_know_has_a_place(tmp_path: Path) -> 
     ("verdicts", "said"),
     [
         ("", ""),
-        ("ppp", "last good night 2026-08-01"),
-        ("pfpff", "last good night 2026-07-30"),
-        ("ff", "no good night of 2"),
-        ("fi", "no good night of 1"),
+        ("ppp", "3 good nights in a row, 0 flips in 3 nights"),
+        ("pfpff", "last good night 2026-07-30, 2 bad since, 3 flips in 5 nights"),
+        ("ff", "no good night of 2, 0 flips in 2 nights"),
+        ("fip", "1 good night in a row, 1 flip in 2 nights"),
     ],
 )
-def test_the_last_good_night_of_a_stack(tmp_path: Path, verdicts: str, said: str) -> None:
+def test_the_last_nights_of_a_stack_in_a_sentence(tmp_path: Path, verdicts: str, said: str) -> None:
     words = {"p": Verdict.PASSED, "f": Verdict.FAILED, "i": Verdict.INTERRUPTED}
     records = [
         replace(making.suites("cuda", TODAY - timedelta(len(verdicts) - at - 1), words[one]), verb="night")
@@ -234,7 +234,7 @@ def test_the_last_good_night_of_a_stack(tmp_path: Path, verdicts: str, said: str
     ]
     making.kept(tmp_path, records)
     runs = stack_status.read(stack_status.files([tmp_path]), [tmp_path]).runs
-    assert [stack_status.last_good_night(runs, stack) for stack in ("cuda", "cpu")] == [said, ""]
+    assert [stack_status.streak(runs, stack) for stack in ("cuda", "cpu")] == [said, ""]
 
 
 def test_the_matrix_begins_with_what_is_worst(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from stackproof.extras.nights.drift.findings import Suspicion, SuspicionState
 from stackproof.extras.nights.drift.series import Measured
 from stackproof.extras.nights.site import drawing
 from stackproof.extras.nights.site.model import SeriesView, SiteModel
-from stackproof.extras.nights.site.stack_status import IndexedRun, ProofState, last_good_night, statuses
+from stackproof.extras.nights.site.stack_status import IndexedRun, ProofState, statuses, streak
 
 TEMPLATES = places.DATA / "site" / "templates"
 SCHEMA = "stackproof.extras.nights.site/1"
@@ -104,7 +104,7 @@ def _index(site: SiteModel) -> tuple[str, str]:
     return _page(
         "index.html", "What is proved, and what changed", scripts=("site.js",), site=site, cells=cells, statuses=known,
         never=[status.stack for status in stacks if status.word is ProofState.NEVER], suites=cells.shown(names),
-        good={name: last_good_night(site.index.runs, name) for name in names},
+        streaks={name: streak(site.index.runs, name) for name in names},
         confirmed=_steps_of(site, "confirmed"), suspected=_steps_of(site, "suspected"),
         meanings=[(state.value, meaning.format(days=cells.days)) for state, meaning in _MEANING.items()],
         places=[(label, [*map(_figure, group)]) for label, group in groupby(views, key=lambda view: view.place.label)],

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from stackproof.api.base import places, text
@@ -319,10 +320,19 @@ def _status(stack: str, cells: StackMatrix, double: bool) -> StackStatus:
     return StackStatus(stack, word, len(proved), len(wanted), scope, day, next(iter(runs), measured), unpinned, double)
 
 
-def last_good_night(runs: Iterable[IndexedRun], stack: str) -> str:
-    """Say when a night of a stack was good, of those that were not interrupted; nothing where there is none."""
+_RECENT = 30
+
+
+def streak(runs: Iterable[IndexedRun], stack: str) -> str:
+    """Say of a stack's last nights when one was good, how many since were not, or how many in a row are, and how often that changed."""
     nights = [run for run in runs if (run.record.verb, run.record.stack) == ("night", stack)]
-    ended = [run for run in nights if run.record.verdict is not Verdict.INTERRUPTED]
-    good = [run.day for run in ended if not run.record.verdict.exit_code]
-    none = f"no good night of {len(ended)}" if ended else ""
-    return f"last good night {good[-1]}" if good else none
+    ended = [run for run in nights if run.record.verdict is not Verdict.INTERRUPTED][-_RECENT:]
+    if not ended:
+        return ""
+    good = [not run.record.verdict.exit_code for run in ended]
+    row = next((at for at, fine in enumerate(reversed(good)) if fine is not good[-1]), len(good))
+    last = next((run.day for run, fine in zip(reversed(ended), reversed(good), strict=True) if fine), "")
+    since = f"last good night {last}, {row} bad since" if last else f"no good night of {len(ended)}"
+    flips = sum(fine is not other for fine, other in pairwise(good))
+    now = f"{text.counted(row, 'good night')} in a row" if good[-1] else since
+    return f"{now}, {text.counted(flips, 'flip')} in {text.counted(len(ended), 'night')}"
