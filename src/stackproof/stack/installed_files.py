@@ -160,6 +160,9 @@ def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
     """Return what can be imported or loaded, or announces a package, and is in no RECORD."""
     known = {os.path.normpath(row.path) if "./" in row.path else row.path for row in rows}
     lines, root = list[str](), f"{site}{os.sep}"
+    folders = {
+        parent.as_posix() for home in set(map(os.path.dirname, known)) for parent in (Path(home), *Path(home).parents)
+    }
     for folder, inner, names in os.walk(site):
         inner[:] = [name for name in inner if name != "__pycache__"]
         within = f"{folder}{os.sep}"[len(root) :]
@@ -167,7 +170,8 @@ def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
         chosen = [
             name for name in names if name.endswith(_IMPORTABLE) or _NUMBERED in name or (metadata and name != "RECORD")
         ]
-        chosen += [name for name in inner if Path(folder, name).is_symlink()]  # no wheel has links
+        # A link to a folder into which no wheel has put anything; nobody looks behind it here.
+        chosen += [name for name in inner if f"{within}{name}" not in folders and Path(folder, name).is_symlink()]
         lines += [path for name in chosen if (path := f"{within}{name}") not in known]
     return sorted(lines)
 
