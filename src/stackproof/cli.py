@@ -32,9 +32,8 @@ _SLIPS = 2
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback our bug."""
-    if (
-        words is None and sys.flags.inspect and os.environ.pop("PYTHONINSPECT", "")
-    ):  # Python would end in a prompt, and in code 1
+    # Python would end in a prompt, and in code 1.
+    if words is None and sys.flags.inspect and os.environ.pop("PYTHONINSPECT", ""):
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - no shell
     _print_anything()
     _listen()

@@ -99,9 +99,8 @@ def blobs_on_disk(folder: Path, places: Iterable[str]) -> dict[str, str]:
     for place in places:
         for home, inner, names in os.walk(folder / place):
             inner[:] = [name for name in inner if name not in _NOT_CODE and not name.endswith(".egg-info")]
-            links = [
-                name for name in inner if Path(home, name).is_symlink()
-            ]  # to folders, into which nobody looks here
+            # To folders, into which nobody looks here.
+            links = [name for name in inner if Path(home, name).is_symlink()]
             for path in (Path(home, name) for name in (*names, *links)):
                 data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
                 name = hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()

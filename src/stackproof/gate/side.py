@@ -76,11 +76,11 @@ class InProcess:
 
     def _built(self, subject: Subject, preset: str) -> Work:
         self._device.reset_peak()
-        few = {"micro_batches": _MICRO_BATCHES if preset == "full" else 0}
-        known = {
-            name: value for name, value in few.items() if name in Setting.__annotations__
-        }  # not to an older commit's
-        work: Work = kinds()[subject.kind](Setting(self._device, preset, subject.table(preset), **known))
+        # The settings of an older commit have none.
+        few = (
+            {"micro_batches": _MICRO_BATCHES} if preset == "full" and "micro_batches" in Setting.__annotations__ else {}
+        )
+        work: Work = kinds()[subject.kind](Setting(self._device, preset, subject.table(preset), **few))
         planted.plant_before_proof(work, self._drill)
         return work
 
