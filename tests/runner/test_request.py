@@ -23,10 +23,8 @@ WANTED = Request(
 
 
 def test_a_request_survives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "request.json"
     share = replace(WANTED, suites=("rng",), folder=str(tmp_path), shard=(1, 2), earlier={"a/b::c": ("passed", "fine")})
-    share.write(path)
-    monkeypatch.setenv(REQUEST, str(path))
+    monkeypatch.setenv(REQUEST, str(share.write()))
     assert Request.load() == share
 
 
@@ -37,7 +35,6 @@ def test_suites_without_a_supervisor_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_rehearsed_request_opens_the_rehearsed_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    WANTED.write(tmp_path / "request.json")
-    monkeypatch.setenv(REQUEST, str(tmp_path / "request.json"))
+    monkeypatch.setenv(REQUEST, str(replace(WANTED, folder=str(tmp_path)).write()))
     stack = Request.load().stack
     assert (stack.name, stack.device, stack.hardware) == ("xpu", "cpu", "xpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,9 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
     folder, names = _measuring(tmp_path), ("a", "b", "large", "c")
     _cores(monkeypatch, 16)
     shared, alone = stages(names, folder)
-    beside = {("a/test_2_ranks.py",): 16, ("large",): 64}
+    beside = {("a/test_2_ranks.py",): 16, ("a/test_3_rates.py",): math.inf, ("large",): 64}
     assert (shared.suites, shared.workers, shared.apart) == (("a/test_1_values.py", "b"), 8, beside)
-    assert (alone.suites, alone.workers) == (("c", "a/test_3_rates.py"), 1)
+    assert (alone.suites, alone.workers) == (("c",), 1)
     _cores(monkeypatch, 2)
     assert [(stage.suites, stage.workers) for stage in stages(names, folder)] == [(names, 1)]
 
@@ -60,11 +61,7 @@ def test_files_that_run_apart_run_by_themselves_where_nothing_is_left_beside_the
     (tmp_path / "sums").mkdir()
     for file in ("test_1_exact.py", "test_2_cost.py"):
         (tmp_path / "sums" / file).touch()
-    found = stages(("sums",), tmp_path)
-    assert [(stage.suites, stage.workers, stage.apart) for stage in found] == [
-        (("sums/test_1_exact.py",), 1, {}),
-        (("sums/test_2_cost.py",), 1, {}),
-    ]
+    assert stages(("sums",), tmp_path) == (Stage(("sums/test_1_exact.py", "sums/test_2_cost.py"), 1),)
 
 
 def test_one_process_has_another_beside_it_until_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
-from stackproof.runner.suites import Stage
 from stackproof.runner.supervise import CheckProcess, RunState
 from stackproof.stack import stacks
 
@@ -324,6 +323,9 @@ def test_only_brings_what_a_check_builds_on(run_suite: RunSuite) -> None:
     assert record.verdict is Verdict.PASSED
 
 
+NEEDS_A = (
+    "import pytest\n@pytest.mark.needs('own/a::one[0]')\ndef test_last(figures):\n    figures['summary'] = 'seen'\n"
+)
 SHARED = "import os, pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_one(n, figures):\n    figures['pid'] = os.getpid()\n"
 
 
@@ -362,15 +364,20 @@ def test_files_that_measure_wait_for_what_runs_beside_them(run_suite: RunSuite, 
     assert pids["a"] == pids["b"] and not pids["a"] & pids["c"]
 
 
-def test_a_large_suite_joins_where_the_device_has_room(tmp_path: Path) -> None:
-    stage = Stage(("a",), 8, {("large",): 64.0})
-    for facts, joins in (({}, 0), ({"x:0.memory_bytes": 2**35}, 0), ({"x:0.memory_bytes": 2**37}, 1)):
-        record = Record("verify", "cpu", "2026-01-01T00:00:00+00:00", provenance=dict(facts))
-        process = CheckProcess(
-            Request("verify", stacks.load("cpu"), ("large",)), tmp_path, RunState(record, Silent()), "mark"
-        )
-        waiting = dict[tuple[str, ...], CheckProcess]({("large",): process})
-        assert len(supervise._joining(stage, waiting, record)) == joins == 1 - len(waiting)
+@pytest.mark.slow
+@pytest.mark.parametrize("room_gib", [0.0, 16.0])
+def test_files_with_a_process_of_their_own_begin_where_the_device_has_room(
+    run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch, room_gib: float
+) -> None:
+    monkeypatch.setattr("stackproof.runner.suites.cores", lambda: 8)
+    monkeypatch.setattr("stackproof.runner.supervise._memory_gib", lambda record: room_gib)
+    table = 'suite = [{ name = "own", most_workers = 3, alone = ["test_c.py"], apart = ["test_b.py"], apart_gib = 16 }]'
+    slow = SHARED + "    import time\n    time.sleep(1)\n"
+    record = run_suite(
+        {"test_a.py": slow, "test_b.py": SHARED, "test_c.py": NEEDS_A, "../suites.toml": table}, expected=25
+    )
+    kinds = "".join(check.id[4] for check in record.checks)
+    assert record.verdict is Verdict.PASSED and kinds.endswith("c") and ("ba" in kinds) == (room_gib > 0)
 
 
 @pytest.mark.slow

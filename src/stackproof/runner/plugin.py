@@ -65,6 +65,11 @@ def needs_of(item: pytest.Item) -> list[str]:
     return [str(name).format(**parameters) for marker in item.iter_markers("needs") for name in marker.args]
 
 
+def ended_before(request: Request) -> dict[str, tuple[Verdict, str]]:
+    """Return the checks that other processes of the run had ended."""
+    return {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
+
+
 _SAID = (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception)
 _ENDED = pytest.StashKey[tuple[Verdict, str]]()
 _FIGURES = pytest.StashKey[dict[str, Figure]]()
@@ -82,7 +87,7 @@ class Reporter:
         self._known: dict[str, pytest.Item] = {}
         self._events = (Path(request.folder) / "events.jsonl").open("a", encoding="utf-8")
         self._stacks = (Path(request.folder) / "stacks.txt").open("a", encoding="utf-8")
-        self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
+        self.ended = ended_before(request)
         self._began, self._deadline, self._quiet = 0.0, 0.0, False
         self._settings: dict[str, Any] = {}
 
@@ -165,11 +170,13 @@ class Reporter:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
-        """Announce the beginning and the end of every check; the first that may have nothing beside it waits for that."""
-        if item.nodeid.partition("::")[0] in self.request.held and not self._quiet:
+        """Announce the beginning and the end of every check; the first of what is held waits until it may begin."""
+        file = item.nodeid.partition("::")[0]
+        if not self._quiet and {file, file.partition("/")[0]} & {*self.request.held}:
             self._quiet = True
             self.emit("waiting")
             os.kill(os.getpid(), signal.SIGSTOP)
+            self.ended |= ended_before(Request.load())
         self._start(item)
         try:
             return (yield)

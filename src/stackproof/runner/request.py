@@ -45,7 +45,7 @@ class Request:
     shard: tuple[int, int] = (0, 1)
     """One process takes the checks of this number out of so many, by a stable hash of their names."""
     held: tuple[str, ...] = ()
-    """Files whose checks one process begins only when nothing of the run works beside it any more."""
+    """Suites or files whose checks one process begins only when nothing of the run works beside it any more, or the device has room."""
     earlier: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Checks that ended before one process began: verdict and reason by name; they are not run again."""
 
@@ -57,10 +57,13 @@ class Request:
             "dataset": self.dataset or "none", "preflight": self.preflight, **self.options,
         }  # fmt: skip
 
-    def write(self, path: Path) -> None:
-        """Write it for another process; the stack travels by its name, and is read there from its folder."""
+    def write(self) -> Path:
+        """Write it into its folder for another process; the stack travels by its name, and is read there from its folder."""
+        path = Path(self.folder) / "request.json"
+        path.parent.mkdir(parents=True, exist_ok=True)  # somebody may have deleted it since the last process
         values = {**vars(self), "stack": self.stack.name, "rehearsed": self.stack.rehearsed}
-        path.write_text(json.dumps(values), encoding="utf-8")
+        files.write_atomically(path, json.dumps(values), durably=False)
+        return path
 
     @classmethod
     def load(cls) -> Request:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,9 +32,9 @@ class Stage:
     """Folders of suites; of one that is cut in two, files: `smoke/test_1_bringup.py`."""
     workers: int
     apart: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    """Suites or files that run meanwhile, each row in a process of their own if the device has so many GiB, else afterwards."""
+    """Suites or files with a process of their own for each row, which begin at once if the device has so many GiB, else afterwards."""
     held: tuple[str, ...] = ()
-    """Files that their process begins when all others have ended."""
+    """Files of `suites` that their process begins when all others have ended."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
     """
     rows = _rows(folder)
     order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
-    first, later = list[Stage](), list[Stage]()
+    first = list[Stage]()
     for name in order:
         row = rows.get(name, SuiteEntry(name))
         workers = max(row.workers, min(row.most_workers, row.workers * cores() // _CORES))
@@ -87,14 +88,13 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
             first[-1] = replace(first[-1], apart={**first[-1].apart, (name,): row.apart_gib})
         elif workers > 1 and row.alone:
             shared = tuple(file for file in files if file not in alone + apart)
-            first.append(Stage(shared, workers, {(file,): row.apart_gib for file in apart}))
-            later.append(Stage(alone, 1))
+            first.append(Stage(shared, workers, {**{(file,): row.apart_gib for file in apart}, alone: math.inf}))
         elif row.beside and not only and cores() >= _CORES:
             rest = tuple(file for file in files if file not in beside)
             first.append(Stage(rest, 1, {beside: 0.0}, alone + apart))
         else:
             first.append(Stage((name,), workers))
-    return _merged([*first, *later])
+    return _merged(first)
 
 
 def _parsed(path: Path) -> tuple[str, ast.Module, list[ast.FunctionDef]]:

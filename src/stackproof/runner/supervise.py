@@ -119,11 +119,13 @@ class CheckProcess:
     """Where the folders of suites and their configuration lie."""
     state: RunState
     mark: str
+    room_gib: float = math.inf
+    """From so much memory of the device on what is held may begin beside others."""
     left: bool = False
     current: str = ""
     ended: bool = False
     waiting: bool = False
-    """Whether it has stopped itself until nothing works beside it."""
+    """Whether it has stopped itself until it may begin what is held."""
     _broken: str = ""
     _reading: str = ""
     """The file of checks that it began to import last."""
@@ -134,22 +136,22 @@ class CheckProcess:
 
     def start(self) -> None:
         """Start the process; its output goes to a file of its own."""
+        environment = {
+            **handed_over(replace(self.request, earlier=self.state.ended)), processes.STARTED: str(time.time()),
+        }  # fmt: skip
         folder = Path(self.request.folder)
-        folder.mkdir(parents=True, exist_ok=True)  # somebody may have deleted it since the last process
         self._log = folder / f"suite-{len(list(folder.glob('suite-*.log')))}.log"
         self._events = Tail(folder / "events.jsonl")
         self._before, self._began = len(self.state.record.checks), time.monotonic()
         self._looked = self._began
         self._extend(_QUIET_S)
-        handed = handed_over(replace(self.request, earlier=self.state.ended))
-        environment = {**handed, processes.STARTED: str(time.time())}
         with self._log.open("wb") as output:
             self._child = processes.start(
                 command(self.request, self.root), output, environment, f"{self.mark}/{self._own}"
             )
 
-    def alive(self, alone: bool = False) -> bool:
-        """Absorb what the process said; when it has ended, or must be, conclude and return False; one that is alone need not wait."""
+    def alive(self, free: bool = False) -> bool:
+        """Absorb what the process said; when it has ended, or must be, conclude and return False; one that is free need not wait."""
         now = time.monotonic()
         if now - self._looked > processes.ABSENT_S:  # a scheduler or Ctrl-Z had stopped us, and this process with us
             self._deadline += now - self._looked
@@ -157,7 +159,8 @@ class CheckProcess:
         self.absorb()
         if self.waiting:
             self._extend(_QUIET_S)
-            if alone:  # at each look, until it begins: it may say that it waits before it stops
+            if free:  # at each look, until it begins: it may say that it waits before it stops
+                replace(self.request, earlier=self.state.ended).write()
                 self._child.send_signal(signal.SIGCONT)
         running = self._child.poll() is None
         if running and not self._broken and now <= self._deadline + _GRACE_S:
@@ -191,10 +194,7 @@ class CheckProcess:
             self._reading = event["file"]
         elif kind == "started":
             self.current, self.waiting = event["id"], False
-            if not self._loaded:
-                self._loaded = True
-                waited = time.monotonic() - self._began
-                state.record.provenance[LOADING] = waited + float(state.record.provenance.get(LOADING, 0.0))
+            self._count_loading()
             state.observer.started(self.current)
         elif kind == "progress":
             state.observer.progress(self.current, event["message"])
@@ -208,12 +208,19 @@ class CheckProcess:
             state.record.provenance.update(event["values"])
         elif kind == "waiting":
             self.waiting = True
+            self._count_loading()
         elif kind == "ended":
             self.ended = True
         else:
             raise LookupError(kind)
         if "deadline_s" in event:
             self._deadline = time.monotonic() + event["deadline_s"]  # scaled by the process itself
+
+    def _count_loading(self) -> None:
+        if not self._loaded:
+            self._loaded = True
+            seconds = time.monotonic() - self._began
+            self.state.record.provenance[LOADING] = seconds + float(self.state.record.provenance.get(LOADING, 0.0))
 
     def _extend(self, seconds: float) -> None:
         """Let the process be quiet for so long, times what the user allows slow hosts and what the host is crowded."""
@@ -275,8 +282,7 @@ class Tail:
 
 def handed_over(request: Request) -> dict[str, str]:
     """Write a request into its folder, and return the variables of the process that reads it there."""
-    path, stack = Path(request.folder) / "request.json", request.stack
-    request.write(path)
+    path, stack = request.write(), request.stack
     guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
     return {**stack.process_environment(), **guarded, REQUEST: str(path)}
 
@@ -291,7 +297,8 @@ def command(request: Request, root: Path) -> list[str]:
     return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *plugins, *folders]
 
 
-_MOST_PROCESSES = 25
+_MOST_RESTARTS = 25
+"""Of each process of a stage."""
 _LOOK_S = 0.03
 _NAMED = 5
 """Checks that a guard names at most."""
@@ -345,43 +352,31 @@ def _run_stage(
     request: Request, root: Path, stage: Stage, state: RunState, folder: Path, mark: str, living: list[CheckProcess]
 ) -> None:
     """Keep the stage's processes running until each has come to its own end; `living` holds those that live."""
-
-    def process(number: int, suites: tuple[str, ...], shard: tuple[int, int]) -> CheckProcess:
-        own = folder / f"worker-{number}"
-        own.mkdir(parents=True, exist_ok=True)
-        share = replace(request, suites=suites, folder=str(own), shard=shard, held=stage.held)
-        return CheckProcess(share, root, state, mark)
-
-    living += [process(number, stage.suites, (number, stage.workers)) for number in range(stage.workers)]
-    waiting = {row: process(stage.workers + number, row, (0, 1)) for number, row in enumerate(stage.apart)}
-    for _ in range(_MOST_PROCESSES):
-        for worker in living:
-            worker.start()
-        _follow(living, state, partial(_joining, stage, waiting, state.record))
-        left = [CheckProcess(old.request, root, state, mark) for old in living if old.left]
-        living[:] = [*left, *waiting.values()]
-        waiting.clear()
-        if not living:
-            return
-    living.clear()
-
-
-def _joining(stage: Stage, waiting: dict[tuple[str, ...], CheckProcess], record: Record) -> list[CheckProcess]:
-    sizes = [float(value) for name, value in record.provenance.items() if name.endswith(".memory_bytes")]
-    gib = min(sizes, default=0.0) / 2**30  # of the smallest card that torch saw
-    return [waiting.pop(row) for row in list(waiting) if stage.apart[row] <= gib]
-
-
-def _follow(living: list[CheckProcess], state: RunState, joining: Callable[[], list[CheckProcess]]) -> None:
-    running = list(living)
-    while running:
-        for process in joining():
-            process.start()
-            living.append(process)
-            running.append(process)
-        running = [process for process in running if process.alive(running == [process])]
+    rows = [(stage.suites, (number, stage.workers), stage.held, math.inf) for number in range(stage.workers)]
+    rows += [(suites, (0, 1), suites if gib else (), gib) for suites, gib in stage.apart.items()]
+    for number, (suites, shard, held, room_gib) in enumerate(rows):
+        share = replace(request, suites=suites, folder=str(folder / f"worker-{number}"), shard=shard, held=held)
+        living.append(CheckProcess(share, root, state, mark, room_gib))
+        living[-1].start()
+    restarts = _MOST_RESTARTS * stage.workers
+    while living:
+        quiet = all(process.waiting for process in living)
+        for number, process in enumerate(tuple(living)):
+            if process.alive(_memory_gib(state.record) >= process.room_gib or (quiet and number == 0)):
+                continue
+            living.remove(process)
+            if process.left and restarts:  # others of its checks may be left to run
+                restarts -= 1
+                living.append(CheckProcess(process.request, root, state, mark, process.room_gib))
+                living[-1].start()
         state.checkpoint()
         time.sleep(_LOOK_S)
+
+
+def _memory_gib(record: Record) -> float:
+    """Return what the smallest card that torch saw has, or 0."""
+    sizes = [float(value) for name, value in record.provenance.items() if name.endswith(".memory_bytes")]
+    return min(sizes, default=0.0) / 2**30
 
 
 def _interrupted(state: RunState, living: list[CheckProcess]) -> None:
