@@ -326,7 +326,7 @@ def test_place_that_cannot_be_written_is_refused(sandbox: Sandbox, tmp_path: Pat
         shutil.rmtree(tmp_path / ".nox", ignore_errors=True)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-        with pytest.raises(Refusal, match="cannot be built .*; free space, or make it a folder"):
+        with pytest.raises(Refusal, match="cannot be built .*: /.*; free space, delete that folder, or make it"):
             environments.prepare(stack, silent)
 
 

@@ -65,8 +65,9 @@ def prepare(stack: Stack, say: Say = print) -> Path:
                 if not _built(environment, lock):  # another session may have done it while this one waited
                     _build(stack, lock, environment, interpreter, say)
         except OSError as error:
-            remedy = f"free space, or make it a folder that can be written{places.ELSEWHERE}"
-            raise Refusal(f"{environment}: cannot be built ({error.strerror}); {remedy}") from error
+            remedy = f"free space, delete that folder, or make it one that can be written{places.ELSEWHERE}"
+            what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+            raise Refusal(f"{environment}: cannot be built ({what}); {remedy}") from error
     if places.INSTALLED:
         os.environ[places.SOURCE] = str(source_for(environment))
     return python_of(environment)

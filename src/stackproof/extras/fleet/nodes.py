@@ -80,6 +80,7 @@ def _of_record(record: Record) -> NodeAnswer:
     by = f"{record.verb} of {record.stack}{' (rehearsed)' if facts.get('rehearsed') else ''}"
     unpinned = "" if facts.get("pinned", True) else " unpinned"
     said = answers.reason(record) or f"{len(record.checks)} checks, torch {facts.get('torch', 'unknown')}{unpinned}"
+    said = "; ".join(filter(None, (said, reading.unproved(record))))
     return NodeAnswer(str(facts.get("host", "unnamed")), by, record.started, record.verdict.value, said, wrong)
 
 
