@@ -55,9 +55,6 @@ def test_what_is_not_installed_is_a_sentence(checkout: Path, tmp_path: Path) -> 
     assert ended.returncode == 2
     assert "'packaging' is not installed here; run `" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
-    words = [str(python), "-m", "stackproof", "smoke", "--stack", "tiny", "--locked"]
-    locked = fakes.attempt(words, env={"PYTHONPATH": f"{checkout / 'src'}:{tmp_path / 'borrowed'}"}, cwd=checkout)
-    assert locked.returncode == 4 and "which is no environment of ours" in locked.stderr
 
 
 def test_a_stack_that_is_not_here_is_exit_code_1(checkout: Path) -> None:

@@ -99,6 +99,15 @@ def test_environment_whose_interpreter_is_gone_is_rebuilt(sandbox: Sandbox, whee
     assert installed(environments.prepare(stack, silent)) == ["torch"]
 
 
+def test_interpreter_that_is_a_program_of_its_own_is_a_mismatch(sandbox: Sandbox, wheels: Path) -> None:
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    python = environments.prepare(stack, silent)
+    python.unlink()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    with pytest.raises(EnvironmentMismatchError, match="bin/python is not the link to Python"):
+        environments.prepare(stack, silent)
+
+
 def test_environment_of_another_checkout_is_rebuilt(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     environments.prepare(stack, silent)

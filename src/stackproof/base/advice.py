@@ -98,11 +98,6 @@ def unloadable(error: Exception) -> Refusal | None:
         )
     if places.STAMP.is_file() and (module or source.is_relative_to(sys.prefix)):
         return EnvironmentMismatchError(f"MISMATCHED: the environment {sys.prefix} is damaged ({why}); {REBUILD}")
-    if module and "--locked" in sys.argv:
-        return EnvironmentMismatchError(
-            f"MISMATCHED: {sys.executable} runs with the packages of {sys.prefix}, which is no environment of ours and lacks '{module}'; "
-            f"where the environment's own bin/python was replaced, {REBUILD}"
-        )
     if module:
         return Refusal(
             f"the Python package '{module}' is not installed here; run `{install(module.partition('.')[0])}`"

@@ -68,6 +68,10 @@ def prepare(stack: Stack, say: Say = print) -> Path:
             remedy = f"free space, delete that folder, or make it one that can be written{places.ELSEWHERE}"
             what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
             raise Refusal(f"{environment}: cannot be built ({what}); {remedy}") from error
+    if not python_of(environment).is_symlink():
+        raise EnvironmentMismatchError(
+            f"MISMATCHED: {python_of(environment)} is not the link to Python that the build left; {advice.REBUILD}"
+        )
     if places.INSTALLED:
         os.environ[places.SOURCE] = str(source_for(environment))
     return python_of(environment)
