@@ -119,6 +119,12 @@ def test_passing_run_says_so() -> None:
     assert "repeat" not in said
 
 
+def test_what_comes_next_runs_where_the_smoke_run_did() -> None:
+    """No lock was asked for in a vendor's container, and none is there to be built."""
+    said = shown(record(PASSED, provenance={"pinned": False}))
+    assert said.splitlines()[-1] == "what to do: nothing; every suite: python -m stackproof verify --stack cpu"
+
+
 @pytest.mark.parametrize("verdict", [v for v in Verdict if v.exit_code])
 def test_failure_has_a_sentence_and_the_command_that_repeats_it(verdict: Verdict) -> None:
     said = shown(record(PASSED, replace(FAILED, verdict=verdict), verdict=verdict))

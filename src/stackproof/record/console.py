@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from stackproof.base.text import as_typed, counted, first_line, indented, plain,
 from stackproof.record import outline, reference, store
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import GRAVITY, LOADING, SUITE_VERBS, Check, Measurement, Record, Verdict
-from stackproof.record.repeat import command_of, command_of_check, command_of_record
+from stackproof.record.repeat import command_of, command_of_check, command_of_record, command_with
 
 _LOG_WIDTH = 150
 _SILENCE_S = 30.0
@@ -220,7 +221,7 @@ def what_to_do(record: Record, where: Path) -> str:
     """Return the last line: nothing, the command that shows the worst failure again, or how a run goes on."""
     whole = command_of_record(record) or command_of_check(record, Check("run", record.verdict, "", 0.0))
     if not record.verdict.exit_code:
-        more = record.verb == "smoke" and advice.command(record.stack, "verify")
+        more = record.verb == "smoke" and command_with(replace(record, verb="verify"), ())
         return f"nothing; every suite: {more}" if more else "nothing"
     if record.verdict is Verdict.INTERRUPTED:
         if record.verb not in _RESUMED:
