@@ -198,8 +198,18 @@ def test_what_the_future_of_a_work_holds_is_compared() -> None:
         future.set_result([value])
         work = SimpleNamespace(wait=lambda: None, get_future=lambda future=future: future)
         turn.futures = []
-        play(turn, SimpleNamespace(call=lambda _, work=work: work))
+        play(turn, SimpleNamespace(call=lambda _, work=work: work, takes="in place"))
         assert (fault(turn, COLLECTIVES["all_reduce"]) or {}).get("what") == what
+
+
+def test_a_future_that_holds_what_was_passed_in_holds_no_result() -> None:
+    """The groups of cards hand the root's inputs on as the future of a scatter."""
+    turn = turn_of("scatter", "copy", later=True)
+    future: Any = torch.futures.Future()
+    future.set_result(list(turn.mine))
+    work = SimpleNamespace(wait=lambda: None, get_future=lambda: future)
+    play(turn, SimpleNamespace(call=lambda _: work, takes=COLLECTIVES["scatter"].takes))
+    assert not turn.futures
 
 
 def test_what_is_moved_holds_every_kind_of_number() -> None:

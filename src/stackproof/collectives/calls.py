@@ -405,8 +405,14 @@ def play(turn: Any, collective: Any) -> None:
     for item in work if isinstance(work, list) else [work]:
         if item is not None:
             item.wait()
-            if turn.later:
-                turn.futures += promised(item)
+            if turn.later:  # those of cards hand the root's inputs on as the future of a scatter
+                inputs = {memory_of(view) for view in turn.mine} if collective.takes != "in place" else set()
+                turn.futures += [one for one in promised(item) if memory_of(one) not in inputs]
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """Return where its memory begins."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def promised(work: Any) -> Tensors:
