@@ -189,27 +189,42 @@ def test_a_reduction_that_loses_an_extreme_number_is_seen(
     assert fault(turn, COLLECTIVES["all_reduce"]) is not None
 
 
+def with_future(turn: Any, name: str, values: Any) -> Any:
+    """Play a turn of a collective whose work is done, and whose future holds these."""
+    future: Any = torch.futures.Future()
+    future.set_result(values)
+    work = SimpleNamespace(wait=lambda: None, get_future=lambda: future)
+    play(turn, SimpleNamespace(call=lambda _: work))
+    return (fault(turn, COLLECTIVES[name]) or {}).get("what")
+
+
 def test_what_the_future_of_a_work_holds_is_compared() -> None:
     turn = turn_of("all_reduce", "sum", later=True)
     before = turn.mine[0].clone()
     answer(turn)
-    for value, what in ((turn.mine[0], None), (before, "future of its work")):
-        future: Any = torch.futures.Future()
-        future.set_result([value])
-        work = SimpleNamespace(wait=lambda: None, get_future=lambda future=future: future)
-        turn.futures = []
-        play(turn, SimpleNamespace(call=lambda _, work=work: work, takes="in place"))
-        assert (fault(turn, COLLECTIVES["all_reduce"]) or {}).get("what") == what
+    assert with_future(turn, "all_reduce", [turn.mine[0]]) is None
+    for value in (before, torch.zeros(1), turn.mine[0].double()):
+        assert with_future(turn, "all_reduce", [value]) == "future of its work"
+
+
+def test_results_are_there_without_a_look_at_the_future() -> None:
+    """A wait that does not wait is made good by the future's."""
+    turn = turn_of("all_reduce", "sum", later=True)
+
+    class Late:
+        def wait(self) -> list[torch.Tensor]:
+            answer(turn)
+            return [turn.mine[0]]
+
+    play(turn, SimpleNamespace(call=lambda _: SimpleNamespace(wait=lambda: None, get_future=Late)))
+    assert (fault(turn, COLLECTIVES["all_reduce"]) or {}).get("what") == "result"
 
 
 def test_a_future_that_holds_what_was_passed_in_holds_no_result() -> None:
     """The groups of cards hand the root's inputs on as the future of a scatter."""
     turn = turn_of("scatter", "copy", later=True)
-    future: Any = torch.futures.Future()
-    future.set_result(list(turn.mine))
-    work = SimpleNamespace(wait=lambda: None, get_future=lambda: future)
-    play(turn, SimpleNamespace(call=lambda _: work, takes=COLLECTIVES["scatter"].takes))
-    assert not turn.futures
+    answer(turn)
+    assert with_future(turn, "scatter", list(turn.mine)) is None
 
 
 def test_what_is_moved_holds_every_kind_of_number() -> None:

@@ -16,10 +16,10 @@ import pytest
 from rich.console import Console
 
 from stackproof import ROOT
-from stackproof.base import places
+from stackproof.base import git, places
 from stackproof.bench.rows import measurements
 from stackproof.record import console, outline
-from stackproof.record.console import Terminal, plain_console, show
+from stackproof.record.console import Terminal, plain_console, show, verdict_line
 from stackproof.record.records import Check, Measurement, Record, Verdict, overall
 from stackproof.stack import provenance, stacks
 
@@ -117,6 +117,12 @@ def test_passing_run_says_so() -> None:
     assert said.splitlines()[-1].startswith("what to do: nothing; every suite: ")
     assert "PASSED  cpu: 1 passed, 1 skipped in 12 s" in said
     assert "repeat" not in said
+
+
+def test_what_no_commit_holds_is_said_beside_the_verdict() -> None:
+    """Six gutted checks passed once, and only the record said that files differed."""
+    line = verdict_line(record(PASSED, provenance={"commit": git.as_recorded("1" * 40, changed=True)}))
+    assert line.endswith(" [with local changes]") and "[" not in verdict_line(record(PASSED))
 
 
 def test_what_comes_next_runs_where_the_smoke_run_did() -> None:

@@ -139,6 +139,9 @@ def test_options_in_the_configuration_pass_nothing(run_suite: RunSuite) -> None:
 
 
 LEAKS = """
+    import os
+    import sys
+
     import pytest
     import torch
 
@@ -158,7 +161,15 @@ LEAKS = """
         with torch.no_grad(), torch.autocast("cpu"):
             pass
 
+    def test_patches(figures, tmp_path):
+        torch.equal = torch.nn.functional.relu = lambda *args, **kwargs: True
+        torch.Tensor.__sub__ = torch.Tensor.__add__
+        os.environ["OMP_NUM_THREADS"], os.environ["ANOTHER"] = "7", "set"
+        os.chdir(tmp_path)
+        sys.path.insert(0, str(tmp_path))
+
     def test_innocent(figures):
+        assert not torch.equal(torch.ones(1), torch.zeros(1)) and "ANOTHER" not in os.environ
         assert torch.ones(1).dtype is torch.float32 and torch.ones(1).device.type == "cpu"
         assert torch.is_grad_enabled() and not torch.are_deterministic_algorithms_enabled()
         assert torch.get_num_threads() == 1 and not torch.is_autocast_enabled("cpu")
@@ -168,18 +179,25 @@ SETTINGS = (
     "default dtype is torch.float16 and was torch.float32", "default device is meta", "grad mode is False", "deterministic",
     "number of threads is 3 and was 1", "autocast on cpu is True", "matmul precision is medium", "cudnn.benchmark is True",
 )  # fmt: skip
+REPLACED = (
+    "working directory is /", "sys.path is [", "ANOTHER is 'set' and was None", "OMP_NUM_THREADS is '7'", "torch.equal is replaced",
+    "torch.Tensor.__sub__ is replaced", "torch.nn.functional.relu is replaced",
+)  # fmt: skip
 
 
 def test_what_is_set_for_all_of_torch_is_set_back_and_fails_who_left_it(run_suite: RunSuite) -> None:
     ended = _ended(run_suite({"test_1_own.py": LEAKS}))
     assert ended["own/own"] == (
         Verdict.FAILED,
-        "left torch changed for the checks after it: default dtype is torch.float64 and was torch.float32; "
+        "left the process changed for the checks after it: default dtype is torch.float64 and was torch.float32; "
         "set it back where the check ends",
     )
     verdict, reason = ended["own/own::leaks"]
     assert verdict is Verdict.FAILED
-    assert [words for words in SETTINGS if words not in reason] == []
+    assert [words for words in SETTINGS if words not in reason] == [], reason
+    verdict, reason = ended["own/own::patches"]
+    assert verdict is Verdict.FAILED
+    assert [words for words in REPLACED if words not in reason] == []
     assert ended["own/own::innocent"][0] is ended["own/own::sets_back"][0] is Verdict.PASSED
 
 

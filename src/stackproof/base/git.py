@@ -108,13 +108,13 @@ def blobs_on_disk(folder: Path, places: Iterable[str]) -> dict[str, str]:
     return values
 
 
-_LOCAL_CHANGES = " (with local changes)"
+LOCAL_CHANGES = " (with local changes)"
 UNKNOWN = "unknown"
 _VERSION = "version "
 
 
 def as_recorded(commit: str, changed: bool) -> str:
-    return f"{commit}{_LOCAL_CHANGES}" if changed else commit
+    return f"{commit}{LOCAL_CHANGES}" if changed else commit
 
 
 def package_version(version: str) -> str:
@@ -129,4 +129,4 @@ def is_package(text: str) -> bool:
 
 def is_reachable(text: str) -> bool:
     """Whether somebody else can go to what a record says: no commit is known, or files differed from it, and nobody can."""
-    return text != UNKNOWN and not text.endswith(_LOCAL_CHANGES)
+    return text != UNKNOWN and not text.endswith(LOCAL_CHANGES)

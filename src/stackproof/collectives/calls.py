@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
+from torch.utils._pytree import tree_leaves
 
 LONG = (1 << 20) + 3
 """Elements of a long tensor: odd, and more than any backend's smallest chunk."""
@@ -393,7 +394,7 @@ def lay_out(turn: Any, case: Any, collective: Any, device: torch.device) -> None
     if collective.takes == "joined":
         turn.expected = joined(turn.expected)
     turn.placed = [place(tensor, case.layout, device) for tensor in turn.inputs]
-    turn.mine, turn.out, turn.results, turn.futures = [view for _, view in turn.placed], [], turn.placed, []
+    turn.mine, turn.out, turn.results, turn.works = [view for _, view in turn.placed], [], turn.placed, []
     if collective.takes != "in place":
         turn.results = [place(torch.full_like(tensor, GUARD), case.layout, device) for tensor in turn.expected]
         turn.out = [view for _, view in turn.results]
@@ -402,25 +403,32 @@ def lay_out(turn: Any, case: Any, collective: Any, device: torch.device) -> None
 def play(turn: Any, collective: Any) -> None:
     """Call the collective and wait until its result may be read."""
     work = collective.call(turn)
-    for item in work if isinstance(work, list) else [work]:
-        if item is not None:
-            item.wait()
-            if turn.later:  # those of cards hand the root's inputs on as the future of a scatter
-                inputs = {memory_of(view) for view in turn.mine} if collective.takes != "in place" else set()
-                turn.futures += [one for one in promised(item) if memory_of(one) not in inputs]
+    turn.works = [item for item in (work if isinstance(work, list) else [work]) if item is not None]
+    for item in turn.works:
+        item.wait()
 
 
-def memory_of(tensor: torch.Tensor) -> int:
-    """Return where its memory begins."""
-    return tensor.untyped_storage().data_ptr()
+def promised(turn: Any, collective: Any) -> Tensors:
+    """Return what the futures of a turn's works hold, where hooks of DDP read results, and what they are to hold.
 
-
-def promised(work: Any) -> Tensors:
-    """Return the tensors that the future of a work holds: hooks of DDP read results there. Some backends have no futures."""
-    with contextlib.suppress(RuntimeError):
-        value = (work.get_future() if hasattr(work, "get_future") else work).wait()
-        return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, torch.Tensor)]
-    return []
+    Some backends have no futures; those of cards hand the root's inputs on as the future of a scatter. Parts may be joined on the way.
+    """
+    held: Tensors = []
+    for work in turn.works if turn.later and turn.expected else ():
+        with contextlib.suppress(RuntimeError):
+            value = (work.get_future() if hasattr(work, "get_future") else work).wait()
+            held += [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+    in_place, exact = (
+        collective.takes == "in place",
+        torch.cat([flat(part) for part in turn.expected or [torch.empty(0)]]),
+    )
+    inputs = {view.untyped_storage().data_ptr() for view in turn.mine if not in_place}
+    if not held or any(one.untyped_storage().data_ptr() in inputs for one in held):
+        return []
+    found = torch.cat([flat(one) for one in held])
+    if (found.numel(), found.dtype) != (exact.numel(), exact.dtype):
+        return [torch.full_like(exact, GUARD), exact] if in_place else []
+    return [found, exact]
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -445,9 +453,8 @@ def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
     """
     regions = results = [landed(*pair) for pair in turn.results]
     pairs = [("result", actual, exact) for (actual, _), exact in zip(results, turn.expected, strict=False)]
-    # Where parts are joined on the way, a future may hold them so.
-    futures = [pair for pair in zip(turn.futures, turn.expected, strict=False) if pair[0].shape == pair[1].shape]
-    pairs += [("future of its work", flat(actual), exact) for actual, exact in futures]
+    if futures := promised(turn, collective):  # after the results, which have to be there without a look at any future
+        pairs.append(("future of its work", futures[0], futures[1]))
     if collective.reduces:
         pairs = [(what, settled(actual), settled(exact)) for what, actual, exact in pairs]
     if collective.takes != "in place":

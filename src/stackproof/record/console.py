@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from stackproof.base import advice
+from stackproof.base import advice, git
 from stackproof.base.text import as_typed, counted, first_line, indented, plain, shown
 from stackproof.record import outline, reference, store
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
@@ -321,6 +321,7 @@ def verdict_line(record: Record) -> str:
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
     warnings += f" [unhashed: {missing}; {advice.relock(record.stack)} completes the lock]" if missing else ""
+    warnings += " [with local changes]" if str(record.provenance.get("commit", "")).endswith(git.LOCAL_CHANGES) else ""
     warnings += f" [drilled: {record.provenance['drilled']}]" if "drilled" in record.provenance else ""
     return f"{record.verdict.value.upper()}  {label(record)}: {text} in {record.seconds:.0f} s{warnings}"
 

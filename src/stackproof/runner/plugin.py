@@ -89,7 +89,7 @@ class Reporter:
         self._stacks = (Path(request.folder) / "stacks.txt").open("a", encoding="utf-8")
         self.ended = ended_before(request)
         self._began, self._deadline, self._quiet = 0.0, 0.0, False
-        self._settings: dict[str, Any] = {}
+        self._settings: settings.Settings | None = None
 
     def progress(self, message: str) -> None:
         """Say how far the check that runs has come: its deadline is for silence, and begins anew."""
@@ -227,9 +227,13 @@ class Reporter:
         self.emit("ended", status=int(exitstatus), deadline_s=deadline)
 
     def _left_changed(self) -> str:
-        """Set back what a check, or the import of its file, set for all of torch, and say what it was."""
-        left = settings.restore(self._settings, self.stack.device)
-        return f"left torch changed for the checks after it: {left}; set it back where the check ends" if left else ""
+        """Set back what a check, or the import of its file, left changed for the whole process, and say what it was."""
+        left = settings.restore(self._settings, self.stack.device) if self._settings else ""
+        return (
+            f"left the process changed for the checks after it: {left}; set it back where the check ends"
+            if left
+            else ""
+        )
 
     def _theirs(self, item: pytest.Item) -> bool:
         """Whether a check is of a project: of a suite of its own, or of ours about one of its workloads."""

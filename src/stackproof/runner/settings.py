@@ -1,13 +1,17 @@
-"""What torch computes with unless it is told otherwise, such as its default dtype: whatever sets it for a whole process is found out."""
+"""What a check may leave changed for the whole process: torch's settings and functions, variables, and where modules come from."""
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 from stackproof.stack import stacks
 
@@ -15,6 +19,7 @@ Setting = tuple[Callable[[], Any], Callable[[Any], object]]
 """How one is read, and how it is set."""
 _UNSET = torch.device(stacks.HOST)
 """The default device where nobody set one."""
+_OWNERS = {"torch": torch, "torch.Tensor": torch.Tensor, "torch.nn.functional": functional}
 _SWITCHES = {
     "cudnn": ("benchmark", "deterministic", "allow_tf32"),
     "cuda.matmul": ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"),
@@ -34,6 +39,8 @@ def _known(kind: str) -> dict[str, Setting]:
         "deterministic debug mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
         "float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
         "number of threads": (torch.get_num_threads, torch.set_num_threads),
+        "working directory": (os.getcwd, os.chdir),
+        "sys.path": (lambda: list(sys.path), lambda value: sys.path.__setitem__(slice(None), value)),
     }
     for name in dict.fromkeys((stacks.HOST, kind)):
         ways = partial(torch.is_autocast_enabled, name), partial(torch.set_autocast_enabled, name)
@@ -48,23 +55,57 @@ def _known(kind: str) -> dict[str, Setting]:
     return known
 
 
-def read(kind: str) -> dict[str, Any]:
-    """Return their values, but of those that this torch has not, or does not tell."""
+@dataclass(frozen=True)
+class Settings:
+    """What was read before a check."""
+
+    values: Mapping[str, Any]
+    variables: Mapping[str, str]
+    functions: Mapping[str, Mapping[str, Any]]
+    """What the names of torch stand for, by where they are defined."""
+    modules: int
+    """How many modules were imported: libraries set variables and replace functions of torch as they are."""
+
+
+def read(kind: str) -> Settings:
+    """Return all of them, but for those that this torch has not, or does not tell."""
     values = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some are said to be deprecated
         for name, (get, _) in _known(kind).items():
             try:
                 values[name] = get()
-            except (RuntimeError, AttributeError):  # such as of a device type that no extension has registered yet
+            except (
+                RuntimeError,
+                AttributeError,
+                OSError,
+            ):  # such as of a device type that no extension has registered yet
                 continue
-    return values
+    functions = {place: dict(vars(owner)) for place, owner in _OWNERS.items()}
+    return Settings(values, dict(os.environ), functions, len(sys.modules))
 
 
-def restore(before: Mapping[str, Any], kind: str) -> str:
+def restore(before: Settings, kind: str) -> str:
     """Set back what is no longer as it was, and say what that is; nothing where all is."""
     now, known = read(kind), _known(kind)
-    changed = [name for name, value in before.items() if name in now and now[name] != value]
+    changed = [name for name, value in before.values.items() if name in now.values and now.values[name] != value]
     for name in changed:
-        known[name][1](before[name])
-    return ", ".join(f"{name} is {now[name]} and was {before[name]}" for name in changed)
+        known[name][1](before.values[name])
+    said = [f"{name} is {now.values[name]!s:.80} and was {before.values[name]!s:.80}" for name in changed]
+    if now.modules != before.modules:
+        return ", ".join(said)
+    for name in sorted((before.variables.keys() | now.variables.keys()) - {"PYTEST_CURRENT_TEST"}):
+        old, new = before.variables.get(name), now.variables.get(name)
+        if old != new:
+            said.append(f"{name} is {new!r:.60} and was {old!r:.60}")
+            os.environ.pop(name, None)
+            os.environ.update({name: old} if old is not None else {})
+    for place, functions in before.functions.items():
+        for name in functions.keys() | now.functions[place].keys():
+            old, new = functions.get(name), now.functions[place].get(name)
+            if old is not new and (callable(old) or callable(new)):
+                said.append(f"{place}.{name} is replaced")
+                delattr(_OWNERS[place], name)
+                if old is not None:
+                    setattr(_OWNERS[place], name, old)
+    return ", ".join(said)
