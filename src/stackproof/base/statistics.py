@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median, stdev
 
@@ -167,13 +167,3 @@ def student_quantile(probability: float, freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + math.fsum(term * freedom**-power for power, term in enumerate(terms, 1))
-
-
-def strip_scale(effect: float, width: float) -> Callable[[float], float]:
-    """Return where a ratio stands on a strip so wide: equality in the middle, the edges three minimum effects away, in logarithms."""
-    reach = 3 * math.log1p(effect)
-
-    def place(ratio: float) -> float:
-        return round(width * min(1.0, max(0.0, (math.log(ratio) / reach + 1) / 2)), 1)
-
-    return place

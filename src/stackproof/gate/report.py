@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from stackproof.base.statistics import strip_scale
 from stackproof.record import outline
 from stackproof.record.console import plain_console
 from stackproof.record.outline import Fold, Heading, Span, TextLine, TextTable
@@ -15,11 +14,8 @@ from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 
 FLAG = "--accept-changed"
 """What lets sides that compute different things pass, if they are meant to; the page says so."""
-_WIDTH = 31
-STRIP = "better  <  same  >  worse"
-"""The title of the column of strips."""
 SMALLEST = "finds from"
-"""That of the smallest change that a row would have found."""
+"""The title of the column of the smallest change that a row would have found."""
 UNVERIFIED = "nothing was verified"
 """What a gate says of a command that reported no figure to compare; it stands in the first line of every output."""
 _WORDS = {
@@ -70,12 +66,11 @@ def markdown(record: Record) -> str:
 def _table(checks: Sequence[Check]) -> TextTable:
     rows = [
         (
-            Span(word(check), _style(check)), cell_name(check), Span(strip(check), code=True),
-            check.reason.removeprefix(f"{word(check)} "), sees(check),
+            Span(word(check), _style(check)), cell_name(check), check.reason.removeprefix(f"{word(check)} "), sees(check),
         )
         for check in checks
     ]  # fmt: skip
-    return TextTable(("", "compared", STRIP, "result", SMALLEST), rows, right={4}, wide={3})
+    return TextTable(("", "compared", "result", SMALLEST), rows, right={3}, wide={2})
 
 
 def headline(record: Record) -> Span:
@@ -167,20 +162,6 @@ def sees(check: Check) -> str:
     """Return the smallest change that this cell would have found with a power of 0.8; nothing for what is exact."""
     visible = check.figures.get("minimum detectable effect")
     return f"{100 * float(visible):.1f} %" if visible is not None else ""
-
-
-def strip(check: Check) -> str:
-    """Return a line of characters: the launches' ratios (:), the interval (=), equality (|); the edges are three minimum effects away."""
-    ratios = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
-    if "ratio" not in check.figures or not ratios:
-        return ""
-    place = strip_scale(float(check.figures["minimum effect"]), _WIDTH - 1)
-    low, centre, high = (round(place(float(check.figures[name]))) for name in ("ratio, low", "ratio", "ratio, high"))
-    line = [" "] * low + ["="] * (high - low + 1) + [" "] * (_WIDTH - 1 - high)
-    for ratio in ratios:
-        line[round(place(ratio))] = ":"
-    line[round(place(1.0))], line[centre] = "|", "o"
-    return "".join(line)
 
 
 def _style(check: Check) -> str:

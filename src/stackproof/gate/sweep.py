@@ -18,7 +18,7 @@ from stackproof.gate.cells import TIME, Cell
 from stackproof.gate.gate import Comparison, GateProgress, GateRun, chosen_stack, compare, compared, make_comparison
 from stackproof.gate.interleave import Answer, LaunchTerms, LiveSide, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
-from stackproof.gate.report import SMALLEST, STRIP, sees, strip, word
+from stackproof.gate.report import SMALLEST, sees, word
 from stackproof.gate.variants import CompareRequest, Variant
 from stackproof.record import outline, writer
 from stackproof.record.outline import Heading, Part, Span, TextLine, TextTable
@@ -240,7 +240,6 @@ def parts(record: Record) -> Iterator[Part]:
         setting, figures = check.group + (" (IGNORED)" if check.group in ignored else ""), check.figures
         change = f" {100 * (float(figures['ratio']) - 1):+.1f} %" if "ratio" in figures else ""
         rate = shown(float(figures["seconds"]), str(figures["unit"])) if "seconds" in figures else ""
-        bar = Span(strip(check), code=True)
-        rows.append((check.subject, setting, f"{word(check)}{change}", bar, rate, sees(check)))
-    heads = ("subject", "setting", "against the defaults", STRIP, "rate", SMALLEST)
-    yield TextTable(heads, rows, right={5}, wide={1})
+        rows.append((check.subject, setting, f"{word(check)}{change}", rate, sees(check)))
+    heads = ("subject", "setting", "against the defaults", "rate", SMALLEST)
+    yield TextTable(heads, rows, right={4}, wide={1})
