@@ -8,10 +8,9 @@ from functools import cache, cached_property
 from typing import Annotated, Any, TypeVar
 
 from stackproof import DATA
-from stackproof.base.toml import Key, Table, Wrong
+from stackproof.base.toml import Key, Table
 
 FILE = DATA / "gate.toml"
-_OTHER = "other"
 Value = TypeVar("Value")
 RANKED = ("collective", "data-parallel")
 """The kinds of work that take ranks, which processes of their own are for."""
@@ -20,13 +19,7 @@ ByDevice = Mapping[str, float]
 
 def of(values: Mapping[str, Value], kind: str) -> Value:
     """Return the value for a type of device."""
-    return values.get(kind, values[_OTHER])
-
-
-def require_other(key: str, values: Mapping[str, object]) -> None:
-    """Refuse a table that says nothing of the devices that it does not list."""
-    if _OTHER not in values:
-        raise Wrong(key, f"needs '{_OTHER}', for devices that are not listed")
+    return values.get(kind, values["other"])
 
 
 @dataclass(frozen=True)
@@ -40,9 +33,6 @@ class Quantity:
     title: str
     aside: bool = False
     """Whether it is judged by the launches that other cells need, and asks for none of its own."""
-
-    def __post_init__(self) -> None:
-        require_other("effect", self.effects)
 
     def effect(self, kind: str) -> float:
         """Return the minimum effect on a type of device, as a fraction."""
@@ -71,10 +61,6 @@ class Design:
 
     looks: tuple[int, ...] = (4, 7, 10, 14)
     alpha: float = 0.01
-
-    def __post_init__(self) -> None:
-        if list(self.looks) != sorted(set(self.looks)) or not self.looks or self.looks[0] < 3:
-            raise Wrong("looks", "must rise from 3 or more launches")
 
     @property
     def per_look(self) -> float:
@@ -106,10 +92,6 @@ class Counters:
     names: tuple[str, ...]
     launches: int
 
-    def __post_init__(self) -> None:
-        if self.launches < 1:
-            raise Wrong("launches", f"is {self.launches}; it must be 1 or more")
-
 
 @dataclass(frozen=True)
 class GatePlan:
@@ -127,10 +109,6 @@ class GatePlan:
     quantity: tuple[Quantity, ...]
     asked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What subjects ask of the gate, by name, as a side says it: `effect`, `spared`."""
-
-    def __post_init__(self) -> None:
-        require_other("effect", self.effects)
-        require_other("profile", self.profiles)
 
     @cached_property
     def quantities(self) -> Mapping[str, Quantity]:
