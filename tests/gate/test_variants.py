@@ -42,7 +42,7 @@ def test_an_unknown_commit_is_refused_by_name() -> None:
 
 
 def test_without_git_or_history_that_is_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refusal, match=r"has no git history.*unpacked from an archive"):
+    with pytest.raises(Refusal, match="is in no git repository"):
         variants.resolved("main", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refusal, match="git is not installed"):

@@ -24,7 +24,6 @@ from typing import Any
 
 from stackproof.base import advice, files, git, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
-from stackproof.base.git import GitMissingError
 from stackproof.base.places import ROOT, require_checkout
 from stackproof.base.text import tail
 from stackproof.gate import plan
@@ -410,18 +409,10 @@ def is_shallow(folder: Path) -> bool:
 
 
 def require_history(folder: Path = ROOT) -> None:
-    """Refuse a folder that came without its commits, such as an unpacked archive; the sentence is not about the commit then."""
+    """Refuse a folder that came without its commits, such as an unpacked archive, in git's words; the sentence is not about the commit."""
     if folder == ROOT:
         require_checkout("comparing commits, locks or sources")
-    try:
-        git.output(folder, "rev-parse", "--git-dir")
-    except GitMissingError:
-        raise
-    except Refusal as refusal:
-        owned = "dubious ownership" in str(refusal)
-        why = "is not owned by you; see git's safe.directory" if owned else "has no git history"
-        remedy = "(was it unpacked from an archive?); clone the repository, or compare what needs none: variables"
-        raise Refusal(f"{folder} {why}, so there are no commits to compare {remedy}") from None
+    git.output(folder, "rev-parse", "--git-dir")
 
 
 def clean_head(folder: Path, paths: Sequence[str]) -> str:
