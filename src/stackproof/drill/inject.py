@@ -36,12 +36,10 @@ class Edit:
     pattern: str = ""
     replacement: str = ""
     rename: str = ""
-    keep_bytes: int = 0
-    """So much is left of the file."""
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.create, self.append, self.pattern, self.rename, self.keep_bytes))) != 1:
-            raise Wrong("file", "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes")
+        if sum(map(bool, (self.create, self.append, self.pattern, self.rename))) != 1:
+            raise Wrong("file", "needs exactly one of create, append, pattern (with replacement), rename")
 
     def apply(self, root: Path) -> Path:
         """Do it to the copy at `root` and return the file that was touched."""
@@ -62,8 +60,6 @@ class Edit:
     def _changed(self, text: bytes) -> bytes:
         if self.create:
             return self.create.encode()
-        if self.keep_bytes:
-            return text[: self.keep_bytes]
         if self.append:
             return text + self.append.encode()
         return re.sub(self.pattern.encode(), self.replacement.encode(), text, count=1, flags=re.MULTILINE)
