@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -117,7 +118,7 @@ def run(case: AttentionShape, inputs: Sequence[torch.Tensor], kernel: Kernel | N
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with _only(kernel), witness:
+            with only(kernel), witness:
                 output = scaled_dot_product_attention(query, key, value, **options)
         except RuntimeError as error:
             if kernel is None:
@@ -138,10 +139,10 @@ def _reasons(words: list[str]) -> str:
     return "; ".join(dict.fromkeys(filter(None, lines)))[:300]
 
 
-def _only(kernel: Kernel | None) -> Any:
+def only(kernel: Kernel | None) -> AbstractContextManager[Any]:
     """Restrict torch to one kernel; a name that this torch does not know is not offered by it."""
     if kernel is None:
-        return warnings.catch_warnings()  # a context that changes nothing
+        return nullcontext()
     backend = getattr(torch_attention.SDPBackend, kernel.backend, None)
     if backend is None:
         raise NotOffered(f"torch {torch.__version__} has no SDPBackend.{kernel.backend}")

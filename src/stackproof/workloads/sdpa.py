@@ -7,13 +7,11 @@ on the host, large work on the device by plain products, and a head of that by N
 from __future__ import annotations
 
 import random
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from stackproof.base.text import first_line
@@ -91,7 +89,10 @@ class Attention(Work):
         self._chosen = [(0, 1.0, 1.0)] * self.most_runs
         self._left: list[Tensors] = []
         self._turn, self._dice = 0, random.Random(_SEED)
-        self.switches.enter_context(_restricted(self._kernel))
+        try:
+            self.switches.enter_context(attention.only(attention.kernels().get(self._kernel)))
+        except attention.NotOffered as missing:
+            raise CapabilityMissing(str(missing)) from missing
 
     def begin(self, runs: int, compared: bool = True) -> None:
         self._left, self._turn = [{} for _ in range(self.most_runs)], 0
@@ -160,15 +161,6 @@ class Attention(Work):
             array = fold(tensor[:, :, rows.to(tensor.device)].roll(-moved, 1), self._signs) / factors[name]
             seen.append(part.judge(array, step, f"attention: {what}", _WHOLE if self._dtype.itemsize == 2 else WHOLE))
         return seen
-
-
-def _restricted(name: str) -> AbstractContextManager[Any]:
-    if not name:
-        return nullcontext()
-    backend = attention.kernels()[name].backend
-    if not hasattr(SDPBackend, backend):
-        raise CapabilityMissing(f"torch {torch.__version__} has no SDPBackend.{backend}")
-    return sdpa_kernel([getattr(SDPBackend, backend)])
 
 
 def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[str, ExpectedSums]:
