@@ -41,8 +41,6 @@ ROLES: Mapping[str, str] = {
     "trainer": "its package's own trainer is tried with every spelling of a device",
 }
 """What one workload of ours stands for; a project's own workloads play none of these."""
-_FORMER_ROLES, _FORMER_PARTS = ("pair", "pair-full", "pair-sequences"), ("capture",)
-"""Nothing asks for these any more; workloads that an anchor froze, or of projects, may name them."""
 
 _HALVES = ("bfloat16", "float16")
 
@@ -73,8 +71,8 @@ class Offer:
     def __post_init__(self) -> None:
         for key in ("needs", "parts", "roles", "spared"):
             object.__setattr__(self, key, _words(key, getattr(self, key)))
-        _require_known("parts", self.parts, (*PARTS, *_FORMER_PARTS))
-        _require_known("roles", self.roles, (*ROLES, *_FORMER_ROLES))
+        _require_known("parts", self.parts, PARTS)
+        _require_known("roles", self.roles, ROLES)
         _require_known("mixed", tuple(self.mixed), _HALVES)
         for need in self.needs:
             _requirement(need)
