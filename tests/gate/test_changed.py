@@ -114,11 +114,11 @@ _NOISY = [[1.0, 2.0 + 0.01 * number] for number in range(6)]
     ],
 )
 def test_figures_are_compared(base: changed.Series, head: changed.Series, within: float, word: CellWord) -> None:
-    found = changed.compare_figures(base, head, within)
-    assert found.word is word
-    assert found.reason.startswith(word.value) or word is CellWord.NOT_JUDGED
+    found, reason = changed.compare_figures(base, head, within)
+    assert found is word
+    assert reason.startswith(word.value) or word is CellWord.NOT_JUDGED
 
 
 def test_the_first_value_that_differs_is_named() -> None:
-    found = changed.compare_figures(_STEADY, [[3.0, 2.2, 2.0]] * 6)
-    assert "value 2 of 3 is 2.2 and was 2; the largest difference is 50 %" in found.reason
+    _, reason = changed.compare_figures(_STEADY, [[3.0, 2.2, 2.0]] * 6)
+    assert "value 2 of 3 is 2.2 and was 2; the largest difference is 50 %" in reason

@@ -21,9 +21,9 @@ if __name__ == "__main__":
 
 
 def _both(tmp_path: Path, command: list[str], *flags: str) -> tuple[subprocess.CompletedProcess[str], ...]:
-    call = launch.python_call(command)
-    assert call is not None
-    wrapped = call.inside(tmp_path / "counts.json", *flags)
+    at = launch.python_at(command)
+    assert at is not None
+    wrapped = launch.inside(command, at, tmp_path / "counts.json", *flags)
     return tuple(
         subprocess.run(each, capture_output=True, text=True, cwd=tmp_path, check=False) for each in (command, wrapped)
     )

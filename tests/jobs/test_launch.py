@@ -117,7 +117,8 @@ def test_a_record_holds_no_secret(given: list[str], shown: str) -> None:
     ],
 )
 def test_pythons_file_is_found(command: str, rest: list[str] | None, tmp_path: Path) -> None:
-    found = launch.python_call(launch.split_command(command))
-    assert (list(found.rest) if found else None) == rest
-    if found:
-        assert found.inside(tmp_path)[-len(found.rest) - 1 :] == ["--", *found.rest]
+    words = launch.split_command(command)
+    at = launch.python_at(words)
+    assert (None if at is None else words[at:]) == rest
+    if at is not None:
+        assert launch.inside(words, at, tmp_path)[-len(words[at:]) - 1 :] == ["--", *words[at:]]

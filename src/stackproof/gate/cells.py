@@ -144,7 +144,7 @@ class Results:
                 self.missing[cell.name] = (subject, name, f"the base gives {before:g} {row.unit}, the head nothing")
         if counted and base.counters:
             self.counted.setdefault(subject, []).append((base.counters, head.counters))
-        for name in self.plan.counters:
+        for name in self.plan.count.names:
             if counted and name in base.counters and name not in head.counters:
                 reason = f"the base counts {base.counters[name]}, the head nothing"
                 self.missing[f"gate/{subject}::{name}"] = (subject, name, reason)

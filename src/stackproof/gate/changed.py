@@ -154,14 +154,6 @@ def units(base: Mapping[str, int], head: Mapping[str, int]) -> str:
     return "; ".join(f"{name}: {base.get(name, 'none')} -> {head.get(name, 'none')}" for name in names)
 
 
-@dataclass(frozen=True)
-class ComparedFigure:
-    """What is said of one figure."""
-
-    word: CellWord
-    reason: str
-
-
 def of_callback(steps: Path) -> dict[str, list[float]]:
     """Return the figures that a callback wrote beside the seconds, such as the loss of every step."""
     groups: dict[str, list[float]] = {}
@@ -172,20 +164,20 @@ def of_callback(steps: Path) -> dict[str, list[float]]:
     return groups
 
 
-def compare_figures(base: Series, head: Series, within: float = 0.0) -> ComparedFigure:
-    """Compare all values of a figure; `within`: a relative difference that is allowed, 0 for none.
+def compare_figures(base: Series, head: Series, within: float = 0.0) -> tuple[CellWord, str]:
+    """Compare all values of a figure and return the word and why; `within`: a relative difference that is allowed, 0 for none.
 
     Where each side says the same in every launch, so must both. One that varies by itself can only be seen to have moved: its
     means over a run of all launches of one side lie beyond all of the other's.
     """
     if any(len(set(map(len, series))) > 1 for series in (base, head)):
-        return ComparedFigure(CellWord.NOT_JUDGED, "one side gives now more and now fewer values of it by itself")
+        return CellWord.NOT_JUDGED, "one side gives now more and now fewer values of it by itself"
     many, other = len(base[0]), len(head[0])
     if many != other:
-        return ComparedFigure(CellWord.CHANGED, f"CHANGED the base gives {many} values of it, the head {other}")
+        return CellWord.CHANGED, f"CHANGED the base gives {many} values of it, the head {other}"
     bad = next((value for values in (*base, *head) for value in values if not math.isfinite(value)), None)
     if bad is not None:
-        return ComparedFigure(CellWord.CHANGED, f"CHANGED a value is {bad}")
+        return CellWord.CHANGED, f"CHANGED a value is {bad}"
     own = max(_spread(base), _spread(head))
     if own > within:
         return _varying(base, head, own)
@@ -194,21 +186,20 @@ def compare_figures(base: Series, head: Series, within: float = 0.0) -> Compared
     worst = max(shares)
     allowed = f"within {100 * within:.3g} %" if within else "to the digit"
     if worst <= within:
-        return ComparedFigure(CellWord.SAME, f"SAME {allowed}: {many} values, the last is {afters[-1]:g}")
+        return CellWord.SAME, f"SAME {allowed}: {many} values, the last is {afters[-1]:g}"
     at = next(number for number, share in enumerate(shares) if share > within)
     first = f"value {at + 1} of {many} is {afters[at]:.8g} and was {befores[at]:.8g}"
-    return ComparedFigure(CellWord.CHANGED, f"CHANGED {first}; the largest difference is {100 * worst:.3g} %")
+    return CellWord.CHANGED, f"CHANGED {first}; the largest difference is {100 * worst:.3g} %"
 
 
-def _varying(base: Series, head: Series, own: float) -> ComparedFigure:
+def _varying(base: Series, head: Series, own: float) -> tuple[CellWord, str]:
     sides = [[sum(values) / len(values) for values in series] for series in (base, head)]
     before, after = (sum(side) / len(side) for side in sides)
     seen = f"means over a run are {before:.6g} and {after:.6g}"
     apart = max(sides[0]) < min(sides[1]) or max(sides[1]) < min(sides[0])
     if apart and min(map(len, sides)) >= _ENOUGH:
-        return ComparedFigure(CellWord.CHANGED, f"CHANGED beyond what varies by itself ({100 * own:.3g} %): {seen}")
-    words = f"it varies by {100 * own:.3g} % by itself from launch to launch; {seen}"
-    return ComparedFigure(CellWord.NOT_JUDGED, words)
+        return CellWord.CHANGED, f"CHANGED beyond what varies by itself ({100 * own:.3g} %): {seen}"
+    return CellWord.NOT_JUDGED, f"it varies by {100 * own:.3g} % by itself from launch to launch; {seen}"
 
 
 def _spread(series: Series) -> float:

@@ -19,13 +19,11 @@ from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import HostLoad
 from stackproof.gate import changed, gate, plan
 from stackproof.gate.cells import BASE, HEAD, Cell, Results
-from stackproof.gate.changed import ComparedFigure
 from stackproof.gate.gate import compared
 from stackproof.gate.interleave import Lost, OutOfTimeError, SideEndedError, all_or_gravest, turns
 from stackproof.gate.report import UNVERIFIED
 from stackproof.gate.variants import CommandGateRequest, Variant, checkouts
 from stackproof.jobs import launch
-from stackproof.jobs.launch import PythonCall
 from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
 from stackproof.record.records import CellWord, Check, Figure, Measurement, Record, Verdict
 from stackproof.stack import hosts, stacks
@@ -108,7 +106,7 @@ class CommandRun:
 
     def _count(self) -> None:
         """Run both sides inside our wrapper, twice, because a second launch shows what varies by itself; a third sees what is compiled."""
-        launches, python = self.results.plan.count.launches, launch.python_call(self.request.words)
+        launches, python = self.results.plan.count.launches, launch.python_at(self.request.words)
         if not self.request.counters or python is None:
             reason = "the command is not Python running a file or a module, so nothing inside it was counted"
             self.uncounted = reason if self.request.counters else "--no-counters leaves them out"
@@ -132,13 +130,15 @@ class CommandRun:
         kept = [[{name: side.get(name, 0) for name in sorted(used)} for side in pair] for pair in counted]
         self.results.counted[SUBJECT] = [(base, head) for base, head in kept]
 
-    def _inside(self, side: Variant, python: PythonCall, number: int, *flags: str) -> Counters | None:
+    def _inside(self, side: Variant, python: int, number: int, *flags: str) -> Counters | None:
         """Return the counters of one launch, None where the command does not run in the wrapper: then only they are missing."""
         to = self.folder / "counted" / f"{side.name}-{number}.json"
         to.parent.mkdir(parents=True, exist_ok=True)
         log = to.with_suffix(".log")
         folder, deadline = side.folder or Path.cwd(), self._deadline() * _SLACK
-        ended = launch.run(python.inside(to, *flags), folder, side.environment, log, deadline)
+        ended = launch.run(
+            launch.inside(self.request.words, python, to, *flags), folder, side.environment, log, deadline
+        )
         if ended.status or not to.is_file():
             self.uncounted = f"{side.name} {ended.words} inside the wrapper that counts, and without it runs: {launch.last_words(log)}"
             return None
@@ -263,7 +263,7 @@ def _sides(request: CommandGateRequest, lay: Callable[[str], Path]) -> tuple[Var
 
 def conclude(run: CommandRun, record: Record) -> None:
     """Add a check for each metric, figure and counter, and one that says what was not verified; give the record its verdict."""
-    unverified, cells = _unverified(dict(_figures(run))), run.results.cells
+    unverified, cells = _unverified({name: word for name, word, _ in _figures(run)}), run.results.cells
     checks = [*_exact(run), *_metrics(run), compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified)]
     due = {metric.name: cells.get(Cell(SUBJECT, metric.name, 0.0).name) for metric in run.request.metrics}
     gate.give_verdict(record, run.results, checks, None if run.request.exact else due, what="metric")
@@ -277,8 +277,8 @@ def _exact(run: CommandRun) -> Iterator[Check]:
     yield from gate.exact_checks(run.results, run.request.accept_changed)
     if run.uncounted:
         yield compared(SUBJECT, "counters", Verdict.NOT_APPLICABLE, run.uncounted)
-    for name, figure in (*_figures(run), *_amounts(run)):
-        yield gate.exactly(SUBJECT, name, figure.word, figure.reason, run.request.accept_changed)
+    for name, word, reason in (*_figures(run), *_amounts(run)):
+        yield gate.exactly(SUBJECT, name, word, reason, run.request.accept_changed)
 
 
 def _metrics(run: CommandRun) -> Iterator[Check]:
@@ -294,31 +294,32 @@ def _metrics(run: CommandRun) -> Iterator[Check]:
         yield check
 
 
-def _figures(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
+def _figures(run: CommandRun) -> Iterator[tuple[str, CellWord, str]]:
+    """Yield the name of each figure, the word for how both sides' values compare, and the reason."""
     if len(run.first) < 2:
         return
     names = dict.fromkeys(name for side in (BASE, HEAD) for launched in run.launches(side) for name in launched.figures)
     for name in names:
         base, head = ([launched.figures.get(name, []) for launched in run.launches(side)] for side in (BASE, HEAD))
         title = f"{name}, every value" if name in {metric.name for metric in run.request.metrics} else name
-        yield title, changed.compare_figures(base, head, run.request.within)
+        yield title, *changed.compare_figures(base, head, run.request.within)
 
 
-def _amounts(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
+def _amounts(run: CommandRun) -> Iterator[tuple[str, CellWord, str]]:
     """Yield what differs in how many values of a metric there are: a run that stops early is soon ready."""
     for name in [metric.name for metric in run.request.metrics if metric.counted and len(run.first) == 2]:
         base, head = ([launched.values[name] for launched in run.launches(side)] for side in (BASE, HEAD))
         if set(map(len, base)) != set(map(len, head)):
-            figure = changed.compare_figures(base, head)
-            yield f"values of {name}", replace(figure, reason=f"{figure.reason}: it did not do the same work")
+            word, reason = changed.compare_figures(base, head)
+            yield f"values of {name}", word, f"{reason}: it did not do the same work"
 
 
-def _unverified(figures: Mapping[str, ComparedFigure]) -> str:
+def _unverified(words: Mapping[str, CellWord]) -> str:
     """Say what this gate does not: whether the command computes right; no output takes it for a pass."""
-    if names := [name for name, figure in figures.items() if figure.word is not CellWord.NOT_JUDGED]:
+    if names := [name for name, word in words.items() if word is not CellWord.NOT_JUDGED]:
         return f"{UNVERIFIED}: only {', '.join(names)} of both sides were compared, not whether either is right"
     named = "name figures such as losses with --figure to have them compared"
-    why = "its figures vary by themselves" if figures else named
+    why = "its figures vary by themselves" if words else named
     return f"{UNVERIFIED}: what the command computes was not looked at; {why}"
 
 

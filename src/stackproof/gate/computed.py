@@ -93,9 +93,8 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
 
 def timed(work: Work) -> dict[str, dict[str, Message]]:
     """Run freshly built work and sketch what it gives back and what it changes as a whole; in its own precision, on its device."""
-    if begin := getattr(work, "begin", None):  # a frozen commit's work may have none
-        with _seeded():
-            begin(_RUNS)
+    with _seeded():
+        work.begin(_RUNS)
     owner = getattr(work, "job", None)
     parameters = [param for param in owner.model.parameters() if param.requires_grad] if owner is not None else []
     sketches: dict[str, Message] = {}

@@ -41,8 +41,7 @@ class RankServer:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._work = work_of(rank)
-        begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
-        self._sampler = Together(rank.device, self._work.run, begin=begin)
+        self._sampler = Together(rank.device, self._work.run, begin=self._work.begin)
 
     def prove(self) -> Answer:
         """Verify the work together with the other ranks."""

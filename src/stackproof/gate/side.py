@@ -70,8 +70,7 @@ class InProcess:
             self._work = self._built(subject, preset)
             self.proved = self._work.prove()
         self.worth = {"iteration": 1.0, **self._work.worth}
-        begin = getattr(self._work, "begin", lambda _: None)  # a frozen commit's work may have none
-        self._sampler = Sampler(device, self._work.run, begin=begin)
+        self._sampler = Sampler(device, self._work.run, begin=self._work.begin)
         self._units: computed.UnitsDone | None = None
 
     def _built(self, subject: Subject, preset: str) -> Work:

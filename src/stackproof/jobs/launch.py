@@ -69,20 +69,13 @@ def shown(words: Sequence[str]) -> str:
     return shlex.join(shown)
 
 
-@dataclass(frozen=True)
-class PythonCall:
-    """A command that is Python running a file or a module: the words up to Python and its options, and those from there on."""
-
-    before: tuple[str, ...]
-    rest: tuple[str, ...]
-
-    def inside(self, to: Path, *flags: str) -> list[str]:
-        """Return the command that runs the same file inside our wrapper, which writes what it counts to `to`."""
-        return [*self.before, str(Path(__file__).with_name("inside.py")), "--to", str(to), *flags, "--", *self.rest]
+def inside(words: Sequence[str], at: int, to: Path, *flags: str) -> list[str]:
+    """Return the command that runs Python's file, which begins at a word, inside our wrapper, which writes what it counts to `to`."""
+    return [*words[:at], str(Path(__file__).with_name("inside.py")), "--to", str(to), *flags, "--", *words[at:]]
 
 
-def python_call(words: Sequence[str]) -> PythonCall | None:
-    """Return where Python's file or module begins; None for what is not Python, or is `-c` or standard input."""
+def python_at(words: Sequence[str]) -> int | None:
+    """Return at which word Python's file or module begins; None for what is not Python, or is `-c` or standard input."""
     at = next((number for number, word in enumerate(words) if _PYTHON.match(Path(word).name)), None)
     if at is None:
         return None
@@ -91,8 +84,8 @@ def python_call(words: Sequence[str]) -> PythonCall | None:
         if words[here] in ("-c", "-"):
             return None
         here += 2 if words[here] in _WITH_VALUE else 1
-    rest = tuple(words[here:])
-    return PythonCall(tuple(words[:here]), rest) if len(rest) > (rest[:1] == ("-m",)) else None
+    rest = list(words[here:])
+    return here if len(rest) > (rest[:1] == ["-m"]) else None
 
 
 _POLL_S = 0.002
