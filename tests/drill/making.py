@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.drill.inject import Injection, Planted
-from stackproof.drill.run import DrilledRun, Seen
+from stackproof.drill.run import DrilledRun
 from stackproof.drill.table import Call, Fault, Symptoms
 from stackproof.record.records import Check, Record, Verdict, overall
 
@@ -41,7 +41,7 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
     return Fault(**{**given, **changed})
 
 
-def ended(checks: dict[str, Seen] | None = None, exit_code: int | None = 1, fired: int = 1) -> DrilledRun:
+def ended(checks: dict[str, Check] | None = None, exit_code: int | None = 1, fired: int = 1) -> DrilledRun:
     """Return the end of a run in which the fault was caught as it must."""
     seen = {CAUGHT: red("bits differ"), "rng/rng::independent": GREEN} if checks is None else checks
     return DrilledRun(
@@ -49,12 +49,12 @@ def ended(checks: dict[str, Seen] | None = None, exit_code: int | None = 1, fire
     )
 
 
-def red(reason: str) -> Seen:
+def red(reason: str) -> Check:
     """Return a check that failed."""
-    return Seen("failed", reason, True)
+    return Check(CAUGHT, Verdict.FAILED, reason, 0.0)
 
 
-GREEN = Seen("passed", "as expected", False)
+GREEN = Check(CAUGHT, Verdict.PASSED, "as expected", 0.0)
 
 
 def program(folder: Path, record: Record | None, code: int, said: str = "", body: str = "") -> Path:

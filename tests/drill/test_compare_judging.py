@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from stackproof.drill import compare
-from stackproof.drill.run import DrilledRun, Seen
+from stackproof.drill.run import DrilledRun
 from stackproof.drill.table import Symptoms
-from stackproof.record.records import Verdict
+from stackproof.record.records import Check, Verdict
 
 from . import making
 from .making import CAUGHT, GREEN, ended, fault, red
 
 OTHER = "rng/rng::independent"
+SKIPPED = Check(OTHER, Verdict.SKIPPED, "no", 0.0)
 
 
 def test_a_fault_that_was_caught_passes_with_the_words_of_the_check() -> None:
@@ -31,7 +32,7 @@ def test_a_fault_that_was_caught_passes_with_the_words_of_the_check() -> None:
         (ended({OTHER: GREEN}), f"{CAUGHT} did not run"),
         (ended({CAUGHT: red("differ"), OTHER: red("too")}), f"{OTHER} should have stayed green and failed: too"),
         (ended({CAUGHT: red("differ")}), f"{OTHER} should have stayed green and did not run"),
-        (ended({CAUGHT: red("differ"), OTHER: Seen("skipped", "no", False)}), "should have stayed green and skipped"),
+        (ended({CAUGHT: red("differ"), OTHER: SKIPPED}), "should have stayed green and skipped"),
         (ended({CAUGHT: red("differ"), OTHER: GREEN, "guard: rng": red("0")}), "guard: rng is red too"),
         (ended(exit_code=5), "ended with exit code 5; exit code 1 was expected"),
         (ended(exit_code=None), "did not end by its deadline"),
@@ -51,7 +52,7 @@ def test_a_run_without_a_fault_has_run_and_has_nothing_red() -> None:
     for checks, code, words in (
         ({CAUGHT: GREEN, OTHER: red("bits differ")}, 1, f"a false alarm: {OTHER} failed: bits differ"),
         ({CAUGHT: GREEN}, 0, f"{OTHER} did not pass"),
-        ({CAUGHT: GREEN, OTHER: Seen("skipped", "no", False)}, 0, f"{OTHER} did not pass"),
+        ({CAUGHT: GREEN, OTHER: SKIPPED}, 0, f"{OTHER} did not pass"),
         (clean, 6, "exit code 6; without a fault it must be exit code 0"),
     ):
         check = compare.compare_clean("clean/x", wanted, ended(checks, code))

@@ -30,7 +30,7 @@ def test_the_record_of_a_run_is_read(tmp_path: Path) -> None:
     python = program(tmp_path / "bin", record(state=Verdict.FAILED, seed=Verdict.PASSED), 1)
     ended = run(tmp_path, python, call(stack="cpu", scale=0.5, arguments=("--preset", "tiny")))
     assert (ended.exit_code, ended.fired) == (1, 0)
-    assert ended.checks["rng/rng::state"].red and not ended.checks["rng/rng::seed"].red
+    assert ended.checks["rng/rng::state"].verdict.exit_code and not ended.checks["rng/rng::seed"].verdict.exit_code
     said = " ".join(ended.command[3:])
     assert said.startswith(
         "verify --stack cpu --suite rng --only rng/rng::state --only rng/rng::seed[[]normal] --json "
@@ -42,7 +42,7 @@ def test_a_refusal_is_a_check(tmp_path: Path) -> None:
     python = program(tmp_path / "bin", None, 2, said="stackproof: x.json: is not a record")
     ended = run(tmp_path, python, call(verb="admit", suites=(), arguments=("x.json",)))
     assert ended.command[3:] == ["admit", "x.json"]
-    assert (ended.checks[REFUSAL].reason, ended.checks[REFUSAL].red) == ("x.json: is not a record", True)
+    assert (ended.checks[REFUSAL].reason, ended.checks[REFUSAL].verdict) == ("x.json: is not a record", Verdict.FAILED)
 
 
 @pytest.mark.slow
@@ -71,8 +71,8 @@ def test_a_report_of_the_doctor_is_read_by_area(tmp_path: Path) -> None:
     body = f"open(sys.argv[sys.argv.index('--json') + 1], 'w').write({json.dumps(report)!r})"
     ended = run(tmp_path, program(tmp_path / "bin", None, 1, body=body), call(verb="doctor", stack="cpu", suites=()))
     assert ended.command[3:6] == ["doctor", "--stack", "cpu"]
-    assert (ended.checks["doctor/cards"].red, ended.checks["doctor/cards"].reason) == (True, "no driver")
-    assert not ended.checks["doctor/host"].red
+    assert (ended.checks["doctor/cards"].verdict, ended.checks["doctor/cards"].reason) == (Verdict.FAILED, "no driver")
+    assert ended.checks["doctor/host"].verdict is Verdict.PASSED
 
 
 def test_checks_are_chosen_by_name_or_the_run_is_whole() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stackproof.drill.run import DrilledRun, Seen
+from stackproof.drill.run import DrilledRun
 from stackproof.drill.table import Fault, Faults, matches
 from stackproof.record.records import Check, Figure, Kind, Verdict
 
@@ -54,14 +54,15 @@ def compare_fault(fault: Fault, ended: DrilledRun) -> Check:
 
 def compare_clean(name: str, wanted: tuple[str, ...], ended: DrilledRun) -> Check:
     """Return the check of a run without a fault: it ran what was wanted, and nothing is red."""
-    alarms = [f"{word} {seen.verdict}: {seen.reason[:_MOST_SAID]}" for word, seen in ended.checks.items() if seen.red]
+    red = [(word, seen) for word, seen in ended.checks.items() if seen.verdict.exit_code]
+    alarms = [f"{word} {seen.verdict.value}: {seen.reason[:_MOST_SAID]}" for word, seen in red]
     absent = [word for word in wanted if not any(_green(name, seen, word) for name, seen in ended.checks.items())]
     absent = [word for word in absent if not any(word in alarm for alarm in alarms)]
     wrong = [*(f"a false alarm: {alarm}" for alarm in alarms), *(f"{word} did not pass" for word in absent)]
     if ended.exit_code != 0:
         wrong.append(f"{_ending(ended)}; without a fault it must be exit code 0")
     verdict = Verdict.FAILED if wrong else Verdict.PASSED
-    passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
+    passed = sum(seen.verdict is Verdict.PASSED for seen in ended.checks.values())
     reason = "; ".join(wrong) or f"without a fault nothing is red, {passed} checks passed"
     figures: dict[str, Figure] = {"command": ended.words, "passed": passed}
     return Check(name, verdict, reason, ended.seconds, figures, kind=Kind.CLEAN)
@@ -79,10 +80,10 @@ def _complaints(fault: Fault, ended: DrilledRun) -> Iterator[str]:
     for pattern in expected.green:
         if not any(_green(name, seen, pattern) for name, seen in ended.checks.items()):
             seen = next((seen for name, seen in ended.checks.items() if matches(name, [pattern])), None)
-            how = f"{seen.verdict}: {seen.reason[:_MOST_SAID]}" if seen else "did not run"
+            how = f"{seen.verdict.value}: {seen.reason[:_MOST_SAID]}" if seen else "did not run"
             yield f"{pattern} should have stayed green and {how}"
     for name, seen in ended.checks.items():
-        if seen.red and not matches(name, (*expected.red, *expected.green)):
+        if seen.verdict.exit_code and not matches(name, (*expected.red, *expected.green)):
             yield f"{name} is red too, and should not be: {seen.reason[:_MOST_SAID]}"
     if ended.exit_code != expected.exit_code:
         yield f"{_ending(ended)}; exit code {expected.exit_code} was expected"
@@ -93,14 +94,14 @@ def _not_caught(pattern: str, words: str, ended: DrilledRun) -> Iterator[str]:
     if not matching:
         yield f"{pattern} did not run"
     for name, seen in matching.items():
-        if not seen.red:
-            yield f"NOT CAUGHT: {name} {seen.verdict}: {seen.reason[:_MOST_SAID]}"
+        if not seen.verdict.exit_code:
+            yield f"NOT CAUGHT: {name} {seen.verdict.value}: {seen.reason[:_MOST_SAID]}"
         elif words not in seen.reason:
             yield f"{name} is red for another reason: '{words}' is not in: {seen.reason[:_MOST_SAID]}"
 
 
-def _green(name: str, seen: Seen, pattern: str) -> bool:
-    return matches(name, [pattern]) and seen.verdict == "passed"
+def _green(name: str, seen: Check, pattern: str) -> bool:
+    return matches(name, [pattern]) and seen.verdict is Verdict.PASSED
 
 
 def _ending(ended: DrilledRun) -> str:
@@ -114,13 +115,13 @@ def _caught(fault: Fault, ended: DrilledRun) -> str:
     if not fault.expected.red:
         workload = next(iter(fault.expected.noted))
         return f"the figure of {workload} is noted: {ended.notes[workload]}"
-    red = ((name, seen) for name, seen in ended.checks.items() if seen.red and matches(name, fault.expected.red))
-    name, seen = next(red)
-    return f"{name} {seen.verdict}: {seen.reason}"
+    red = ((name, seen) for name, seen in ended.checks.items() if matches(name, fault.expected.red))
+    name, seen = next((name, seen) for name, seen in red if seen.verdict.exit_code)
+    return f"{name} {seen.verdict.value}: {seen.reason}"
 
 
 def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
-    passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
+    passed = sum(seen.verdict is Verdict.PASSED for seen in ended.checks.values())
     return {
         "imitates": fault.imitates, "source": fault.source, "green": passed,
         "processes in which it fired": ended.fired, "command": ended.words,

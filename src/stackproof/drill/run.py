@@ -17,6 +17,7 @@ from stackproof.base.places import FIRED
 from stackproof.drill.inject import Site
 from stackproof.drill.table import Call
 from stackproof.record import reading
+from stackproof.record.records import Check, Verdict
 
 _PRELUDE = "from stackproof.drill.planted import *  # what a row's code may call\n"
 _LOOK_S = 0.05
@@ -31,19 +32,12 @@ REFUSAL = "refusal"
 """The check that stands for a verb that refused: its one sentence is the reason."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    verdict: str
-    reason: str
-    red: bool
-
-
 @dataclass
 class DrilledRun:
     command: list[str]
     exit_code: int | None
     """None: it was ended at its deadline."""
-    checks: dict[str, Seen]
+    checks: dict[str, Check]
     fired: int
     """In so many processes."""
     seconds: float
@@ -109,15 +103,14 @@ def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, sto
         processes.end_tree(mark, child)
 
 
-def _recorded(path: Path) -> tuple[dict[str, Seen], dict[str, str]]:
+def _recorded(path: Path) -> tuple[dict[str, Check], dict[str, str]]:
     """Return what a record, or a doctor's report, says of each check, and what limits its measurements; nothing if there is none."""
     if not path.exists():
         return {}, {}
     report: dict[str, Any] = files.read_json(path)
     if "findings" not in report:
         record = reading.read(path)
-        checks = {row.id: Seen(row.verdict.value, row.reason, bool(row.verdict.exit_code)) for row in record.checks}
-        return checks, {row.workload: row.note for row in record.measurements}
+        return {row.id: row for row in record.checks}, {row.workload: row.note for row in record.measurements}
     seen = {}
     areas: dict[str, list[dict[str, str]]] = {}  # one check for each; problems are what is red
     for row in report["findings"]:
@@ -125,16 +118,17 @@ def _recorded(path: Path) -> tuple[dict[str, Seen], dict[str, str]]:
     for area, rows in areas.items():
         bad = [row["sentence"] for row in rows if row["level"] == "problem"]
         reason = " | ".join(bad or (row["sentence"] for row in rows))
-        seen[f"doctor/{area}"] = Seen("problem" if bad else "passed", reason, bool(bad))
+        name = f"doctor/{area}"
+        seen[name] = Check(name, Verdict.FAILED if bad else Verdict.PASSED, reason, 0.0)
     return seen, {}
 
 
-def _refused(log: Path, code: int | None) -> dict[str, Seen]:
+def _refused(log: Path, code: int | None) -> dict[str, Check]:
     """Return the refusal of a verb that wrote no record, from its one sentence."""
     lines = [line for line in processes.last_lines(log) if line.startswith("stackproof: ")]
     if not code or not lines:
         return {}
-    return {REFUSAL: Seen("refused", lines[-1].removeprefix("stackproof: "), True)}
+    return {REFUSAL: Check(REFUSAL, Verdict.FAILED, lines[-1].removeprefix("stackproof: "), 0.0)}
 
 
 def only_of(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
