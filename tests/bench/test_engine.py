@@ -166,16 +166,6 @@ def test_the_last_block_is_compared_and_others_may_go_on_from_where_they_are(
     assert found.facts["blocks compared"] == 3
 
 
-def test_more_watts_than_a_card_may_draw_are_noted(
-    spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine.Telemetry, "facts", lambda _: {"watts_allowed at the start": 700.0})
-    for watts, noted in ((728.0, False), (780.0, True)):
-        monkeypatch.setattr(engine, "energy", lambda _, watts=watts: {"watts": watts})
-        found = measure(subject_of(cpu), HOST, "tiny", SHORT)
-        assert ("energy: the card's counter tells 780 W, and 700 W are its limit" in found.notes) is noted
-
-
 def test_a_rate_above_the_peak_is_void(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     from stackproof.bench import rows
 

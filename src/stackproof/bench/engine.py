@@ -45,8 +45,6 @@ _DRIFTED = 0.03
 """From this share on, the difference between the first and the last third of the samples is worth a note."""
 _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
-_COUNTER = 1.05
-"""Counters of energy are right to some 5 %: more watts than that above a card's limit are worth a note."""
 _WARM = 0.5
 """Of the time for samples, at most, is spent on warming up."""
 _SHARE = 0.01
@@ -113,15 +111,8 @@ def _in_process(subject: Subject, device: Device, preset: str, budget: Budget) -
     )
     try:
         fields = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
-        clocks = telemetry.facts()
-        slowed = [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
-        drawn, allowed = (
-            values.get(name) for values, name in ((fields["facts"], "watts"), (clocks, "watts_allowed at the start"))
-        )
-        if isinstance(drawn, float) and isinstance(allowed, float) and drawn > _COUNTER * allowed:
-            fields["notes"].append(f"energy: the card's counter tells {drawn:.0f} W, and {allowed:.0f} W are its limit")
-        fields["notes"] += slowed
-        return result(subject, preset, clocks=clocks, **fields)
+        fields["notes"] += [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
+        return result(subject, preset, clocks=telemetry.facts(), **fields)
     finally:
         work.close()
 
