@@ -56,17 +56,12 @@ def repeated(rank: Rank) -> dict[str, Any]:
     return {"fields": fields, "backend": rank.backend, "formed_s": rank.formed_s}
 
 
-def setting_of(rank: Rank) -> Setting:
-    """Return what the subject's row says, for this rank's device."""
-    arguments = rank.arguments
-    parameters = {name: value for name, value in arguments["parameters"].items() if name != "ranks"}
-    return Setting(rank.device, arguments["preset"], Table(FILE, parameters))
-
-
 def work_of(rank: Rank) -> Work:
     """Build this rank's part of the work that the subject's row names."""
-    setting = setting_of(rank)
-    return TimedCollective(setting) if rank.arguments["kind"] == "collective" else Parallel(setting, rank)
+    arguments = rank.arguments
+    parameters = {name: value for name, value in arguments["parameters"].items() if name != "ranks"}
+    setting = Setting(rank.device, arguments["preset"], Table(FILE, parameters))
+    return TimedCollective(setting) if arguments["kind"] == "collective" else Parallel(setting, rank)
 
 
 def rest() -> None:

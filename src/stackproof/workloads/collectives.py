@@ -35,7 +35,6 @@ _FACTORS: dict[str, Callable[[int], float]] = {
     "all-to-all": lambda n: (n - 1) / n,
     "broadcast": lambda _: 1.0,
     "reduce": lambda _: 1.0,
-    "send-recv": lambda _: 1.0,
 }
 
 
