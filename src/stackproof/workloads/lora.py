@@ -9,7 +9,6 @@ where every gradient of A vanishes; here they start small instead, so that each 
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -139,7 +138,6 @@ class Lora(Workload):
             model, recipe.device, recipe.dtype, recipe.seed, partial(_bound, setting.config["initializer_range"])
         )
         model.train()
-        logging.getLogger(type(model.get_base_model()).__module__).addFilter(_not_announcement)
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trainable, lr=setting.learning_rate)
         job = _Job(recipe, model, optimiser, batches(setting, recipe))
@@ -181,11 +179,6 @@ def _bound(deviation: float, name: str, parameter: torch.Tensor) -> float:
     if "lora_A" in name:
         return fan_in_bound(name, parameter)
     return _B_BOUND if "lora_B" in name else deviation * 3**0.5
-
-
-def _not_announcement(record: logging.LogRecord) -> bool:
-    """Drop what transformers 4.45 announces about the dtype of logits; the loss here widens them itself."""
-    return not record.getMessage().startswith("Starting from v4.46")
 
 
 def _renamed(base: Any, verb: str) -> Callable[..., None]:
