@@ -287,7 +287,7 @@ def exact_checks(results: Results, accepted: bool) -> list[Check]:
     for subject, figure, reason in results.missing.values():
         checks.append(compared(subject, figure, Verdict.FAILED, f"is missing: {reason}"))
     for name, pairs in results.counted.items():
-        known = [] if name in results.lost else counters_of(pairs, results.plan.counters)
+        known = [] if name in results.lost else counters_of(pairs, results.plan.count.names)
         checks += [_counted(name, counter, pairs, results) for counter in known]
     rows = [(name, "computes", each.sentence(), each.changed) for name, each in results.computed.items()]
     same, did = "SAME units of work, counted in all blocks", "CHANGED the timed blocks did not do the same work: "

@@ -115,11 +115,6 @@ class GatePlan:
         """What is judged besides times, by name."""
         return {row.name: row for row in self.quantity}
 
-    @property
-    def counters(self) -> tuple[str, ...]:
-        """What is counted exactly."""
-        return self.count.names
-
     def untimed(self) -> GatePlan:
         """Return the plan without all that is judged with noise."""
         return replace(self, design=replace(self.design, rounds=0), quantity=())

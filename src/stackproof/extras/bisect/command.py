@@ -108,7 +108,7 @@ def check_what(what: str) -> None:
     from stackproof.api.stack import projects
 
     subject, _, aspect = what.partition("::")
-    counters, project = plan.load().counters, projects.current()
+    counters, project = plan.load().count.names, projects.current()
     aspects = ("time", "runs", "computed", *counters, *plan.load().quantities)
     if "/" in what:
         theirs = suites.defined(project.suites) if project and project.suites else ()

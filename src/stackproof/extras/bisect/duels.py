@@ -142,7 +142,7 @@ def _changed(results: cells.Results) -> Iterator[Symptom]:
 def _counted(results: cells.Results) -> Iterator[Symptom]:
     """Yield the counters that moved in every launch alike; fewer of something is no harm, and is told as a difference all the same."""
     for subject, pairs in results.counted.items():
-        for name in cells.counters_of(pairs, results.plan.counters):
+        for name in cells.counters_of(pairs, results.plan.count.names):
             before, after = ({side[name] for side in sides} for sides in zip(*pairs, strict=True))
             if len(before) == len(after) == 1 and before != after:
                 (old,), (new,) = before, after
@@ -212,7 +212,7 @@ class Duels:
         return self.symptom
 
     def _symptoms(self, what: str, results: cells.Results) -> list[Symptom]:
-        return chosen(symptoms(results), what, self.comparison.plan.counters)
+        return chosen(symptoms(results), what, self.comparison.plan.count.names)
 
     def _up(self, head: interleave.SideSpec) -> resume.Answer:
         base = self.comparison.specs[0]
@@ -230,7 +230,7 @@ class Duels:
             comparison, {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
         )
         request, asked = comparison.request, replace(comparison.plan, asked=hello[cells.HEAD]["subjects"])
-        if subject and subject not in comparison.plan.counters:
+        if subject and subject not in comparison.plan.count.names:
             request = replace(request, only=(subject,))
         self.comparison = comparison = replace(comparison, request=request, plan=asked)
         subjects, unmatched = gate_loop.match_subjects(comparison, hello)
