@@ -100,7 +100,7 @@ def test_a_figure_that_is_not_as_planned_concerns_its_own_host(
 
 
 @pytest.mark.parametrize(
-    "name", ["environment", "smoke", "subject/0::gemm-float32", "card/0", "replay/0::product-float32[normal]", "replay/0::coverage"]
+    "name", ["environment", "smoke", "subject/0::gemm-float32", "card/0", "replay/0::product-float32[normal]"]
 )  # fmt: skip
 def test_a_row_that_is_missing_leaves_its_host_incomplete(tmp_path: Path, name: str) -> None:
     folder = fleet(tmp_path, 6)

@@ -123,12 +123,6 @@ def test_without_a_majority_nobody_is_wrong(tmp_path: Path) -> None:
     assert any("and 3 more: no majority: 6 answers of 6 cards" in note for note in found.notes)
 
 
-def test_two_populations_are_said_to_be_two(tmp_path: Path) -> None:
-    modes = [MadeHost(f"s{number}", slow={SUBJECTS[0]: 1.08}) for number in range(10)]
-    found = judge.judge(fleet(tmp_path, 30, *modes))
-    assert any("10 of 40 cards are slow in gemm-float32: two populations?" in note for note in found.notes)
-
-
 def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 4)
     leave(folder, MadeHost("stranger"))
@@ -160,7 +154,7 @@ def test_most_of_a_fleet_that_is_slow_is_no_middle(tmp_path: Path) -> None:
 def test_a_card_that_is_absurdly_fast_does_not_drop_out(tmp_path: Path) -> None:
     found = judge.judge(fleet(tmp_path, 11, MadeHost("quick", slow={SUBJECTS[0]: 1e-9})))
     (strip,) = (strip for group in found.groups for strip in group.strips if strip.subject == SUBJECTS[0])
-    assert sum(ratio > 0 for ratio in strip.ratios) == 12
+    assert strip.cards == 12
 
 
 def test_hosts_that_differ_too_much_prove_nobody(tmp_path: Path) -> None:
@@ -245,11 +239,9 @@ def test_a_plan_that_says_nothing_is_refused(tmp_path: Path, change: dict[str, o
 def test_a_slow_majority_is_not_silent(tmp_path: Path, count: int, share: float) -> None:
     slow = [MadeHost(f"s{number:02}", slow={SUBJECTS[0]: share}) for number in range(count - 1)]
     found = judge.judge(fleet(tmp_path, 1, *slow))
-    told = [note for note in found.notes if "faster than the other" in note or "two populations" in note]
+    told = [note for note in found.notes if "faster than the median" in note or "two populations" in note]
     assert told and SUBJECTS[0] in told[0], found.notes
-    assert (
-        f"faster than the other {count - 1} in {SUBJECTS[0]} (n01)" in told[0] or HostVerdict.PROVED not in found.counts
-    )
+    assert f"faster than the median in {SUBJECTS[0]} (n01)" in told[0] or HostVerdict.PROVED not in found.counts
 
 
 def test_equal_hosts_are_not_said_to_be_fast(tmp_path: Path) -> None:

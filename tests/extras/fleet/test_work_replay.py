@@ -95,10 +95,3 @@ def test_a_card_that_is_always_wrong_has_another_digest(monkeypatch: pytest.Monk
 
 def test_what_a_stack_cannot_compute_is_left_out() -> None:
     assert {kind.dtype for kind in work.kinds(plan.table().replay, "tiny", ("float32",))} == {"float32"}
-
-
-def test_coverage_says_what_was_replayed() -> None:
-    seen = told(ReplayKind("product", "float32", "normal", ReplaySize(4, 8)))
-    check = work.coverage([seen], 1, {"telemetry": "none"})
-    assert check.id == "replay/1::coverage" and check.figures["products"] == seen.products == 4 * 7
-    assert "28 products of 1 kernels (product-float32), 1 kinds, cold and hot: 0 differ" in check.reason

@@ -142,13 +142,9 @@ def _compared(record: Record, host: str, tasks: FleetPlan) -> tuple[list[CardAns
         for kernel in tasks.kernels():
             for pattern in plan.table().patterns:
                 lacks += _replay(card, kernel, pattern, checks)
-        lacks += [*_not(checks, coverage_id(number)), *_not(checks, f"card/{number}")]
+        lacks += _not(checks, f"card/{number}")
         cards.append(card)
     return cards, lacks
-
-
-def coverage_id(card: str) -> str:
-    return f"{REPLAY}/{card}::coverage"
 
 
 def _not(checks: Mapping[str, Check], name: str, asked: Verdict = Verdict.PASSED) -> Iterator[str]:

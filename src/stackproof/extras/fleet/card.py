@@ -48,9 +48,7 @@ class CardTurns:
 
     def announce(self) -> None:
         """Say how many cards there are, so that the others are started."""
-        part = self.folder / f"{_COUNT}.part"
-        part.write_text(str(self.count), encoding="ascii")
-        part.replace(self.folder / _COUNT)
+        files.write_atomically(self.folder / _COUNT, str(self.count))
 
     def meet(self, point: str) -> None:
         """Wait until all cards are at this point."""
@@ -108,10 +106,6 @@ def answered(order: CardOrder) -> bool:
     except Refusal:
         return False
     return True
-
-
-CardDone = tuple[Check, Record | None]
-"""How one card's process ended, and what it left, if it did."""
 
 
 @dataclass
@@ -174,24 +168,25 @@ class HostWork:
                 works = [pool.submit(self._card, 0)]
                 works += [pool.submit(self._card, card) for card in range(1, self._counted(works[0]))]
                 for work in works:
-                    self._take_over(*work.result())
+                    self._take_over(work.result())
             except KeyboardInterrupt:
                 processes.end_tree(self._mark)
                 raise
 
-    def _counted(self, first: Future[CardDone]) -> int:
+    def _counted(self, first: Future[Record | Check]) -> int:
         while not first.done() and not card_count(self._home):
             time.sleep(_POLL_S)
-        record = first.result()[1] if first.done() else None
-        cards = record.provenance.get("cards", 1) if record else card_count(self._home)
-        return min(int(cards), plan.table().limits.cards)
+        return min(card_count(self._home), plan.table().limits.cards)
 
-    def _take_over(self, check: Check, record: Record | None) -> None:
-        if record:
-            self.record.checks += record.checks
-            self.record.measurements += record.measurements
-            self.record.provenance |= record.provenance
-        self._add(check)
+    def _take_over(self, left: Record | Check) -> None:
+        """Take over what a card's process left: its record, the card's own check last; or how it ended, where it left none."""
+        if isinstance(left, Check):
+            self._add(left)
+            return
+        self.record.checks += left.checks[:-1]
+        self.record.measurements += left.measurements
+        self.record.provenance |= left.provenance
+        self._add(left.checks[-1])
 
     def _stage(self, name: str, stage: Callable[[], verbs.StageOutcome]) -> None:
         self.say(f"{name} ...")
@@ -212,20 +207,19 @@ class HostWork:
     def _deadline(self) -> float:
         return 60 * plan.profile(self.order.plan.profile).deadline * self.order.scale
 
-    def _card(self, card: int) -> CardDone:
+    def _card(self, card: int) -> Record | Check:
         out, log, began = self._home / f"card-{card}.json", self._home / f"card-{card}.log", time.monotonic()
         self.say(f"card/{card} ...")
         code = verbs.run(self.order.child(card, out), log, self._deadline)
         announce_end(self._home, card)
-        name, took, figures = f"card/{card}", time.monotonic() - began, dict[str, Figure]({"card": str(card)})
         if code == 0:
-            record = reading.read(out)
-            why = "; ".join(check.reason for check in record.checks if check.id.endswith("::coverage"))
-            return Check(name, Verdict.PASSED, why, took, figures), record
+            return reading.read(out)
         how, verdict = f"did not end in {self._deadline / 60:.0f} minutes", Verdict.HUNG
         if code is not None:
             how, verdict = f"ended with {processes.describe_exit(code)}", Verdict.CRASHED
-        return Check(name, verdict, f"{how}; {verbs.last(log)}", took, figures), None
+        return Check(
+            f"card/{card}", verdict, f"{how}; {verbs.last(log)}", time.monotonic() - began, {"card": str(card)}
+        )
 
 
 def defaults(stack: stacks.Stack) -> dict[str, str]:

@@ -13,7 +13,6 @@ from stackproof.api.command import arguments
 from stackproof.api.stack import stacks
 
 _HELP = "many hosts: plan a sweep, let each host leave a record, judge them all, or put hosts side by side in a table"
-_PROFILES = ("tiny", "full")
 _SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
 """Where a scheduler says which host this is."""
 
@@ -44,7 +43,7 @@ def _add_plan(steps: arguments.Verbs) -> None:
     step.add_argument(
         "--hosts", metavar="LIST", required=True, help="who, as schedulers write it: 'node[01-16],login1'"
     )
-    step.add_argument("--profile", choices=_PROFILES, help="how much (default: tiny on a CPU, else full)")
+    step.add_argument("--profile", choices=("tiny", "full"), help="how much (default: tiny on a CPU, else full)")
     help_ = "leave this out on every host: doctor, smoke, a subject or a kernel of the replay; may be repeated"
     step.add_argument("--without", action="append", default=[], metavar="PART", help=help_)
     help_ = "so many cards on each host; fewer is incomplete (default: as many as it says that it has)"
@@ -58,7 +57,6 @@ def _plan(options: argparse.Namespace) -> int:
     profile, hosts = options.profile or plan.usual(stack.device), plan.expanded(options.hosts)
     made = plan.make(folder.name, stack.name, profile, hosts, without=options.without, cards=options.cards)
     path = made.keep(folder)
-    made = plan.load(folder)  # an equal one that was there stays as it is
     card = ["stackproof", "fleet", "card", str(folder), "--locked"]
     slurm = shlex.join(["sbatch", "--nodelist=HOST", "--exclusive", "--wrap", shlex.join(card)])
     _say(f"{len(made.hosts)} hosts, profile {profile}: {path}")

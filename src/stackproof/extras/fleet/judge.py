@@ -223,8 +223,6 @@ def wrong_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> I
 
 
 _GRAVEST = list(HostVerdict)
-_LEAST_RATIO = 1e-5
-"""Nothing that was measured is shown as 0, which is what was not."""
 _ENDED = {
     Verdict.FAILED: HostVerdict.WRONG, Verdict.CRASHED: HostVerdict.WRONG, Verdict.HUNG: HostVerdict.WRONG,
     Verdict.MISMATCHED: HostVerdict.UNLIKE,
@@ -328,8 +326,8 @@ class _GroupJudge:
         self._limit = 0.0
         self._found: dict[str, list[FleetFinding]] = {}
         self._doubts: dict[str, str] = {}
-        self._faster: dict[str, list[CardAnswer]] = {}
-        """By subject, the cards that are so much faster that the others may be the slow ones."""
+        self._faster = list[str]()
+        """Where cards are so much faster that the others may be the slow ones, in a sentence for each subject."""
         self._strips = [self._strip(name, answers.subjects(hosts[0].record.stack)[name].unit) for name in names]
         for host, finding in wrong_digests(self._cards, self.votes):
             self._add(host, finding)
@@ -337,29 +335,24 @@ class _GroupJudge:
         self._doubts |= {row.row: f"no majority: {row.answers} answers of {row.cards} cards" for row in torn}
 
     def _strip(self, name: str, unit: str) -> SubjectStrip:
-        judging, cards = plan.table().judging, [card for card in self._cards if name in card.seconds]
+        cards = [card for card in self._cards if name in card.seconds]
         seconds = [card.seconds[name] for card in cards]
         measure = yardstick(seconds, self._comparisons)
         self._limit = max(self._limit, measure.limit)
         if measure.doubt:
             self._doubts[name] = measure.doubt
         elif fast := [card for card in cards if measure.faster(card.seconds[name])]:
-            self._faster[name] = fast
+            self._faster.append(_gap(name, cards, fast))
         slow = [card for card in cards if measure.slow(card.seconds[name])]
-        split = len(slow) >= max(3, judging.split * len(self._cards)) and len(self._cards) > 2 * judging.least
         for card in slow:
-            self._add(card.host, self._slow(name, unit, card, measure, split))
-        ratios = tuple(
-            max(_LEAST_RATIO, round(measure.spread.ratio(card.seconds[name]), 5)) if name in card.seconds else 0.0
-            for card in self._cards
-        )
-        return SubjectStrip(name, unit, median(seconds), measure.spread.scale, ratios, split)
+            self._add(card.host, self._slow(name, unit, card, measure))
+        slowest = round(measure.spread.ratio(max(seconds)), 5)
+        return SubjectStrip(name, unit, median(seconds), measure.spread.scale, slowest, len(cards))
 
-    def _slow(self, name: str, unit: str, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:
+    def _slow(self, name: str, unit: str, card: CardAnswer, measure: Yardstick) -> FleetFinding:
         seconds = card.seconds[name]
         ratio, z = measure.spread.ratio(seconds), measure.spread.z(seconds)
         sentence = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, unit)}), z {z:.1f}"
-        sentence += "; one of many, so there may be two populations" if split else ""
         word = HostVerdict.SLOW if z >= measure.limit else HostVerdict.SUSPECTED
         return FleetFinding(word, card.number, name, sentence, round(ratio, 5), round(z, 2))
 
@@ -392,13 +385,11 @@ class _GroupJudge:
         return f"{lines[0]}{_and_more(lines)}" if lines else ""
 
     def summary(self) -> JudgedGroup:
-        several = max((len(host.cards) for host in self.hosts), default=0) > 1
-        names = tuple(f"{card.host}:{card.number}" if several else card.host for card in self._cards)
         kernels = {ballot.row.split(" ")[0] for ballot in self.votes}
         limit = round(min(self._limit, LIMITLESS), 3)
         return JudgedGroup(
             self.name, self.kind, self._differs, len(self.hosts), limit,
-            names, tuple(self._strips), len(kernels), sum(ballot.products for ballot in self.votes),
+            len(self._cards), tuple(self._strips), len(kernels), sum(ballot.products for ballot in self.votes),
         )  # fmt: skip
 
     def notes(self) -> Iterator[str]:
@@ -408,21 +399,15 @@ class _GroupJudge:
             by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
             yield f"{group}: proves no host: {text.first_few(names, 1)}: {why}"
-        for strip in self._strips:
-            if fast := self._faster.get(strip.subject):
-                yield f"{group}: {_gap(strip, fast)}"
-        for strip in (strip for strip in self._strips if strip.split):
-            slow = sum(ratio - 1 >= plan.table().judging.effect for ratio in strip.ratios)
-            yield f"{group}: {slow} of {len(strip.ratios)} cards are slow in {strip.subject}: two populations?"
+        yield from (f"{group}: {sentence}" for sentence in self._faster)
 
 
-def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
-    ratios = sorted(ratio for ratio in strip.ratios if ratio)
-    gap, hosts = 1 / median(ratios[: len(fast)]) - 1, list(dict.fromkeys(card.host for card in fast))
-    are = f"{text.counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'}"
+def _gap(name: str, cards: Sequence[CardAnswer], fast: Sequence[CardAnswer]) -> str:
+    gap = median(card.seconds[name] for card in cards) / median(card.seconds[name] for card in fast) - 1
+    hosts = text.first_few(list(dict.fromkeys(card.host for card in fast)))
     return (
-        f"{are} {gap:.1%} faster than the other {len(ratios) - len(fast)} in {strip.subject} ({text.first_few(hosts)}): "
-        "no comparison within the group can say which of them are as they should be; compare them with earlier records"
+        f"{text.counted(len(fast), 'card')} of {len(cards)} {gap:.1%} faster than the median in {name} ({hosts}): no comparison "
+        "within the group can say which of them are as they should be; compare them with earlier records"
     )
 
 

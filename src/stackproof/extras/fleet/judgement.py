@@ -72,15 +72,14 @@ class JudgedHost:
 
 @dataclass(frozen=True)
 class SubjectStrip:
-    """One subject over a group: each card's seconds over the median's in the order of the group's cards, 0 where it has none."""
+    """One subject over a group: its median in seconds, by how much cards differ, the slowest card's seconds over the median's."""
 
     subject: str
     unit: str
     median: float
     spread: float
-    ratios: tuple[float, ...]
-    split: bool = False
-    """Whether there seem to be two populations, of which none is a defect."""
+    slowest: float
+    cards: int
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class JudgedGroup:
     hosts: int
     limit: float
     """The z beyond which one is slow, and not only suspected."""
-    cards: tuple[str, ...]
+    cards: int
     strips: tuple[SubjectStrip, ...]
     kernels: int
     products: int
@@ -177,14 +176,14 @@ def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
 
 
 def _group(group: JudgedGroup) -> Iterator[outline.Part]:
-    yield outline.Heading(f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}", 2)
+    yield outline.Heading(f"group {group.name}: {group.hosts} hosts, {group.cards} cards, {group.architecture}", 2)
     if group.differs:
         yield outline.TextLine(f"differs: {group.differs}", 1)
     limit = f"slow from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
     yield outline.TextLine(f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}", 1)
     rows = [
-        (strip.subject, text.shown(strip.median, strip.unit), f"{strip.spread:.2%}", f"{max(strip.ratios) - 1:+.1%}",
-         str(sum(ratio > 0 for ratio in strip.ratios)))
+        (strip.subject, text.shown(strip.median, strip.unit), f"{strip.spread:.2%}", f"{strip.slowest - 1:+.1%}",
+         str(strip.cards))
         for strip in group.strips
     ]  # fmt: skip
     yield outline.TextTable(("subject", "median", "hosts differ by", "slowest", "cards"), rows, right=(1, 2, 3, 4))

@@ -221,21 +221,10 @@ class FleetPlan:
         return [name for row, name in rows if not {row.kernel, name} & set(self.without)]
 
     def keep(self, folder: Path) -> Path:
-        """Write the plan into a folder, with the folder that hosts write to; an equal one that is there stays.
-
-        Refusal: there is another plan, or it cannot be written.
-        """
+        """Write the plan into a folder, with the folder that hosts write to (Refusal: it has a plan, or cannot be written)."""
         path = folder / NAME
         if path.exists() or path.is_symlink():
-            there = load(folder)
-            earlier, now = (
-                (set(plan.hosts), set(plan.without), plan.stack, plan.profile, plan.cards) for plan in (there, self)
-            )
-            if earlier != now:
-                raise Refusal(
-                    f"{path}: is the plan of other hosts or other work; name a new folder, one for each sweep"
-                )
-            return path
+            raise Refusal(f"{path}: the folder has a plan already; name a new folder, one for each sweep")
         try:
             (folder / RECORDS).mkdir(parents=True, exist_ok=True)
             files.write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
