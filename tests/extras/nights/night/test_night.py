@@ -99,17 +99,23 @@ def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:
     assert next(check for check in run.ledger.record.checks if check.id == "scan").verdict is Verdict.SKIPPED
 
 
-def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [(1, Verdict.PASSED), (6, Verdict.SKIPPED), (2, Verdict.INCONCLUSIVE), (None, Verdict.INCONCLUSIVE)],
+)
+def test_each_suspicion_is_put_to_a_gate_once(
+    run: NightRun, monkeypatch: pytest.MonkeyPatch, code: int | None, verdict: Verdict
+) -> None:
     asked = list[tuple[str, ...]]()
 
     def verb(self: NightRun, *words: str, log: str) -> StageOutcome:
         asked.append(words)
-        return StageOutcome(Verdict.INCONCLUSIVE, "it cannot say")
+        return StageOutcome(Verdict.FAILED, "it says so", {} if code is None else {"exit code": code})
 
     monkeypatch.setattr(NightRun, "verb", verb)
     monkeypatch.setattr(night, "place_drift", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
     night.run_stages(run)
     (words,) = asked
     assert words[:2] == ("gate", "--base") and words[-4:] == ("--profile", "fast", "--minutes", "15.0")
-    open_ = next(check for check in run.ledger.record.checks if check.id == "confirm::gemm-float32 ratio")
-    assert open_.verdict is Verdict.SKIPPED and open_.reason.startswith("still open")
+    check = next(check for check in run.ledger.record.checks if check.id == "confirm::gemm-float32 ratio")
+    assert check.verdict is verdict and check.reason.startswith("suspected: gemm-float32")

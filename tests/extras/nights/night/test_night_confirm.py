@@ -9,13 +9,11 @@ import pytest
 
 from stackproof.extras.nights.drift.findings import PlaceDrift
 from stackproof.extras.nights.night import night
-from stackproof.extras.verbs import StageOutcome
 from stackproof.record.records import Verdict
 from tests.extras.nights.drift.nightly import BEGAN, Story, commit, gate, judged, kept, told
 
 STEP = Story(code=(50, 0.1), count=52)
 TONIGHT = (BEGAN + timedelta(days=51)).isoformat()
-SAID = StageOutcome(Verdict.FAILED, "SLOWER")
 
 
 def drift(ratio: float | None = None, half: float = 0.01, story: Story = STEP) -> PlaceDrift:
@@ -52,32 +50,6 @@ def test_the_surest_come_first_and_not_more_than_so_many() -> None:
     found = drift()
     assert night.surest(found, 4) == list(found.suspicions)
     assert night.surest(found, 0) == [] and night.surest(None, 4) == []
-
-
-@pytest.mark.parametrize(
-    ("ratio", "half", "verdict", "word"),
-    [
-        (1.1, 0.01, Verdict.FAILED, "confirmed slower: gemm-float32 (tiny), ratio: +10.0 %"),
-        (1.0, 0.01, Verdict.PASSED, "refuted: "),
-        (1.04, 0.06, Verdict.SKIPPED, "still open: "),
-    ],
-)
-def test_a_gate_confirms_refutes_or_leaves_it_open(ratio: float, half: float, verdict: Verdict, word: str) -> None:
-    (suspicion,) = drift().suspicions
-    found = night.became(suspicion, SAID, drift(ratio, half))
-    assert found.verdict is verdict and found.reason.startswith(word)
-
-
-def test_what_got_faster_is_good_news() -> None:
-    story = Story(code=(50, -0.1), count=52)
-    (suspicion,) = drift(story=story).suspicions
-    assert night.became(suspicion, SAID, drift(0.9, story=story)).verdict is Verdict.PASSED
-
-
-def test_a_gate_that_died_says_nothing() -> None:
-    (suspicion,) = drift().suspicions
-    found = night.became(suspicion, StageOutcome(Verdict.CRASHED, "signal SIGKILL"), drift())
-    assert found.verdict is Verdict.INCONCLUSIVE and "SIGKILL" in found.reason
 
 
 def test_a_slowdown_fails_the_night_that_confirmed_it_and_is_known_after() -> None:

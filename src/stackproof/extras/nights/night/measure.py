@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +64,18 @@ def launch_all(asked: Measuring, folder: Path, say: _Say) -> MeasuredNight:
     today = known[Measured.TODAY]
     plan = replace(asked.terms.plan, asked=today)
     asked = replace(asked, terms=replace(asked.terms, plan=plan))
-    wanted = {name: _sides_with(name, item, known) for name, item in today.items()}
     facts = groups[asked.sides[Measured.TODAY].name]["facts"]
     night = MeasuredNight(facts, interleave.Conditions(plan.conditions), today)
-    lacking = [name for name, sides in wanted.items() if Measured.ANCHOR in known and Measured.ANCHOR not in sides]
-    night.alone = dict.fromkeys(lacking, "the anchor has no such figure, or another version of it")
+    if (theirs := known.get(Measured.ANCHOR)) is not None:
+        lacking = [name for name, row in today.items() if _version(row) != _version(theirs.get(name, {}))]
+        night.alone = dict.fromkeys(lacking, "the anchor has no such figure, or another version of it")
     for number in range(asked.launches):
-        _launch(asked, wanted, number, folder, night, say)
+        _launch(asked, number, folder, night, say)
     return night
+
+
+def _version(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    return row.get("unit"), row.get("version")
 
 
 def _comparable(asked: Measuring, subjects: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,52 +86,27 @@ def _comparable(asked: Measuring, subjects: Mapping[str, Any]) -> dict[str, Any]
     return {name: item for name, item in alive.items() if name in chosen}
 
 
-def _sides_with(name: str, today: Mapping[str, Any], known: Mapping[Measured, Mapping[str, Any]]) -> list[Measured]:
-    """Return the sides whose figures of a subject compare with today's."""
-    figures = {side: subjects.get(name, {}) for side, subjects in known.items()}
-    return [side for side, own in figures.items() if all(own.get(key) == today[key] for key in ("unit", "version"))]
-
-
-def _launch(
-    asked: Measuring, wanted: dict[str, list[Measured]], number: int, folder: Path, night: MeasuredNight, say: _Say
-) -> None:
-    left = list(wanted)
-    while left:
-        sides = wanted[left[0]]
-        now = [name for name in left if wanted[name] == sides]
-        left = [name for name in left if name not in now]
-        specs = tuple(asked.sides[side] for side in sides)
+def _launch(asked: Measuring, number: int, folder: Path, night: MeasuredNight, say: _Say) -> None:
+    """Launch what all sides can run, then what is measured of today alone, to which goes what the anchor has just lost."""
+    for alone in (False, True):
+        names = [name for name in night.subjects if name not in night.lost and (name in night.alone) is alone]
+        if not names:
+            continue
+        sides = {Measured.TODAY: asked.sides[Measured.TODAY]} if alone else asked.sides
         at, load = folder / f"launch-{number}", processes.HostLoad()
         launched, lost = interleave.launch(
-            specs, now, asked.terms, _FIRST + number, at, lambda name: say(f"launch {number + 1} of {asked.launches}: {name}")
+            tuple(sides.values()), names, asked.terms, _FIRST + number, at,
+            lambda name: say(f"launch {number + 1} of {asked.launches}: {name}"),
         )  # fmt: skip
         night.conditions.add(launched.conditions, load.share())
-        _take(asked, launched, sides, night)
+        for name, side in product(names, sides):
+            if seen := launched.seen.get(name, {}).get(sides[side].name):
+                night.seen.setdefault(name, {}).setdefault(side, []).append(seen)
         for loss in lost:
-            left += _lost(asked, loss, wanted, night)
-
-
-def _take(asked: Measuring, launched: interleave.Launch, sides: Iterable[Measured], night: MeasuredNight) -> None:
-    for name, seen in launched.seen.items():
-        for side in sides if name in night.subjects else ():
-            if asked.sides[side].name in seen:
-                night.seen.setdefault(name, {}).setdefault(side, []).append(seen[asked.sides[side].name])
-
-
-def _lost(
-    asked: Measuring, loss: interleave.Lost, wanted: dict[str, list[Measured]], night: MeasuredNight
-) -> Iterator[str]:
-    """Leave a frozen side out of a subject that it cannot run, and yield the subject again; one that today's cannot run is lost."""
-    frozen = [
-        side for side in wanted[loss.subject] if side is not Measured.TODAY and asked.sides[side].name == loss.side
-    ]
-    if frozen and loss.verdict is not Verdict.SKIPPED:
-        wanted[loss.subject] = [side for side in wanted[loss.subject] if side not in frozen]
-        night.alone[loss.subject] = loss.reason
-        yield loss.subject
-        return
-    night.lost[loss.subject] = loss
-    del wanted[loss.subject]
+            if loss.side == Measured.ANCHOR.value and loss.verdict is not Verdict.SKIPPED:
+                night.alone[loss.subject] = loss.reason
+            else:
+                night.lost[loss.subject] = loss
 
 
 def _row(

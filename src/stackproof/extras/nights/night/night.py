@@ -18,7 +18,7 @@ from stackproof.api.runs import suites
 from stackproof.extras import verbs
 from stackproof.extras.nights import STAGES
 from stackproof.extras.nights.drift import findings
-from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion, SuspicionState
+from stackproof.extras.nights.drift.findings import PlaceDrift, Suspicion
 from stackproof.extras.nights.drift.series import VERB
 from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.request import NightRun
@@ -49,20 +49,8 @@ def surest(drift: PlaceDrift | None, most: int) -> list[Suspicion]:
     return sorted(asked, key=lambda suspicion: -abs(suspicion.score))[:most]
 
 
-def became(suspicion: Suspicion, ended: verbs.StageOutcome, after: PlaceDrift | None) -> verbs.StageOutcome:
-    """Say what a gate made of a suspicion: confirmed is bad if it is slower, refuted is good, and open is neither."""
-    if ended.verdict in (Verdict.HUNG, Verdict.CRASHED, Verdict.UNAVAILABLE, Verdict.MISMATCHED):
-        return verbs.StageOutcome(Verdict.INCONCLUSIVE, f"the gate gave no answer: {ended.reason}")
-    by_gates = reversed(after.settled if after else ())
-    settled = next((step for step in by_gates if _identity(step) == _identity(suspicion)), None)
-    if settled is None:
-        return verbs.StageOutcome(Verdict.SKIPPED, f"still open: {findings.line(suspicion)}; the gate: {ended.reason}")
-    bad = suspicion.slower and settled.state is SuspicionState.CONFIRMED
-    return verbs.StageOutcome(Verdict.FAILED if bad else Verdict.PASSED, findings.line(settled))
-
-
-def _identity(suspicion: Suspicion) -> tuple[object, ...]:
-    return suspicion.figure, suspicion.kind, suspicion.after.path
+_OF_GATE: Mapping[Figure | None, Verdict] = {0: Verdict.PASSED, 1: Verdict.PASSED, 6: Verdict.SKIPPED}
+"""What a gate is as a stage, by its exit code; any other is no answer. Whether it confirmed a slowdown, `slowdowns` says."""
 
 
 def confirmed_slowdowns(drift: PlaceDrift | None, tonight: str) -> verbs.StageOutcome:
@@ -171,12 +159,16 @@ def _place_drift(run: NightRun) -> PlaceDrift | None:
 def _confirm(run: NightRun) -> None:
     if _uncounted(run):
         return
-    before = _place_drift(run)
-    for suspicion in surest(before, run.asked.plan.suspicions):
+    for suspicion in surest(_place_drift(run), run.asked.plan.suspicions):
         name, began = f"confirm::{suspicion.figure.subject} {suspicion.kind.value}", time.monotonic()
         run.ledger.say(f"{name}: {suspicion.command}")
         ended = _gate(run, suspicion.asks, name.replace("::", "-").replace(" ", "-"))
-        run.add(name, began, became(suspicion, ended, _place_drift(run)))
+        why = f"{findings.line(suspicion)}; the gate: {ended.reason}"
+        run.add(
+            name,
+            began,
+            replace(ended, verdict=_OF_GATE.get(ended.figures.get("exit code"), Verdict.INCONCLUSIVE), reason=why),
+        )
     tonight = run.ledger.record.started
     _once(run, "slowdowns", lambda: confirmed_slowdowns(_place_drift(run), tonight))
 
