@@ -216,8 +216,7 @@ def _site(options: argparse.Namespace) -> int:
         tuple(options.results) or stack_status.tops(), stacks.names(), stacks.suites(), datetime.now(timezone.utc).date(),
         options.days, stacks.doubles(), suites.of_verb("verify"),
     )  # fmt: skip
-    done, index = build.build(options.out, order), options.out / "index.html"
-    count = f"{index}: {done.files} files, {done.written} written, {done.removed} removed"
-    for line in (done.sentence, *(f"skipped: {problem}" for problem in done.problems), count):
+    site = build.build(options.out, order)
+    for line in (site.sentence, *(f"skipped: {problem}" for problem in site.problems), str(options.out / "index.html")):
         print(text.plain(line, lines=False))  # noqa: T201
     return 0

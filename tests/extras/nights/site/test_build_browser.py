@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-DAY = 1440
-"""Steps of a time axis, which are minutes."""
 PAGES = ("index.html", "changes.html", "runs.html")
 
 
@@ -220,36 +218,10 @@ def test_without_scripts_every_verdict_is_there(browser: Browser, site: Path) ->
     assert box and box["width"] > 600 and box["height"] > 150
 
 
-def test_zoom_is_in_the_address(browser: Browser, site: Path, root: str) -> None:
-    name = next(path for path in (site / "series").glob("*.html")).relative_to(site).as_posix()
-    page, seen = opened(browser, f"{root}/{name}")
-    whole = page.locator(".plot").first.get_attribute("viewBox")
-    page.get_by_role("button", name="Last quarter").click()
-    parts = {one.get_attribute("viewBox") for one in page.locator(".plot").all()}
-    assert len(parts) == 1 and parts != {whole} and "from=" in page.url
-    again, _ = opened(browser, page.url)
-    assert float((again.locator(".plot").first.get_attribute("viewBox") or "").split()[0]) == pytest.approx(
-        149 * DAY, abs=2 * DAY
-    )
-    page.locator(".field").first.dblclick()
-    assert page.locator(".plot").first.get_attribute("viewBox") == whole and "from=" not in page.url
-    box = page.locator(".field").first.bounding_box()
-    assert box
-    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 50)
-    page.mouse.up()
-    left, _, width, _ = (float(one) for one in (page.locator(".plot").first.get_attribute("viewBox") or "").split())
-    assert left == pytest.approx(50 * DAY, abs=2 * DAY) and width == pytest.approx(50 * DAY, abs=2 * DAY)
-    assert seen.said == []
-
-
 def test_figures_are_filtered_by_words(browser: Browser, site: Path) -> None:
     page, _ = opened(browser, f"{site.as_uri()}/index.html")
     page.get_by_role("searchbox").fill("gemm-003")
     assert page.locator("#figures tbody tr:visible").count() == 1
-    again, _ = opened(browser, page.url)
-    assert again.locator("#figures tbody tr:visible").count() == 1
 
 
 def test_an_old_page_says_so(browser: Browser, site: Path) -> None:

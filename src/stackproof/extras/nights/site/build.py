@@ -1,9 +1,8 @@
-"""Writes the folder, and of its files only those that are not what they were."""
+"""Writes the folder, and takes away pages of records that are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.api.base import Refusal, files, places
@@ -15,39 +14,25 @@ _OF_RECORDS = ("record", "series")
 """The folders of a site whose files come and go with records."""
 
 
-@dataclass(frozen=True)
-class SiteBuilt:
-    """What was done: files in all, written and removed; `sentence` is what the site says first."""
-
-    files: int
-    written: int
-    removed: int
-    sentence: str
-    problems: tuple[str, ...]
-
-
-def build(out: Path, order: SiteOrder) -> SiteBuilt:
+def build(out: Path, order: SiteOrder) -> SiteModel:
     """Write the site into a folder, which is new, empty, or a site (Refusal: the folder holds something else, or cannot be written)."""
     require_folder(out)
     read = stack_status.read(stack_status.files(order.folders), order.folders)
     site = model(read, order)
-    made, written = set[Path](), 0
+    made = set[Path]()
     try:
         for name, content in _files(site):
             path = out / name
             made.add(path)
-            if not path.is_file() or path.read_bytes() != content:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-                written += 1
-        gone = [path for name in _OF_RECORDS for path in (out / name).glob("*") if path not in made]
-        for path in gone:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        for path in (path for name in _OF_RECORDS for path in (out / name).glob("*") if path not in made):
             path.unlink()
     except OSError as error:
         if (refused := files.disk_refusal(error)) is None:
             raise
         raise refused from error
-    return SiteBuilt(len(made), written, len(gone), site.sentence, site.problems)
+    return site
 
 
 def require_folder(out: Path) -> None:

@@ -6,10 +6,9 @@ The plot has whole numbers as coordinates and stretches with the window; what is
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby
 from statistics import median
 
 from markupsafe import Markup
@@ -24,8 +23,6 @@ _FEW = 40
 """So few points have a dot each, as every point that stands alone: a line says little of three nights, and nothing of one."""
 _LEAST_SPAN = 0.05
 """A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
-_PAUSE = 5
-"""A pause of more than so many usual steps breaks the line."""
 _TICKS = 4
 _OPEN = ("suspected", "refuted")
 """What is not settled, or settled as nothing, has an open mark."""
@@ -38,14 +35,10 @@ def escaped(value: object) -> Markup:
 
 
 def el(tag: str, /, *children: object, **attributes: object) -> Markup:
-    """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out."""
-    present = {key: value for key, value in attributes.items() if value is not None}
-    words = "".join(_attribute(key, value) for key, value in present.items())
+    """Return an element; `class_` is class, `aria_label` is aria-label."""
+    names = {key: key.rstrip("_").replace("_", "-") for key in attributes}
+    words = "".join(f' {names[key]}="{escaped(value)}"' for key, value in attributes.items())
     return Markup(f"<{tag}{words}>{''.join(escaped(child) for child in children)}</{tag}>")  # noqa: S704 - each part is escaped above
-
-
-def _attribute(key: str, value: object) -> str:
-    return f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
 
 
 def stamp(time: datetime) -> str:
@@ -60,18 +53,19 @@ def minutes_of(times: Sequence[datetime]) -> list[int]:
 def plot(times: Sequence[datetime], states: Sequence[StateMark], curve: Curve) -> Markup:
     """Return the plot of one curve; without a point, a sentence."""
     places = minutes_of(times)
-    points = [
-        (x, point.median, point.low, point.high) for x, point in zip(places, curve.values, strict=True) if not math.isnan(point.median)
-    ]  # fmt: skip
+    every = [(x, point.median, point.low, point.high) for x, point in zip(places, curve.values, strict=True)]
+    # Where a night has no value nothing is drawn.
+    runs = [list(run) for there, run in groupby(every, lambda point: not math.isnan(point[1])) if there]
+    points = [point for run in runs for point in run]
     if not points:
         return el("p", "No night has a value here yet.", class_="dim")
-    low, high = span(points)
+    low, high = span([figure for _, figure, _, _ in points])
     wide = max(1, places[-1])
     label = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
     box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
     inner = el(
-        "svg", *_drawn(states, curve, places, points, (low, high)), viewBox=box, preserveAspectRatio="none",
-        width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
+        "svg", *_drawn(states, curve, places, runs, (low, high)), viewBox=box, preserveAspectRatio="none",
+        width="100%", height=_HEIGHT, class_="plot",
     )  # fmt: skip
     field = el("svg", inner, *_labels(times, states, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
     return el("div", _scale((low, high)), field, role="img", aria_label=label, class_="chart")
@@ -91,56 +85,37 @@ def _number(figure: float) -> str:
     return f"{figure:,.0f}" if abs(figure) >= 10000 else f"{figure:.4g}"
 
 
-def span(points: Sequence[_Point]) -> tuple[float, float]:
-    """Return the range to draw: all values and nearly all of their bounds, and `_LEAST_SPAN` around the middle at least."""
-    values = [point[1] for point in points]
-    middle = median(values)
-    lows, highs = sorted(point[2] for point in points), sorted(point[3] for point in points)
-    few = len(points) // 20
-    low = min(*values, middle * (1 - _LEAST_SPAN), max(lows[few], 0.0))
-    high = max(*values, middle * (1 + _LEAST_SPAN), min(highs[-1 - few], 10 * max(values)))
-    return low, high
+def span(figures: Sequence[float]) -> tuple[float, float]:
+    """Return the range to draw: all figures, and `_LEAST_SPAN` around the middle at least; bands end at its edges."""
+    middle = median(figures)
+    return min(*figures, middle * (1 - _LEAST_SPAN)), max(*figures, middle * (1 + _LEAST_SPAN))
 
 
 def _drawn(
-    states: Sequence[StateMark], curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
+    states: Sequence[StateMark], curve: Curve, places: Sequence[int], runs: Sequence[Sequence[_Point]], ends: tuple[float, float]
 ) -> Iterator[Markup]:  # fmt: skip
-    left_out = [x for x, interval in zip(places, curve.values, strict=True) if math.isnan(interval.median)]
-    step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
-    runs = _unbroken(points, left_out, step)
     across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in ticks(*ends))
     yield _shape("grid", across)
     yield _shape("band", "".join(_band(run, ends) for run in runs))
     for mark in states:
         yield _shape("state", f"M{places[mark.at]} 0v{TALL}")
     yield _shape("line", "".join(_path([(x, _y(figure, ends)) for x, figure, _, _ in run]) for run in runs))
-    dots = points if len(points) <= _FEW else [run[0] for run in runs if len(run) == 1]
+    few = sum(map(len, runs)) <= _FEW
+    dots = [point for run in runs for point in run if few or len(run) == 1]
     if dots:
         yield _shape("dots", "".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in dots))
-    for step_ in curve.marks:
-        point = curve.values[step_.at].median
+    for step in curve.marks:
+        point = curve.values[step.at].median
         y = _y(point, ends) if not math.isnan(point) else TALL // 2
-        kind = "better" if not step_.worse else "worse"
-        shape = step_.word.split(" ", 1)[0]
-        spot = f"M{places[step_.at]} {y}h0"
-        yield _shape(f"mark {kind} {shape}", spot, el("title", step_.word))
+        shape = step.word.split(" ", 1)[0]
+        spot = f"M{places[step.at]} {y}h0"
+        yield _shape(f"mark {'worse' if step.worse else 'better'} {shape}", spot, el("title", step.word))
         if shape in _OPEN:
             yield _shape("hole", spot)
 
 
 def _shape(kind: str, path: str, *children: Markup) -> Markup:
     return el("path", *children, class_=kind, d=Markup(path))  # noqa: S704 - a path is numbers, and longer than text may be
-
-
-def _unbroken(points: Sequence[_Point], left_out: Sequence[int], step: float) -> list[list[_Point]]:
-    """Return the stretches between which points are left out, or long missing: nothing was measured there, so nothing is drawn."""
-    runs = list[list[_Point]]()
-    for point in points:
-        last = runs[-1][-1][0] if runs else 0
-        if not runs or point[0] - last > step or bisect_left(left_out, last) < bisect_left(left_out, point[0]):
-            runs.append([])
-        runs[-1].append(point)
-    return runs
 
 
 def _y(figure: float, ends: tuple[float, float]) -> int:
@@ -180,7 +155,7 @@ def _labels(times: Sequence[datetime], states: Sequence[StateMark], places: Sequ
     wide = max(1, places[-1])
     for number, mark in enumerate(states, 1):
         share = 100 * places[mark.at] / wide
-        yield el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
+        yield el("text", number, x=f"{share:.2f}%", y=11, class_="number")
     yield el("text", stamp(times[0]), x=0, y=_HEIGHT + 16, class_="date")
     if len(times) > 1:
         yield el("text", stamp(times[-1]), x="100%", y=_HEIGHT + 16, class_="date last")

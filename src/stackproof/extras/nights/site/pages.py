@@ -207,8 +207,7 @@ def _series(site: SiteModel, view: SeriesView) -> tuple[str, str]:
     now = f"{drawing.value(view.now)} {unit}; {points} of {nights} count, {span}."
     heads = ["night", *(curve.title.split(":", 1)[0] for curve in view.curves), "n", "remarks"]
     return _page(
-        "series.html", view.name, view.page, ("site.js",), view=view, now=now,
-        start=f"{view.times[0]:%Y-%m-%dT%H:%M:%SZ}",
+        "series.html", view.name, view.page, view=view, now=now,
         curves=[(curve, drawing.plot(view.times, view.states, curve)) for curve in view.curves],
         states=[(drawing.stamp(view.times[mark.at]), "; ".join(mark.phrases)) for mark in view.states],
         steps=[_step(site, view, step) for step in view.steps], heads=heads, rows=[*reversed([*_points(site, view)])],
