@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof.extras.bisect.evidence import Blame, SetWord, Splitting, ddmin
+from stackproof.extras.bisect.evidence import Blame, SetWord, Splitting, needed
 
 BAD, GOOD, UNRESOLVED = SetWord.BAD, SetWord.GOOD, SetWord.UNRESOLVED
 UNITS = [f"u{number}" for number in range(12)]
@@ -94,7 +94,7 @@ def test_what_hides_another_change_is_no_reason_to_blame_wrongly() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_ddmin_leaves_nothing_that_can_be_left_out(seed: int) -> None:
+def test_what_is_needed_leaves_nothing_that_can_be_left_out(seed: int) -> None:
     dice = random.Random(seed)
     triple, lame = frozenset(dice.sample(UNITS, 3)), frozenset(dice.sample(UNITS, 2))
 
@@ -102,6 +102,6 @@ def test_ddmin_leaves_nothing_that_can_be_left_out(seed: int) -> None:
         whole = frozenset(units)  # type: ignore[call-overload]
         return UNRESOLVED if len(lame & whole) == 1 else BAD if triple <= whole else GOOD
 
-    found = ddmin(UNITS, ask)
+    found = needed(UNITS, ask)
     assert triple <= set(found) and ask(found) is BAD
     assert all(ask([unit for unit in found if unit != one]) is not BAD for one in found)

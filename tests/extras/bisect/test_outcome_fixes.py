@@ -20,7 +20,7 @@ def test_a_package_is_held_by_a_lock_without_its_change(tmp_path: Path) -> None:
     good = Endpoint("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")))
     bad = Endpoint("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")))
     alpha, beta = differences(good, bad)
-    assert outcome.remedy([alpha], [beta], good, bad, tmp_path).endswith(" pip install alpha==1`")
+    assert outcome.remedy([alpha], [beta], good, bad, tmp_path).startswith("hold alpha 1: ")
     held = lockfile.read(tmp_path / "remedy.lock")
     assert [one.requirement for one in held.pins] == ["alpha==1", "beta==2"]
 

@@ -244,20 +244,16 @@ class Repository:
                 "the good side is this checkout as it is, which is no commit; name one with --good to search commits"
             )
         last = bad or variants.resolved("HEAD", self.folder)
-        self._require_before(good, last)
+        base = (git.try_output(self.folder, "merge-base", good, last) or "").strip()
+        if base != good:
+            remedy = (
+                "were --good and --bad swapped?"
+                if base == last
+                else "name two of one history (`git fetch --unshallow` gets it)"
+            )
+            raise Refusal(f"the good commit {good[:10]} does not come before the bad one {last[:10]}; {remedy}")
         line = git.output(self.folder, "rev-list", "--first-parent", "--reverse", f"{good}..{last}", "--", *self.paths)
         return line.split() if bad else [*line.split(), LOCAL]
-
-    def _require_before(self, good: str, bad: str) -> None:
-        base = (git.try_output(self.folder, "merge-base", good, bad) or "").strip()
-        if not base:
-            remedy = "`git fetch --unshallow` gets it"
-            if not variants.is_shallow(self.folder):
-                remedy = "they have no commit in common; name two of one history"
-            raise Refusal(f"the history between {good[:10]} and {bad[:10]} is not here; {remedy}")
-        if base != good:
-            remedy = "were --good and --bad swapped?" if base == bad else f"name their common one, --good {base[:10]}"
-            raise Refusal(f"the good commit {good[:10]} does not come before the bad one {bad[:10]}; {remedy}")
 
     def subjects(self, names: tuple[str, ...]) -> dict[str, str]:
         """Return the subject line of each commit."""

@@ -290,7 +290,7 @@ class Splitting:
         while rest and not (kept and self.ask(kept) is SetWord.BAD):
             low, high = self._edge(kept, rest)
             kept, rest = [*rest[low:high], *kept], rest[:low]
-        return ddmin(kept, self.ask) if len(kept) > 1 else kept
+        return needed(kept, self.ask) if len(kept) > 1 else kept
 
     def _edge(self, kept: list[Unit], rest: list[Unit]) -> tuple[int, int]:
         """Return between which lengths the head of the list turns bad; more than one apart where all between is unresolved."""
@@ -318,23 +318,12 @@ def tests_of(count: int) -> int:
     return math.ceil(math.log2(max(count, 2))) + 2
 
 
-def ddmin(units: Sequence[Unit], ask: Callable[[Iterable[Unit]], SetWord]) -> list[Unit]:
-    """Return a part of a bad set from which no single change can be left out.
-
-    Source: Zeller and Hildebrandt 2002, IEEE Transactions on Software Engineering 28:183.
-    """
-    left, parts = list(units), 2
-    while len(left) > 1:
-        chunks = [left[len(left) * at // parts : len(left) * (at + 1) // parts] for at in range(parts)]
-        rests = [[unit for unit in left if unit not in chunk] for chunk in chunks] if parts > 2 else []
-        chunk = next((subset for subset in chunks if ask(subset) is SetWord.BAD), None)
-        rest = None if chunk else next((subset for subset in rests if ask(subset) is SetWord.BAD), None)
-        if chunk or rest:
-            left, parts = chunk or rest or [], 2 if chunk else max(parts - 1, 2)
-        elif parts < len(left):
-            parts = min(len(left), 2 * parts)
-        else:
-            break
+def needed(units: Sequence[Unit], ask: Callable[[Iterable[Unit]], SetWord]) -> list[Unit]:
+    """Return a part of a bad set from which no single change can be left out."""
+    left, at = list(units), 0
+    while at < len(left):
+        rest = [*left[:at], *left[at + 1 :]]
+        left, at = (rest, 0) if ask(rest) is SetWord.BAD else (left, at + 1)
     return left
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stackproof.api.base import advice, files, statistics, text
+from stackproof.api.base import files, statistics, text
 from stackproof.api.record import Check, Figure, Record, Verdict, outline
 from stackproof.extras.bisect.endpoints import (
     ABSENT,
@@ -27,9 +26,6 @@ from stackproof.extras.bisect.endpoints import (
 from stackproof.extras.bisect.evidence import Blame, SetWord, below
 from stackproof.extras.bisect.search import FirstBad, SetTest
 
-_RELEASE = re.compile(r"[0-9][\w.!]*")
-"""A version that an index has: neither one of a vendor's, such as 2.8.0+xpu, nor several, nor a build told by its digest."""
-
 
 def remedy(
     culprit: Sequence[OneChange], rest: Collection[OneChange], good: Endpoint, bad: Endpoint, folder: Path
@@ -41,11 +37,7 @@ def remedy(
         path = folder / "remedy.lock"
         files.write_atomically(path, lock_text(replace(bad.lock, pins=mixed(good, bad, rest).lock.pins)))
         names = text.first_few([f"{change.name} {change.before}" for change in packages])
-        held = [f"{change.name}=={change.before}" for change in packages if _RELEASE.fullmatch(change.before)]
-        gone = [change.name for change in packages if change.before == ABSENT]
-        typed = [advice.pip(word, *what) for word, what in (("install", held), ("uninstall", gone)) if what]
-        here = f"; here: `{' && '.join(typed)}`" if len(held) + len(gone) == len(packages) else ""
-        steps.append(f"hold {names}: {path} is the bad side's lock with that{here}")
+        steps.append(f"hold {names}: {path} is the bad side's lock with that")
     return "; ".join(steps)
 
 
