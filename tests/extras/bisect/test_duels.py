@@ -9,7 +9,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError, SymptomKind
-from stackproof.extras.bisect.evidence import GOOD, FailureRate, NoAnswer, Slowdown
+from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Slowdown
 from stackproof.gate import plan
 from stackproof.gate.gate import Comparison
 from stackproof.gate.interleave import SideSpec
@@ -41,9 +41,6 @@ def test_a_slower_end_is_confirmed_and_candidates_are_read(tmp_path: Path) -> No
     bad, good = side(tmp_path, "head"), side(tmp_path, "head", "base")
     assert found.duel("set bad 0", lambda: bad, 0) == pytest.approx(0.693, abs=0.01)
     assert found.duel("set good 0", lambda: good, 0) == pytest.approx(0.0)
-    levels = found.line_up("commits line 0", {0: lambda: good, 3: lambda: bad}, 0)
-    told = {at: one for at, one in levels.items() if not isinstance(one, NoAnswer)}
-    assert told == pytest.approx({0: -4.605, 3: -3.912, GOOD: -4.605}, abs=0.01)
     again = duels(tmp_path, side(tmp_path, "base", what="refuse"), side(tmp_path, "head"))
     assert again.confirm("one::time") == symptom  # nothing is started
     assert again.duel("set good 0", lambda: NoAnswer("not built"), 0) == pytest.approx(0.0)

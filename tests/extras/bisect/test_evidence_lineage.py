@@ -6,20 +6,19 @@ import random
 
 import pytest
 
-from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, Levels, Lineage, Signs
+from stackproof.extras.bisect.evidence import Exact, FailureRate, Lineage, Ratios, Signs
 
 
 def exact(count: int, first: int, broken: tuple[int, ...] = ()) -> tuple[Lineage, int]:
     """Search a line where every place from `first` on is bad, and return it with the number of runs."""
     signs = Signs(Exact())
     line, runs = Lineage(count, signs), 0
-    while asked := line.ask():
-        (at,) = asked
+    while (at := line.ask()) is not None:
         runs += 1
         if at in broken:
             line.unresolved[at] = "does not build"
         else:
-            signs.seen.setdefault(at, []).append(float(at >= first))
+            signs.add(at, float(at >= first))
     return line, runs
 
 
@@ -43,8 +42,8 @@ def test_a_failure_that_comes_and_goes_is_found() -> None:
         first = dice.randrange(20)
         signs = Signs(FailureRate((0, 5), (4, 5)))
         line = Lineage(20, signs)
-        while asked := line.ask():
-            signs.seen.setdefault(asked[0], []).append(float(asked[0] >= first and dice.random() < 0.8))
+        while (at := line.ask()) is not None:
+            signs.add(at, float(at >= first and dice.random() < 0.8))
         right += line.likeliest()[0] == range(first, first + 1)
     assert right >= 17
 
@@ -59,9 +58,10 @@ def test_a_step_is_found_while_the_machine_drifts() -> None:
             machine[0] += dice.gauss(0, 0.3)
             return machine[0] + 2.0 * bad + dice.gauss(0, 1)
 
-        levels = Levels([{GOOD: run(False), 31: run(True)} for _ in range(6)])
-        line = Lineage(32, levels)
-        while asked := line.ask(2):
-            levels.launches.append({at: run(at >= first) for at in dice.sample([GOOD, *asked], len(asked) + 1)})
+        ratios = Ratios([(31, run(True) - run(False)) for _ in range(6)])
+        line = Lineage(32, ratios)
+        while (at := line.ask()) is not None:
+            good, candidate = run(False), run(at >= first)
+            ratios.add(at, candidate - good)
         right += line.likeliest()[0] == range(first, first + 1)
     assert right >= 18

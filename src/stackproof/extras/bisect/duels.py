@@ -1,4 +1,4 @@
-"""Candidates as live sides beside the good side: both ends are confirmed as in a gate, then each launch tells of one or several.
+"""Candidates as live sides beside the good side: both ends are confirmed as in a gate, then each launch tells of one.
 
 What is exact comes first: it takes one launch, and often names the change by itself.
 """
@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from stackproof.api.base import Refusal, text
@@ -20,7 +19,7 @@ from stackproof.api.environment import environments
 from stackproof.api.gate import interleave
 from stackproof.api.record import Verdict, resume, store
 from stackproof.extras.bisect import evidence
-from stackproof.extras.bisect.evidence import GOOD, Exact, FailureRate, NoAnswer, Slowdown, Weigher
+from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Slowdown, Weigher
 
 COMPUTED, RUNS, START = "computed", "runs", "start-up"
 _ENDINGS = (Verdict.CRASHED, Verdict.HUNG, Verdict.FAILED)
@@ -115,10 +114,6 @@ class Symptom:
         if self.what not in good.counters or self.what not in head.counters:
             return NoAnswer(f"'{self.what}' was not counted")
         return float((head.counters[self.what] - good.counters[self.what]) * (self.after - self.before) > 0)
-
-    def level(self, seen: interleave.Observed) -> float:
-        """Return the logarithm of the time of one side of a launch."""
-        return math.log(median(seen.blocks) if self.what == cells.TIME else seen.quantities[self.what])
 
 
 def symptoms(results: cells.Results) -> list[Symptom]:
@@ -319,44 +314,16 @@ class Duels:
             return {"none": candidate.reason}
         if self.symptom.name == f"{interleave.PROCESS}::{START}" and not self.symptom.timed:
             return {"seen": float("ended" in self._up(candidate))}
-        launched = self._side_by_side(key, {cells.HEAD: candidate}, number)
+        launched = self._side_by_side(key, candidate, number)
         if isinstance(launched, NoAnswer):
             return {"none": launched.reason}
         seen = self.symptom.read(*launched)
         return {"none": seen.reason} if isinstance(seen, NoAnswer) else {"seen": seen}
 
-    def line_up(self, key: str, builds: Mapping[int, Build], number: int) -> dict[int, float | NoAnswer]:
-        """Run several candidates and the good side in one launch; return the logarithm of the time of each, by place."""
-
-        def run() -> resume.Answer:
-            built = {at: build() for at, build in builds.items()}
-            if lacking := {str(at): each.reason for at, each in built.items() if isinstance(each, NoAnswer)}:
-                return {"none": lacking}
-            names = {f"{cells.HEAD}-{at}": side for at, side in built.items() if isinstance(side, interleave.SideSpec)}
-            launched = self._side_by_side(key, names, number)
-            if isinstance(launched, NoAnswer):
-                return {"none": {_place(launched.reason.partition(":")[0]): launched.reason}}
-            launch, lost = launched
-            if lost:
-                return {"none": {_place(lost[0].side): lost[0].reason}}
-            seen, level = launch.seen[self.symptom.subject], self.symptom.level
-            return {
-                "levels": {
-                    str(GOOD) if side == cells.BASE else _place(side): level(each) for side, each in seen.items()
-                }
-            }
-
-        def read(row: resume.Answer) -> dict[int, float | NoAnswer]:
-            nothing = {int(at): NoAnswer(str(why)) for at, why in row.get("none", {}).items() if at.isdecimal()}
-            return {**nothing, **{int(at): float(level) for at, level in row.get("levels", {}).items()}}
-
-        return self.journal.once(key, run, read)
-
     def _side_by_side(
-        self, key: str, candidates: Mapping[str, interleave.SideSpec], number: int
+        self, key: str, candidate: interleave.SideSpec, number: int
     ) -> tuple[interleave.Launch, list[interleave.Lost]] | NoAnswer:
-        named = {cells.BASE: self.comparison.specs[0], **candidates}
-        sides = tuple(self.fresh(replace(side, name=name)) for name, side in named.items())
+        sides = self.fresh(self.comparison.specs[0]), self.fresh(candidate)
         at = self.comparison.plan.count.launches + number if self.symptom.timed else 0
         terms = self._terms(short=not self.symptom.timed)
         try:
@@ -380,10 +347,6 @@ class Duels:
         if short:
             plan = replace(plan, design=replace(plan.design, rounds=1, block_seconds=_SHORT_BLOCK_S))
         return interleave.LaunchTerms(self.comparison.preset, plan, self.scale)
-
-
-def _place(side: str) -> str:
-    return side.rpartition("-")[2]
 
 
 def _side_of(ended: interleave.SideEndedError | Refusal) -> str:

@@ -20,12 +20,11 @@ FILE = places.DATA / "bisect.toml"
 
 @dataclass(frozen=True)
 class SearchRules:
-    """The error of all steps, launches of one set, when a commit is named, and how many commits run side by side."""
+    """The error of all steps, launches of one set, and when a commit is named."""
 
     error: float
     most: int
     sure: float
-    beside: int
 
 
 @dataclass(frozen=True)
@@ -327,8 +326,6 @@ def needed(units: Sequence[Unit], ask: Callable[[Iterable[Unit]], SetWord]) -> l
     return left
 
 
-GOOD = -1
-"""The place of the good side."""
 _LEAST = 1e-12
 
 
@@ -339,6 +336,10 @@ class Signs:
     weigher: Weigher
     seen: dict[int, list[float]] = field(default_factory=dict)
 
+    def add(self, at: int, ran: float) -> None:
+        """Add a run of a place."""
+        self.seen.setdefault(at, []).append(ran)
+
     def scores(self, count: int) -> list[float]:
         """Add up the odds of the places that would be bad."""
         odds = {at: self.weigher.weigh(seen) for at, seen in self.seen.items()}
@@ -346,33 +347,28 @@ class Signs:
 
 
 @dataclass
-class Levels:
-    """Launches: the logarithm of the time of each place that ran in it, side by side.
+class Ratios:
+    """Log-ratios of places beside the good side in one launch, which is how a machine that drifts cancels.
 
-    Each launch has a level of its own, which is how a machine that drifts cancels. Neither the size of the step nor the noise is
-    taken as known: both are integrated out (linear regression with one step, flat priors), the launches of the confirmation included.
+    Neither the size of the step nor the noise is taken as known: both are integrated out (linear regression with one step, flat priors),
+    the launches of the confirmation included.
     """
 
-    launches: list[dict[int, float]] = field(default_factory=list)
+    seen: list[tuple[int, float]]
+
+    def add(self, at: int, ran: float) -> None:
+        """Add a launch of a place."""
+        self.seen.append((at, ran))
 
     def scores(self, count: int) -> list[float]:
         """Return the marginal likelihood of a step at each place."""
-        centred = []
-        for launch in self.launches:
-            mean = sum(launch.values()) / len(launch)
-            centred.append({at: value - mean for at, value in launch.items()})
-        freedom = sum(len(launch) - 1 for launch in centred)
-        total = sum(value**2 for launch in centred for value in launch.values())
-        return [self._score(first, centred, total, freedom) for first in range(count)]
+        return list(map(self._score, range(count)))
 
-    def _score(self, first: int, centred: Sequence[dict[int, float]], total: float, freedom: int) -> float:
-        spread = moved = 0.0
-        for launch in centred:
-            bad = [value for at, value in launch.items() if at >= first]
-            spread += len(bad) * (1 - len(bad) / len(launch))
-            moved += sum(bad)
-        left = total - moved**2 / max(spread, _LEAST)
-        return -0.5 * math.log(max(spread, _LEAST)) - (freedom - 1) / 2 * math.log(max(left, _LEAST))
+    def _score(self, first: int) -> float:
+        bad = [ratio for at, ratio in self.seen if at >= first]
+        weight = max(len(bad), _LEAST)
+        left = sum(ratio**2 for _, ratio in self.seen) - sum(bad) ** 2 / weight
+        return -0.5 * math.log(weight) - (len(self.seen) - 1) / 2 * math.log(max(left, _LEAST))
 
 
 @dataclass
@@ -380,7 +376,7 @@ class Lineage:
     """A line of states after a good one, of which the last is known to be bad; the search ends where an answer is so sure."""
 
     length: int
-    evidence: Signs | Levels
+    evidence: Signs | Ratios
     sure: float = 0.95
     unresolved: dict[int, str] = field(default_factory=dict)
     """By place, why nothing can be said of it."""
@@ -404,15 +400,10 @@ class Lineage:
         mass, block = max(masses, key=lambda pair: pair[0])
         return block, mass
 
-    def ask(self, most: int = 1) -> list[int]:
-        """Return the places that tell most when they run next, side by side; none once the answer is sure."""
-        if self.likeliest()[1] >= self.sure:
-            return []
-        posterior = self.posterior()
-        until = list(accumulate(posterior[:-1]))
-        chosen: list[int] = []
-        for part in range(1, most + 1):
-            open_ = [at for at in range(len(until)) if at not in self.unresolved and at not in chosen]
-            if open_:
-                chosen.append(min(open_, key=lambda at: abs(until[at] - part / (most + 1))))
-        return chosen
+    def ask(self) -> int | None:
+        """Return the place that tells most when it runs next; none once the answer is sure, or nothing else can be run."""
+        until = list(accumulate(self.posterior()[:-1]))
+        left = [at for at in range(len(until)) if at not in self.unresolved]
+        if not left or self.likeliest()[1] >= self.sure:
+            return None
+        return min(left, key=lambda at: abs(until[at] - 0.5))

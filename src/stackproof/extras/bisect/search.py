@@ -33,16 +33,16 @@ from stackproof.extras.bisect.endpoints import (
 )
 from stackproof.extras.bisect.evidence import (
     CERTAIN,
-    GOOD,
     Blame,
     Exact,
     FailureRate,
-    Levels,
     Lineage,
     NoAnswer,
+    Ratios,
     Settled,
     SetWord,
     Signs,
+    Slowdown,
     Splitting,
     Weigher,
     bound,
@@ -291,42 +291,33 @@ class Bisection:
         builds = [partial(self.workshop.candidate, cells.HEAD, moved, commit) for commit in line]
         if LOCAL in line:
             builds[line.index(LOCAL)] = partial(self.workshop.candidate, cells.HEAD, whole)
-        duels = self.instrument if isinstance(self.instrument, Duels) else None
-        timed = duels is not None and duels.symptom.timed
-        tested = self.of(blame.units)
+        weigher, tested = self.instrument.weigher(), self.of(blame.units)
         known = tested.seen if tested else self.confirmed
-        ran = (
-            Levels([{GOOD: 0.0, len(line) - 1: ratio} for ratio in known])
-            if timed
-            else Signs(self.instrument.weigher())
-        )
+        ratios = Ratios([(len(line) - 1, ratio) for ratio in known])
+        ran = ratios if isinstance(weigher, Slowdown) else Signs(weigher)
         lineage = Lineage(len(line), ran, evidence.rules().search.sure)
         launches = 0
         self.splitting.suspects = blame.units
-        while (asked := lineage.ask(evidence.rules().search.beside if timed else 1)) and launches < _ENDLESS:
-            self._say_line(lineage, line, asked, launches)
-            key = f"commits {_digest(blame.units)} {launches}"
-            seen: Mapping[int, float | NoAnswer]
-            if duels is not None and isinstance(ran, Levels):
-                seen = duels.line_up(key, {at: builds[at] for at in asked}, launches)
-                levels = {at: level for at, level in seen.items() if not isinstance(level, NoAnswer)}
-                ran.launches += [levels] if len(levels) > 1 else []
-            elif isinstance(ran, Signs):
-                seen = {asked[0]: (sign := self.instrument.duel(key, builds[asked[0]], launches))}
-                if not isinstance(sign, NoAnswer):
-                    ran.seen.setdefault(asked[0], []).append(sign)
-            lineage.unresolved.update({at: each.reason for at, each in seen.items() if isinstance(each, NoAnswer)})
+        while (at := lineage.ask()) is not None and launches < _ENDLESS:
+            self._say_line(lineage, line, at, launches)
+            seen = self.instrument.duel(f"commits {_digest(blame.units)} {launches}", builds[at], launches)
             launches += 1
+            if isinstance(seen, NoAnswer):
+                lineage.unresolved[at] = seen.reason
+            else:
+                ran.add(at, seen)
         block, sure = lineage.likeliest()
         unresolved = {line[at]: why for at, why in lineage.unresolved.items()}
         return FirstBad(tuple(line[at] for at in block), sure, launches, len(line), unresolved)
 
-    def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
+    def _say_line(self, lineage: Lineage, line: Sequence[str], at: int, launches: int) -> None:
         likely, sure = lineage.likeliest()
         few = (1 - lineage.sure) / len(line)
         self.left = [commit for commit, chance in zip(line, lineage.posterior(), strict=True) if chance > few]
-        tried, first = ", ".join(short(line[at]) for at in asked), short(line[likely[0]])
-        self.say(f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {first} ({sure:.0%})")
+        first = short(line[likely[0]])
+        self.say(
+            f"inside it, launch {launches + 1}: {short(line[at])}; likeliest of {len(line)} is {first} ({sure:.0%})"
+        )
 
 
 def _digest(names: Collection[str]) -> str:
