@@ -88,7 +88,7 @@ def test_a_host_measures_what_the_plan_says(tmp_path: Path) -> None:
         "training-yolov8n",
         "all-reduce-4-mib-2-ranks",
     } == {row.workload for row in record.measurements}
-    answer = answers.gather(tmp_path, plan.load(tmp_path)).hosts["n1"]
+    answer = answers.gather(tmp_path, plan.load(tmp_path))[0]["n1"]
     (card,) = answer.cards
     assert len(card.replayed) == 36 and sum(one.products for one in card.replayed.values()) > 10**5
     assert not [lack for lack in answer.lacks if not lack.endswith(answers.UNSETTLED)]  # what a busy host may lack

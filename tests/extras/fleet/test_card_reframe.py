@@ -34,6 +34,6 @@ def test_reframe_lets_a_host_answer(python: Path, tmp_path: Path) -> None:
     words = [str(python.parent / "reframe"), "-c", str(check), *chosen, *own]
     ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    (card,) = answers.gather(tmp_path / "sweep", plan.load(tmp_path / "sweep")).hosts["n1"].cards
+    (card,) = answers.gather(tmp_path / "sweep", plan.load(tmp_path / "sweep"))[0]["n1"].cards
     report = (tmp_path / "report.json").read_text(encoding="utf-8")
     assert all(f"{subject}_card0" in report for subject in card.seconds) and card.replayed

@@ -13,14 +13,14 @@ from stackproof.extras.fleet import judge, plan
 def test_bad_hosts_move_neither_middle_nor_spread() -> None:
     rng = random.Random(1)
     good = [1 + rng.gauss(0, 0.004) for _ in range(200)]
-    clean, spoilt = judge.spread(good, 0.001), judge.spread([*good, *[50.0] * 60], 0.001)
+    clean, spoilt = judge.yardstick(good, 200), judge.yardstick([*good, *[50.0] * 60], 260)
     assert spoilt.ratio(1.0) == pytest.approx(clean.ratio(1.0), abs=0.003)
     assert spoilt.scale < 2.5 * clean.scale
     assert clean.scale == pytest.approx(0.004, rel=0.2)
 
 
 def test_equal_hosts_have_the_floor_as_their_spread() -> None:
-    assert judge.spread([1.0] * 10, 0.001).z(1.0005) == pytest.approx(0.5, abs=0.01)
+    assert judge.yardstick([1.0] * 10, 10).z(1.0005) == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_limit_holds_the_error_of_all_looks() -> None:

@@ -54,29 +54,21 @@ class HostAnswer:
     lacks: tuple[str, ...]
 
 
-@dataclass
-class FleetAnswers:
-    """All that a folder holds: answers by host, and why other files are no answer."""
-
-    hosts: dict[str, HostAnswer] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-
-
 def record_path(folder: Path, host: str) -> Path:
     return folder / RECORDS / f"{plan.host(host)}{_ENDED}"
 
 
-def gather(folder: Path, tasks: FleetPlan) -> FleetAnswers:
-    """Read what hosts have left below the folder of a sweep; `tasks`: its plan."""
-    answers = FleetAnswers()
+def gather(folder: Path, tasks: FleetPlan) -> tuple[dict[str, HostAnswer], dict[str, str]]:
+    """Return what hosts have left below the folder of a sweep, and by host why a file is no answer; `tasks`: its plan."""
+    hosts, refused = dict[str, HostAnswer](), dict[str, str]()
     for path in sorted((folder / RECORDS).glob(f"[!.]*{_ENDED}")):
         host = path.name.removesuffix(_ENDED)
         try:
-            answers.hosts[host] = read(path, host, tasks)
+            hosts[host] = read(path, host, tasks)
         except Refusal as refusal:
             why = text.plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
-            answers.refused[text.plain(host, 80, lines=False)] = why
-    return answers
+            refused[text.plain(host, 80, lines=False)] = why
+    return hosts, refused
 
 
 def read(path: Path, host: str, tasks: FleetPlan) -> HostAnswer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import combinations
@@ -18,7 +18,7 @@ from statistics import NormalDist, median, quantiles
 from stackproof.api.base import files, statistics, text
 from stackproof.api.record import Verdict, store
 from stackproof.extras.fleet import answers, plan
-from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer
+from stackproof.extras.fleet.answers import CardAnswer, HostAnswer
 from stackproof.extras.fleet.judgement import (
     LIMITLESS,
     NAME,
@@ -38,31 +38,6 @@ _QUARTILES = 1.3489795
 _CUTS = 16
 _MAJORITY = 3
 """So many cards have a majority; of two that differ nobody can say which one is right."""
-
-
-@dataclass(frozen=True)
-class RobustSpread:
-    """The middle of a group and how far its cards are from it, in logarithms of seconds."""
-
-    centre: float
-    scale: float
-
-    def z(self, seconds: float) -> float:
-        """Return by how many spreads a card is slower (above 0) or faster."""
-        return (math.log(seconds) - self.centre) / self.scale
-
-    def ratio(self, seconds: float) -> float:
-        return math.exp(math.log(seconds) - self.centre)
-
-
-def spread(seconds: Sequence[float], floor: float) -> RobustSpread:
-    """Return median and spread of a group; equal cards are taken to differ by the floor at least.
-
-    Half of the cards may be anything before either moves without bound (Huber and Ronchetti, Robust Statistics, section 5.2).
-    """
-    logs = [math.log(second) for second in seconds]
-    centre = median(logs)
-    return RobustSpread(centre, max(statistics.robust_sigma(logs), floor))
 
 
 def limit(family: float, comparisons: int) -> float:
@@ -112,38 +87,52 @@ def _cut(ordered: Sequence[float], at: int, floor: float) -> TwoModes:
 
 @dataclass(frozen=True)
 class Yardstick:
-    """How one subject of a group is measured: its spread, from which z a card is odd, and what speaks against the middle itself."""
+    """How one subject of a group is measured: median and spread of its cards, in logarithms of seconds, and from which z one is odd."""
 
-    spread: RobustSpread
+    centre: float
+    scale: float
     suspect: float
     limit: float
     doubt: str
+    """What speaks against the median itself."""
     fast: float = float("inf")
-    """From this z on, below the middle, a card is so fast that the others may be slow."""
+    """From this z on, below the median, a card is so fast that the others may be slow."""
+
+    def z(self, seconds: float) -> float:
+        """Return by how many spreads a card is slower (above 0) or faster."""
+        return (math.log(seconds) - self.centre) / self.scale
+
+    def ratio(self, seconds: float) -> float:
+        return math.exp(math.log(seconds) - self.centre)
 
     def faster(self, seconds: float) -> bool:
         """Whether a card is as much faster than the middle as would make a slow one odd, and beyond chance in a fleet of this size."""
-        gain = 1 / self.spread.ratio(seconds) - 1
-        return gain >= plan.table().judging.effect and self.spread.z(seconds) <= -self.fast
+        gain = 1 / self.ratio(seconds) - 1
+        return gain >= plan.table().judging.effect and self.z(seconds) <= -self.fast
 
     def slow(self, seconds: float) -> bool:
         """Whether a card is slow enough to be suspected; what is slower than the blind share needs no more than in a large group."""
-        judging, slower = plan.table().judging, self.spread.ratio(seconds) - 1
+        judging, slower = plan.table().judging, self.ratio(seconds) - 1
         least = judging.suspect if slower >= judging.blind else self.suspect
-        return slower >= judging.effect and self.spread.z(seconds) >= least
+        return slower >= judging.effect and self.z(seconds) >= least
 
 
 def yardstick(seconds: Sequence[float], comparisons: int) -> Yardstick:
-    """Return the yardstick of a subject; `comparisons`: cards times subjects of the group, for the error of all together."""
+    """Return the yardstick of a subject; `comparisons`: cards times subjects of the group, for the error of all together.
+
+    Equal cards are taken to differ by the floor at least. Half of the cards may be anything before median or spread moves without bound
+    (Huber and Ronchetti, Robust Statistics, section 5.2).
+    """
     judging, small = plan.table().judging, plan.small(len(seconds))
-    own = spread(seconds, judging.floor)
+    logs = list(map(math.log, seconds))
+    centre, scale = median(logs), max(statistics.robust_sigma(logs), judging.floor)
     if small is None:
         first = plan.table().small[0]
         doubt = f"{len(seconds)} cards are too few to compare; {first.cards} are needed"
-        return Yardstick(own, judging.suspect * first.suspect, float("inf"), doubt)
+        return Yardstick(centre, scale, judging.suspect * first.suspect, float("inf"), doubt)
     chance = limit(judging.family, comparisons)
     suspect = judging.suspect * small.suspect
-    measure = Yardstick(own, suspect, chance * small.limit, "", max(suspect, chance))
+    measure = Yardstick(centre, scale, suspect, chance * small.limit, "", max(suspect, chance))
     return replace(measure, doubt=_two(seconds, small.modes) or _blind(measure) or _faster(seconds, measure))
 
 
@@ -161,15 +150,15 @@ def _two(seconds: Sequence[float], beyond: float) -> str:
 def _blind(measure: Yardstick) -> str:
     """Say that cards differ so much that the comparison cannot see what it must."""
     most = plan.table().judging.blind
-    if measure.suspect * measure.spread.scale <= most:
+    if measure.suspect * measure.scale <= most:
         return ""
-    return f"its cards differ by {measure.spread.scale:.1%}, so that one which is {most:.0%} slow would not be seen"
+    return f"its cards differ by {measure.scale:.1%}, so that one which is {most:.0%} slow would not be seen"
 
 
 def _faster(seconds: Sequence[float], measure: Yardstick) -> str:
     """Say that several are faster than the middle by as much as a slow one is slower: the middle may be the slow ones."""
     judging = plan.table().judging
-    gains = [1 / measure.spread.ratio(second) - 1 for second in seconds if measure.spread.z(second) <= -measure.limit]
+    gains = [1 / measure.ratio(second) - 1 for second in seconds if measure.z(second) <= -measure.limit]
     gains = sorted(gain for gain in gains if gain >= judging.effect)
     if not gains or len(gains) < judging.split * len(seconds):
         return ""
@@ -187,11 +176,6 @@ class DigestVote:
     products: int
     answers: int
     """How many different digests there are."""
-
-    @property
-    def torn(self) -> bool:
-        """Whether there are several answers and no majority for one."""
-        return not self.digest and self.answers > 1
 
 
 def vote(cards: Sequence[CardAnswer]) -> list[DigestVote]:
@@ -231,11 +215,13 @@ _ENDED = {
 
 def judge(folder: Path) -> FleetJudgement:
     chosen = plan.load(folder)
-    left = answers.gather(folder, chosen)
-    groups, alone = _grouped(left.hosts.values())
+    left, refused = answers.gather(folder, chosen)
+    groups, alone = _grouped(left.values())
     hosts = {row.host: row for group in groups for row in map(group.host, group.hosts)}
-    hosts |= {row.host: row for row in (*alone, *_missing(left, chosen.hosts))}
-    minutes = [host.record.seconds / 60 for host in left.hosts.values()]
+    hosts |= {row.host: row for row in alone}
+    for name in {*chosen.hosts, *refused} - set(left):
+        hosts[name] = JudgedHost(name, HostVerdict.NOT_REACHED, "", refused.get(name, "left nothing"))
+    minutes = [host.record.seconds / 60 for host in left.values()]
     notes = *_notes(left, chosen), *_software(groups), *(note for group in groups for note in group.notes())
     return FleetJudgement(
         SCHEMA, text.plain(folder.absolute().name, 80, lines=False), datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -244,12 +230,12 @@ def judge(folder: Path) -> FleetJudgement:
     )  # fmt: skip
 
 
-def _notes(left: FleetAnswers, chosen: FleetPlan) -> Iterator[str]:
+def _notes(left: Mapping[str, HostAnswer], chosen: FleetPlan) -> Iterator[str]:
     if chosen.without:
         yield f"the plan leaves out {' and '.join(chosen.without)}: nothing is proved of these"
-    if strangers := sorted(set(left.hosts) - set(chosen.hosts)):
+    if strangers := sorted(set(left) - set(chosen.hosts)):
         yield f"not in the plan, and judged all the same: {', '.join(strangers[:5])}"
-    if unpinned := [host.host for host in left.hosts.values() if host.record.provenance.get("pinned") is False]:
+    if unpinned := [host.host for host in left.values() if host.record.provenance.get("pinned") is False]:
         what = "in an environment that was not built from a lock: only its kind of torch is proved, not its packages"
         yield f"unpinned: {text.counted(len(unpinned), 'host')}, such as {min(unpinned)}, {what}"
 
@@ -262,11 +248,6 @@ def keep(judgement: FleetJudgement, folder: Path) -> str:
     except OSError as error:
         return f"{path}: the judgement cannot be kept ({error.strerror}); it is shown all the same"
     return ""
-
-
-def _missing(left: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedHost]:
-    for host in sorted({*expected, *left.refused} - set(left.hosts)):
-        yield JudgedHost(host, HostVerdict.NOT_REACHED, "", left.refused.get(host, "left nothing"))
 
 
 def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_GroupJudge], list[JudgedHost]]:
@@ -331,7 +312,7 @@ class _GroupJudge:
         self._strips = [self._strip(name, answers.subjects(hosts[0].record.stack)[name].unit) for name in names]
         for host, finding in wrong_digests(self._cards, self.votes):
             self._add(host, finding)
-        torn = (ballot for ballot in self.votes if ballot.torn)
+        torn = (ballot for ballot in self.votes if not ballot.digest and ballot.answers > 1)
         self._doubts |= {row.row: f"no majority: {row.answers} answers of {row.cards} cards" for row in torn}
 
     def _strip(self, name: str, unit: str) -> SubjectStrip:
@@ -346,12 +327,12 @@ class _GroupJudge:
         slow = [card for card in cards if measure.slow(card.seconds[name])]
         for card in slow:
             self._add(card.host, self._slow(name, unit, card, measure))
-        slowest = round(measure.spread.ratio(max(seconds)), 5)
-        return SubjectStrip(name, unit, median(seconds), measure.spread.scale, slowest, len(cards))
+        slowest = round(measure.ratio(max(seconds)), 5)
+        return SubjectStrip(name, unit, median(seconds), measure.scale, slowest, len(cards))
 
     def _slow(self, name: str, unit: str, card: CardAnswer, measure: Yardstick) -> FleetFinding:
         seconds = card.seconds[name]
-        ratio, z = measure.spread.ratio(seconds), measure.spread.z(seconds)
+        ratio, z = measure.ratio(seconds), measure.z(seconds)
         sentence = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, unit)}), z {z:.1f}"
         word = HostVerdict.SLOW if z >= measure.limit else HostVerdict.SUSPECTED
         return FleetFinding(word, card.number, name, sentence, round(ratio, 5), round(z, 2))

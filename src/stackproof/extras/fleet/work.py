@@ -128,28 +128,20 @@ class ReplayKind:
 
 @dataclass
 class ReplayedKind:
-    """What was seen of one kind: digests of the right products, how many there were, how many were odd, cold and hot."""
+    """What was seen of one kind: digests of the right products, how many there were, and how many gave something else."""
 
     kind: ReplayKind
     first: torch.Tensor
     products: int = 0
-    cold: int = 0
-    hot: int = 0
+    odd: int = 0
     seconds: float = 0.0
-
-    @property
-    def odd(self) -> int:
-        """Products that gave something else."""
-        return self.cold + self.hot
 
     def check(self, card: int) -> Check:
         seen = digest(self.first)
-        figures: dict[str, Figure] = {
-            "card": str(card), "digest": seen, "products": self.products, "odd": self.odd, "odd cold": self.cold, "odd hot": self.hot,
-        }  # fmt: skip
+        figures: dict[str, Figure] = {"card": str(card), "digest": seen, "products": self.products, "odd": self.odd}
         sentence = f"{self.products} products, all {seen}"
         if self.odd:
-            sentence = f"{self.odd} of {self.products} equal products differ ({self.cold} cold, {self.hot} hot); the others are {seen}"
+            sentence = f"{self.odd} of {self.products} equal products differ; the others are {seen}"
         name, verdict = f"{self.kind.name}[{self.kind.pattern}]", Verdict.FAILED if self.odd else Verdict.PASSED
         return Check(
             f"{REPLAY}/{card}::{name}", verdict, sentence, self.seconds, figures,
@@ -184,18 +176,18 @@ def cold(kind: ReplayKind, device: Device, seconds: float) -> ReplayedKind:
     run, other, third = (digests(compute(*inputs)) for _ in range(FIRST))
     first = torch.where(run == other, run, third)  # one of the first may itself be the odd one
     odd = sum(int((each != first).sum()) for each in (run, other, third))
-    seen = ReplayedKind(kind, first, FIRST * len(first))
-    seen.cold = odd + _replayed(seen, inputs, device, seconds)
+    seen = ReplayedKind(kind, first, FIRST * len(first), odd)
+    _replay(seen, inputs, device, seconds)
     return seen
 
 
 def hot(seen: ReplayedKind, device: Device, seconds: float) -> None:
     """Replay a kind again, with factors made anew, against what it gave at first."""
-    seen.hot += _replayed(seen, factors(seen.kind, device), device, seconds)
+    _replay(seen, factors(seen.kind, device), device, seconds)
 
 
-def _replayed(seen: ReplayedKind, inputs: Factors, device: Device, seconds: float) -> int:
-    """Run for so long, and return how many products were odd; nothing is read from the card but their count."""
+def _replay(seen: ReplayedKind, inputs: Factors, device: Device, seconds: float) -> None:
+    """Run for so long; nothing is read from the card but how many products were odd."""
     compute, began = KERNELS[seen.kind.kernel].compute, time.perf_counter()
     odd = torch.zeros((), dtype=torch.int64, device=device.torch)
     while True:
@@ -205,7 +197,8 @@ def _replayed(seen: ReplayedKind, inputs: Factors, device: Device, seconds: floa
         device.synchronize()
         if time.perf_counter() - began >= seconds:
             seen.seconds += time.perf_counter() - began
-            return int(odd)
+            seen.odd += int(odd)
+            return
 
 
 def digest(first: torch.Tensor) -> str:
