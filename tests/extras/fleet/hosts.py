@@ -38,10 +38,10 @@ def run(
     return path
 
 
-def look(folder: Path, node: str | None = "gpu1", *levels: str, looked: str = START, name: str = "doctor") -> Path:
+def look(folder: Path, node: str = "gpu1", *levels: str, looked: str = START, name: str = "doctor") -> Path:
     """Write an answer of the doctor with a finding of each level."""
     findings = [{"level": level, "sentence": f"a {level} | with `marks`"} for level in levels]
-    told = {"schema": "stackproof.doctor/2", "present": ["cpu"], "findings": findings, "looked": looked}
+    told = {"schema": "stackproof.doctor/2", "present": ["cpu"], "findings": findings, "looked": looked, "node": node}
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(told | ({"node": node} if node else {})), encoding="utf-8")
+    path.write_text(json.dumps(told), encoding="utf-8")
     return path

@@ -123,12 +123,6 @@ def test_without_a_majority_nobody_is_wrong(tmp_path: Path) -> None:
     assert any("and 3 more: no majority: 6 answers of 6 cards" in note for note in found.notes)
 
 
-def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:
-    folder = fleet(tmp_path, 4)
-    leave(folder, MadeHost("stranger"))
-    assert any("not in the plan" in note and "stranger" in note for note in judge.judge(folder).notes)
-
-
 @pytest.mark.parametrize("count", [6, 7, 12, 40])
 @pytest.mark.parametrize("share", [1.3, 1.08])
 def test_half_a_fleet_that_is_slow_proves_nobody(tmp_path: Path, count: int, share: float) -> None:

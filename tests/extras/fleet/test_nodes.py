@@ -34,7 +34,7 @@ def test_the_newest_of_each_verb_counts(tmp_path: Path) -> None:
 
 
 def test_a_problem_of_the_doctors_makes_a_node_unwell(tmp_path: Path) -> None:
-    found = look(tmp_path, None, "warning", name="a"), look(tmp_path, None, "problem", "note", name="b")
+    found = look(tmp_path, "a", "warning", name="a"), look(tmp_path, "b", "problem", "note", name="b")
     assert wrong(*found) == {"a": False, "b": True}
 
 

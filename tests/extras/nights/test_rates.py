@@ -1,4 +1,4 @@
-"""Rates: which neighbours differ, a row for each series, bars, and no control characters from other machines."""
+"""Rates: which neighbours differ, a row for each series, and no control characters from other machines."""
 
 from __future__ import annotations
 
@@ -100,7 +100,6 @@ def test_a_series_is_a_row_of_rates() -> None:
     text = shown(making.record(0, making.figure(1.0, samples=[1.0] * 9)), slow)
     assert "0.5 TFLOP/s" in text
     assert "-50.0%" in text
-    assert "█▁" in text
     assert "worse  gemm-float32 (tiny): 1.00 TFLOP/s -> 0.5 TFLOP/s; driver: nvidia-smi: 580.65.06" in text
 
 
@@ -112,10 +111,3 @@ def test_other_machines_do_not_steer_this_terminal() -> None:
 
 def test_nothing_yet_is_said() -> None:
     assert "there are no figures yet" in shown()
-
-
-def test_bars_make_no_mountain_of_noise() -> None:
-    assert set(rates.bars([1.0, 1.001, 0.999])) <= set("▄▅")
-    assert rates.bars([1.0]) == rates.bars([1.0, 1.0])[0]
-    assert rates.bars([1.0, 2.0, 1.5])[0] == "▁"
-    assert rates.bars([1.0, 2.0, 1.5])[1] == "█"

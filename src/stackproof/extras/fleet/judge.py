@@ -51,17 +51,11 @@ def limit(family: float, comparisons: int) -> float:
 
 @dataclass(frozen=True)
 class TwoModes:
-    """Figures of a group as two populations: medians of both, how many are in the slower one, their distance over their spread."""
+    """Figures of a group as two: how many are slower, by which share, and how far both are apart over their spread."""
 
-    fast: float
-    slow: float
     slower: int
+    apart: float
     distance: float
-
-    @property
-    def apart(self) -> float:
-        """Return by which share the slower ones are slower."""
-        return self.slow / self.fast - 1
 
 
 def modes(seconds: Sequence[float], share: float, floor: float) -> TwoModes:
@@ -82,7 +76,7 @@ def _cut(ordered: Sequence[float], at: int, floor: float) -> TwoModes:
         widths.append((third - first) / _QUARTILES)
     slower = sum(value > (middle + high) / 2 for value in ordered)
     distance = (high - middle) / max(math.hypot(*widths) / math.sqrt(2), floor)
-    return TwoModes(math.exp(middle), math.exp(high), slower, distance)
+    return TwoModes(slower, math.expm1(high - middle), distance)
 
 
 @dataclass(frozen=True)
@@ -233,8 +227,6 @@ def judge(folder: Path) -> FleetJudgement:
 def _notes(left: Mapping[str, HostAnswer], chosen: FleetPlan) -> Iterator[str]:
     if chosen.without:
         yield f"the plan leaves out {' and '.join(chosen.without)}: nothing is proved of these"
-    if strangers := sorted(set(left) - set(chosen.hosts)):
-        yield f"not in the plan, and judged all the same: {', '.join(strangers[:5])}"
     if unpinned := [host.host for host in left.values() if host.record.provenance.get("pinned") is False]:
         what = "in an environment that was not built from a lock: only its kind of torch is proved, not its packages"
         yield f"unpinned: {text.counted(len(unpinned), 'host')}, such as {min(unpinned)}, {what}"

@@ -69,7 +69,7 @@ def _read(path: Path) -> list[NodeAnswer]:
         return [_of_record(reading.read(path))]
     try:
         if schema.startswith("stackproof.doctor"):
-            return [_of_doctor(value, path)]
+            return [_of_doctor(value)]
         return [*_of_fleet(value)] if schema == SCHEMA else []
     except (KeyError, TypeError, ValueError) as error:
         raise Refusal(f"{path}: is damaged ({error!r}); write it anew") from error
@@ -84,17 +84,14 @@ def _of_record(record: Record) -> NodeAnswer:
     return NodeAnswer(str(facts.get("host", "unnamed")), by, record.started, record.verdict.value, said, wrong)
 
 
-def _of_doctor(value: dict[str, Any], path: Path) -> NodeAnswer:
-    """Older answers of the doctor do not say of whom they are, and are called by their file."""
+def _of_doctor(value: dict[str, Any]) -> NodeAnswer:
     said = {
         level: [row["sentence"] for row in value["findings"] if row["level"] == level]
         for level in ("problem", "warning")
     }
     word = next((text.counted(len(lines), level) for level, lines in said.items() if lines), "no problem")
     first = next(iter(said["problem"] + said["warning"]), "")
-    return NodeAnswer(
-        value.get("node", path.stem), "doctor", value.get("looked", ""), word, first, bool(said["problem"])
-    )
+    return NodeAnswer(value["node"], "doctor", value["looked"], word, first, bool(said["problem"]))
 
 
 def _of_fleet(value: dict[str, Any]) -> Iterator[NodeAnswer]:

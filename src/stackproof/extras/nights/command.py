@@ -126,7 +126,7 @@ def _night(options: argparse.Namespace) -> int:
     from stackproof.extras.nights.night import request
 
     request.require_ours(stack)
-    print(request.renew(stack, datetime.now(timezone.utc).date()))  # noqa: T201
+    print(request.renew(stack))  # noqa: T201
     return 0
 
 
@@ -182,7 +182,7 @@ def _ledger(asked: NightRequest, outputs: writer.Outputs) -> Ledger:
 
     stack, began = asked.stack, time.monotonic()
     lock = "unpinned" if asked.unpinned else lockfile.read(stack.lock).digest
-    facts = {**provenance.host_facts(stack), **asked.facts(), ANCHOR: asked.anchor.commit}
+    facts = {**provenance.host_facts(stack), **asked.facts(), ANCHOR: asked.anchor}
     facts |= {"lock": lock, "pinned": not asked.unpinned}
 
     def say(sentence: str) -> None:

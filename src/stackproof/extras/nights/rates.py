@@ -9,16 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from statistics import median
 
 from stackproof.api.base import advice, processes, statistics, text
 from stackproof.api.record import outline, store
 from stackproof.api.runs import timeline
 
-_BARS = "▁▂▃▄▅▆▇█"
-_MOST_BARS = 24
 _MOST_CHANGES = 10
-_HEADS = ("what", "preset", "now", "±", "since before", "trend")
+_HEADS = ("what", "preset", "now", "±", "since before")
 
 
 @dataclass(frozen=True)
@@ -134,15 +131,7 @@ def _row(series: Series) -> tuple[outline.Cell, ...]:
         text.shown(newest.median, unit),
         outline.Span(f"{newest.relative:.1%}", "dim"),
         _moved(series.steps),
-        outline.Span(bars([text.rate(point.seconds.median, unit)[0] for point in series.points[-_MOST_BARS:]]), "cyan"),
     )
-
-
-def bars(values: Sequence[float]) -> str:
-    """Return a bar for each value, higher for larger ones, in a range as wide as a flag would need, so that noise looks small."""
-    middle, share = median(values), store.rules().share
-    low, high = min(*values, middle * (1 - share)), max(*values, middle * (1 + share))
-    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
 
 
 def _moved(steps: Sequence[Change]) -> outline.Span:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
 
 from stackproof.extras.nights.night import request as request_
-from stackproof.extras.nights.night.request import FrozenSide, Ledger, NightRequest
+from stackproof.extras.nights.night.request import Ledger, NightRequest
 from stackproof.extras.verbs import StageOutcome
 from stackproof.record.records import Verdict
 from stackproof.record.writer import Outputs
 from stackproof.stack import stacks
 from tests.extras.nights.drift.nightly import FACTS
 
-FROZEN = FrozenSide(date(2026, 1, 1), "c" * 40)
+FROZEN = "c" * 40
 
 
 def ledger_in(folder: Path) -> Ledger:
     """Begin the record of a night."""
-    facts = {**FACTS, "stack": "cpu", "anchor": FROZEN.commit}
+    facts = {**FACTS, "stack": "cpu", "anchor": FROZEN}
     return request_.opened("cpu", facts, Outputs(folder), lambda text: None)
 
 

@@ -64,7 +64,7 @@ def test_a_measured_night_is_a_night_for_the_scan(tmp_path: Path, monkeypatch: p
         "figures": Verdict.PASSED,
     }
     (night,), problems = nights(store.read([run.ledger.path]))
-    assert not problems and not night.disturbed and night.anchor == request(tmp_path).anchor.commit
+    assert not problems and not night.disturbed and night.anchor == request(tmp_path).anchor
     ((_, both),) = night.figures.items()
     assert both == {Measured.TODAY: (2.0,) * 4, Measured.ANCHOR: (1.0,) * 4}
     assert night.state.fact("wheels", "torch") == "of today"

@@ -26,7 +26,7 @@ def _git(*words: str) -> str:
 @cache
 def _frozen() -> str:
     """Return the anchor's commit, or skip where this clone has no such history."""
-    commit = request.load_anchor(stacks.load("cpu")).commit
+    commit = request.load_anchor(stacks.load("cpu"))
     if not _git("cat-file", "-t", commit):
         pytest.skip(f"this clone does not reach back to {commit[:12]}")
     return commit

@@ -94,6 +94,11 @@ class Suspicion:
         return self.size > 0
 
     @property
+    def seen(self) -> tuple[float, float, float]:
+        """Its size and interval as its gate saw them, or else its nights."""
+        return (self.gate.ratio, self.gate.low, self.gate.high) if self.gate else (self.size, self.low, self.high)
+
+    @property
     def word(self) -> str:
         """Its state as people read it, with the direction of what is confirmed."""
         if self.state is not SuspicionState.CONFIRMED:
@@ -433,17 +438,11 @@ def _settled_by(step: Suspicion) -> str:
     return f"confirm{how}: {step.command}"
 
 
-def size(step: Suspicion) -> str:
-    word = "slower" if step.slower else "faster"
-    return f"{statistics.percent(step.size)} [{statistics.percent(step.low)}, {statistics.percent(step.high)}] {word}"
-
-
 def size_seen(step: Suspicion) -> str:
     """Return how far a figure has stepped, by its gate or else by its nights; a percentage alone could be of seconds or of speed."""
-    if not (gate := step.gate):
-        return size(step)
-    word = "slower" if gate.low > 0 else "faster" if gate.high < 0 else "neither slower nor faster"
-    return f"{statistics.percent(gate.ratio)} [{statistics.percent(gate.low)}, {statistics.percent(gate.high)}] {word}"
+    ratio, low, high = step.seen
+    word = "neither slower nor faster" if step.gate and low <= 0 <= high else "slower" if ratio > 0 else "faster"
+    return f"{statistics.percent(ratio)} [{statistics.percent(low)}, {statistics.percent(high)}] {word}"
 
 
 def cause_names(step: Suspicion) -> str:

@@ -147,7 +147,7 @@ def measured(run: NightRun) -> None:
 def _built(run: NightRun) -> dict[Measured, interleave.SideSpec]:
     sides = {Measured.TODAY: _spec(run, variants.Variant(Measured.TODAY.value))}
     try:
-        sides[Measured.ANCHOR] = _spec(run, variants.Variant(Measured.ANCHOR.value, run.asked.anchor.commit))
+        sides[Measured.ANCHOR] = _spec(run, variants.Variant(Measured.ANCHOR.value, run.asked.anchor))
     except Refusal as refusal:
         _leave_out(run, str(refusal))
     return sides

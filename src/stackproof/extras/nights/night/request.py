@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -27,16 +26,13 @@ NEW = "night --anchor new"
 
 
 @dataclass(frozen=True)
-class FrozenSide:
-    """A commit, by its whole name, and since when it is the anchor."""
-
-    since: date
+class _Anchor:
     commit: str
 
 
 @dataclass(frozen=True)
 class _AnchorFile:
-    anchor: FrozenSide
+    anchor: _Anchor
 
 
 def file_of(stack: stacks.Stack) -> Path:
@@ -52,39 +48,38 @@ def require_ours(stack: stacks.Stack) -> None:
         )
 
 
-def load_anchor(stack: stacks.Stack) -> FrozenSide:
-    """Read the anchor of a stack (Refusal: there is none yet, the file is wrong, or its commit does not have the stack)."""
+def load_anchor(stack: stacks.Stack) -> str:
+    """Return the anchor of a stack, a commit (Refusal: there is none yet, the file is wrong, or its commit does not have the stack)."""
     path = file_of(stack)
     if not path.is_file():
         raise Refusal(
             f"{path}: there is no anchor yet, so nights of '{stack.name}' have nothing to be measured beside; make one with "
             f"`{NEW} --stack {stack.name}`, and commit it"
         )
-    anchor = toml.Table.load(path).row(_AnchorFile).anchor
-    return freeze(stack, anchor.commit, anchor.since)
+    return freeze(stack, toml.Table.load(path).row(_AnchorFile).anchor.commit)
 
 
-def freeze(stack: stacks.Stack, commit: str, since: date, root: Path = places.ROOT) -> FrozenSide:
-    """Return a commit as a frozen side (Refusal: it is no commit of this repository, or does not have the stack)."""
+def freeze(stack: stacks.Stack, commit: str, root: Path = places.ROOT) -> str:
+    """Return the whole name of a commit (Refusal: it is no commit of this repository, or does not have the stack)."""
     revision = variants.resolved(commit, root)
     lock = str(stack.lock.relative_to(places.ROOT))
     if not git.output(root, "ls-tree", revision, "--", lock):
         raise Refusal(f"commit {revision[:12]} has no {lock}; choose one that knows the stack")
-    return FrozenSide(since, revision)
+    return revision
 
 
-def renew(stack: stacks.Stack, today: date) -> str:
+def renew(stack: stacks.Stack) -> str:
     """Make this checkout's commit the anchor, and return what is to be done now (Refusal: it is the anchor already)."""
-    path, fresh = file_of(stack), freeze(stack, "HEAD", today)
-    if path.is_file() and toml.Table.load(path).row(_AnchorFile).anchor.commit == fresh.commit:
-        raise Refusal(f"{path}: {fresh.commit[:12]} is the anchor already; check another commit out to freeze that")
+    path, fresh = file_of(stack), freeze(stack, "HEAD")
+    if path.is_file() and toml.Table.load(path).row(_AnchorFile).anchor.commit == fresh:
+        raise Refusal(f"{path}: {fresh[:12]} is the anchor already; check another commit out to freeze that")
     rows = (
         f"# The commit that nights of {stack.name} are measured beside (docs/nights.md). Made by\n"
         f"# `nox -s {stack.name}-night -- --anchor new`.\n\n"
-        f'[anchor]\nsince = {fresh.since.isoformat()}\ncommit = "{fresh.commit}"\n'
+        f'[anchor]\ncommit = "{fresh}"\n'
     )
     files.write_atomically(path, rows)
-    return f"{path}: the anchor is {fresh.commit[:12]} now; commit this file"
+    return f"{path}: the anchor is {fresh[:12]} now; commit this file"
 
 
 FILE = places.DATA / "night.toml"
@@ -188,7 +183,8 @@ class NightRequest:
 
     stack: stacks.Stack
     results: Path
-    anchor: FrozenSide
+    anchor: str
+    """The commit that today's is measured beside."""
     plan: NightPlan
     profile: str
     only: tuple[str, ...] = ()

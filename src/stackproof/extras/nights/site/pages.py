@@ -145,8 +145,7 @@ def as_json(site: SiteModel) -> str:
 
 
 def _json_of_step(site: SiteModel, view: SeriesView, step: Suspicion) -> dict[str, object]:
-    gate = step.gate
-    size, low, high = (gate.ratio, gate.low, gate.high) if gate else (step.size, step.low, step.high)
+    size, low, high = step.seen
     return {
         "said": step.word, "figure": view.name, "place": view.place.label, "page": view.page, "series": step.kind.value,
         "ratio": math.exp(size), "low": math.exp(low), "high": math.exp(high), "since": step.after.day,
@@ -187,7 +186,7 @@ def _step(site: SiteModel, view: SeriesView, step: Suspicion) -> dict[str, Any]:
     colours = {"suspected": "unverified", "refuted": "dim", "confirmed": "worse" if step.slower else "better"}
     return {
         "view": view, "word": step.word, "state": step.state.value, "kind": colours[step.state.value], "slower": step.slower,
-        "size": findings.size_seen(step), "by_nights": findings.size(step), "title": _title(view, step), "day": step.after.day,
+        "size": findings.size_seen(step), "title": _title(view, step), "day": step.after.day,
         "series": step.kind.value, "causes": findings.causes(step), "when": findings.when(step), "differences": findings.differences(step),
         "nights": [_shown_run(site, night.path, drawing.stamp(night.started)) for night in (step.before, step.after)],
         "gate": _shown_run(site, step.gate.path, "this gate") if step.gate else None, "command": site.shown(step.command),
