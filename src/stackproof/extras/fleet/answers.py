@@ -102,17 +102,16 @@ def reason(record: Record) -> str:
 
 
 def state(facts: Mapping[str, Figure]) -> store.State:
-    """Return the state that hosts must share to be compared; set clocks and limits count as the driver's."""
+    """Return the state that hosts must share to be compared."""
     return store.state({known: value for name, value in facts.items() if (known := _fact(name))})
 
 
 @lru_cache(maxsize=8192)
 def _fact(name: str) -> str:
-    """Return as what a fact counts; an empty string where it does not count."""
-    chosen = plan.table().state
-    if text.matches(name, chosen.ignored):
+    """Return as what a fact counts, what is set of clocks and limits as the driver's; an empty string where it does not count."""
+    if text.matches(name, plan.table().state.ignored):
         return ""
-    return f"driver.{name}" if text.matches(name, chosen.clocks) else name
+    return f"driver.{name}" if name.startswith("set.") else name
 
 
 def _compared(record: Record, host: str, tasks: FleetPlan) -> tuple[list[CardAnswer], list[str]]:

@@ -70,7 +70,6 @@ class StateRules:
     """Which facts make hosts unlike: patterns, and what `card` writes down for them."""
 
     ignored: tuple[str, ...]
-    clocks: tuple[str, ...]
     files: tuple[str, ...]
     telemetry: tuple[str, ...]
 

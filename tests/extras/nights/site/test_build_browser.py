@@ -218,12 +218,6 @@ def test_without_scripts_every_verdict_is_there(browser: Browser, site: Path) ->
     assert box and box["width"] > 600 and box["height"] > 150
 
 
-def test_figures_are_filtered_by_words(browser: Browser, site: Path) -> None:
-    page, _ = opened(browser, f"{site.as_uri()}/index.html")
-    page.get_by_role("searchbox").fill("gemm-003")
-    assert page.locator("#figures tbody tr:visible").count() == 1
-
-
 def test_an_old_page_says_so(browser: Browser, site: Path) -> None:
     page = browser.new_context().new_page()
     page.clock.set_fixed_time(f"{TODAY}T12:00:00Z")
