@@ -15,7 +15,7 @@ from stackproof.extras.nights.drift.series import FigureKey, Measured, Night, si
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write
 
 BEGAN = datetime(2026, 1, 1, 2, tzinfo=timezone.utc)
-KEY = FigureKey("gemm-float32", "tiny", 1, "s/TFLOP", "1")
+KEY = FigureKey("gemm-float32", "tiny", "s/TFLOP", "1")
 LAUNCHES = 6
 FACTS: dict[str, Figure] = {
     "stack": "cuda", "host": "box", "verified on": "cuda", "machine": "x86_64", "cpus": 16, "devices": 1,

@@ -56,14 +56,9 @@ def test_bad_records_are_skipped_and_named(tmp_path: Path) -> None:
     kept(tmp_path, told(Story(count=30)))
     (tmp_path / "half.record.json").write_text('{"schema": "stackproof-rec', encoding="utf-8")
     (tmp_path / "other.record.json").write_text("{}", encoding="utf-8")
-    lost = record(40, [1.0], [1.0])
-    del lost.provenance["anchor"]
-    kept(tmp_path / "more", [lost])
     found = read_drift([tmp_path])
     assert found.exit_code == PASSED and len(found.places[0].nights) == 30
-    assert [word in " ".join(found.problems) for word in ("half.record", "other.record", "names no anchor")] == [
-        True
-    ] * 3
+    assert all(word in " ".join(found.problems) for word in ("half.record", "other.record"))
 
 
 def test_a_night_that_was_published_counts_once(tmp_path: Path) -> None:

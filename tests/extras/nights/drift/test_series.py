@@ -36,7 +36,7 @@ def test_launches_are_paired() -> None:
 
 def test_a_disturbed_or_absent_night_is_missing() -> None:
     absent = record(2, [1.0], [1.0])
-    other = side_row(FigureKey("other", "tiny", 1, "s", "1"), Measured.TODAY, [1.0])
+    other = side_row(FigureKey("other", "tiny", "s", "1"), Measured.TODAY, [1.0])
     absent = replace(absent, measurements=[other])
     rows = [
         record(0, [1.0], [1.0]),

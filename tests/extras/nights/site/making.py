@@ -65,7 +65,7 @@ def more_figures(record: Record, count: int, seed: int) -> Record:
             side = Measured(row.figures["side"])
             shift = number / 10 + (own if side is Measured.TODAY else 0.0)
             samples = tuple(one * math.exp(shift + dice.gauss(0, 0.002)) for one in row.samples)
-            key = FigureKey(f"gemm-{number:03}", "tiny", 1, row.unit, "1")
+            key = FigureKey(f"gemm-{number:03}", "tiny", row.unit, "1")
             rows.append(side_row(key, side, samples))
     return replace(record, measurements=rows)
 

@@ -378,11 +378,10 @@ def read_drift(tops: Iterable[Path], stack: str = "") -> Drift:
 
 
 def drift_of(loaded: store.Loaded, stack: str = "") -> Drift:
-    every, problems = nights(loaded)
     gates = gate_results(loaded.records)
-    groups = by_place(night for night in every if stack in ("", night.place.stack))
+    groups = by_place(night for night in nights(loaded) if stack in ("", night.place.stack))
     places = [examine(place, those, gates) for place, those in groups.items()]
-    return Drift(tuple(sorted(places, key=lambda place: place.place.label)), (*loaded.problems, *problems))
+    return Drift(tuple(sorted(places, key=lambda place: place.place.label)), tuple(loaded.problems))
 
 
 def examine(place: store.Place, history: Sequence[Night], gates: Sequence[GateResult]) -> PlaceDrift:

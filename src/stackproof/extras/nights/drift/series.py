@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from stackproof.api.base import statistics
-from stackproof.api.record import Measurement, Record, Verdict, store
+from stackproof.api.record import Measurement, Record, store
 from stackproof.extras.nights.drift.scan import SeriesKind, Values, table
 
 VERB = "night"
@@ -43,14 +43,12 @@ class FigureKey:
 
     subject: str
     preset: str
-    ranks: int
     unit: str
     version: str
 
     @property
     def label(self) -> str:
-        ranks = f", {self.ranks} ranks" if self.ranks > 1 else ""
-        return f"{self.subject} ({self.preset}{ranks})"
+        return f"{self.subject} ({self.preset})"
 
 
 @dataclass(frozen=True)
@@ -74,45 +72,37 @@ def side_row(key: FigureKey, side: Measured, samples: Sequence[float]) -> Measur
     """Return what a night measured of one side of one figure, a sample a round of all sides, as a row of its record."""
     figures: dict[str, Any] = {SIDE: side.value, VERSION: key.version}
     return Measurement(
-        workload=key.subject, preset=key.preset, dtype="", world_size=key.ranks, metric=VERB, unit=key.unit,
+        workload=key.subject, preset=key.preset, dtype="", world_size=1, metric=VERB, unit=key.unit,
         value=median(samples), samples=list(samples), note=f"{VERB}, {side.value}",
         version=key.version if side is Measured.TODAY else "", figures=figures,
     )  # fmt: skip
 
 
-def night(path: Path, record: Record) -> Night | str:
-    """Return what a record of the verb `night` tells, or in one sentence why it tells nothing.
+def night(path: Path, record: Record) -> Night | None:
+    """Return what a record of the verb `night` tells; None where it has no figure of today's side, whose verdict says why.
 
     A sample that is no positive number (NaN, infinity, zero) leaves its figure of that night out: it is missing, not zero.
     """
     facts = record.provenance
-    if not (anchor := str(facts.get(ANCHOR, ""))):
-        return f"{path}: names no anchor in its provenance, so that its figures compare with nothing; it was skipped"
     figures: dict[FigureKey, dict[Measured, tuple[float, ...]]] = {}
     for row in record.measurements:
         if (side := _side(row)) and row.countable:
             version = str(row.figures.get(VERSION, row.version))
-            key = FigureKey(row.workload, row.preset, row.world_size, row.unit, version)
+            key = FigureKey(row.workload, row.preset, row.unit, version)
             figures.setdefault(key, {})[side] = tuple(row.samples)
     if not any(Measured.TODAY in sides for sides in figures.values()):
-        return f"{path}: holds no figure of today's side; it was skipped"
+        return None
     return Night(
-        path, datetime.fromisoformat(record.started), store.place(facts), store.state(facts), anchor,
+        path, datetime.fromisoformat(record.started), store.place(facts), store.state(facts), str(facts.get(ANCHOR, "")),
         str(facts.get(DISTURBED, "")), figures,
     )  # fmt: skip
 
 
-def nights(loaded: store.Loaded) -> tuple[list[Night], list[str]]:
-    """Return the nights of a store, oldest first and each once, and a sentence for each record that is none."""
+def nights(loaded: store.Loaded) -> list[Night]:
+    """Return the nights of a store that measured something, oldest first and each once."""
     records = store.distinct(loaded.records).items()
-    # A night that was asked to measure nothing is whole, and no part of any series.
-    read = [night(path, record) for path, record in records if record.verb == VERB and not _left_out(record)]
-    counted = sorted((night for night in read if isinstance(night, Night)), key=lambda night: night.started)
-    return counted, [problem for problem in read if isinstance(problem, str)]
-
-
-def _left_out(record: Record) -> bool:
-    return any(check.id == "measure" and check.verdict is Verdict.SKIPPED for check in record.checks)
+    read = (night(path, record) for path, record in records if record.verb == VERB)
+    return sorted((night for night in read if night), key=lambda night: night.started)
 
 
 def by_place(nights: Iterable[Night]) -> dict[store.Place, list[Night]]:
@@ -144,9 +134,9 @@ class Trend:
 
 def trends(place: store.Place, nights: Sequence[Night]) -> list[Trend]:
     """Return the series of every figure of one place in its latest version; `nights` are oldest first."""
-    newest: dict[tuple[str, str, int, str], FigureKey] = {}
+    newest: dict[tuple[str, str, str], FigureKey] = {}
     for night in nights:
-        newest |= {(key.subject, key.preset, key.ranks, key.unit): key for key in night.figures}
+        newest |= {(key.subject, key.preset, key.unit): key for key in night.figures}
     return [_trend(place, key, nights) for key in sorted(newest.values())]
 
 

@@ -116,7 +116,7 @@ def _row(
     unit = fields["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
     samples = [seconds / amount for launch in seen for seconds in _rounds(launch.blocks)]
-    row = side_row(FigureKey(name, preset, 1, unit, fields["version"]), side, samples)
+    row = side_row(FigureKey(name, preset, unit, fields["version"]), side, samples)
     row.figures |= {"verified": seen[0].proved, "launches": len(seen)}
     return row
 
