@@ -151,7 +151,7 @@ def test_what_the_plan_leaves_out_is_said(tmp_path: Path, work: Callable[[Run], 
         left(words)
         return 0
 
-    made = plan.make("s", "cpu", "tiny", ["n1"], without=["doctor", "smoke"])
+    made = plan.make("cpu", "tiny", ["n1"], without=["doctor", "smoke"])
     made.keep(tmp_path)
     records.write(work(run), answers.record_path(tmp_path, "n1"))
     found = judge.judge(tmp_path)
@@ -163,7 +163,7 @@ def test_a_host_answers_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     taken: list[int] = []
-    plan.make("s", "cpu", "tiny", ["n1"]).keep(tmp_path)
+    plan.make("cpu", "tiny", ["n1"]).keep(tmp_path)
     facts: dict[str, Figure] = {"host": "n1", "plan": plan.load(tmp_path).id}
     made = Record("fleet", "cpu", START, 1.0, Verdict.FAILED, facts, [Check("a", Verdict.FAILED, "b is c", 0.0)])
 
@@ -194,7 +194,7 @@ def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:
 
 
 def test_the_scheduler_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan.make("s", "cpu", "tiny", ["node7"]).keep(tmp_path)
+    plan.make("cpu", "tiny", ["node7"]).keep(tmp_path)
     seen: list[str] = []
 
     def answered(one: card.CardOrder) -> bool:
@@ -222,6 +222,6 @@ def test_what_is_replayed_is_told_how_to_choose_kernels(monkeypatch: pytest.Monk
 def test_a_host_that_no_plan_names_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str, said: str
 ) -> None:
-    plan.make("s", "cpu", "tiny", ["n1"]).keep(tmp_path)
+    plan.make("cpu", "tiny", ["n1"]).keep(tmp_path)
     assert cli.main(["fleet", "card", str(tmp_path), "--host", host]) == 2
     assert said in capsys.readouterr().err and not list((tmp_path / "records").iterdir())

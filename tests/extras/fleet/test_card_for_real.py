@@ -53,7 +53,7 @@ _HOSTS = {
 def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp_path: Path) -> None:
     require_compiler()
     without = [part for part in plan.parts() if part != "product"]
-    made = plan.make("sweep", "sim", "tiny", _HOSTS, without=without)
+    made = plan.make("sim", "tiny", _HOSTS, without=without)
     made.keep(tmp_path)
     for host, faults in _HOSTS.items():
         environment = {
@@ -76,7 +76,7 @@ def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp
 
 
 def test_a_host_measures_what_the_plan_says(tmp_path: Path) -> None:
-    plan.make("sweep", "cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path)
+    plan.make("cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path)
     command = [sys.executable, "-m", "stackproof", "fleet", "card", str(tmp_path), "--host", "n1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr

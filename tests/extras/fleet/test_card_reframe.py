@@ -27,7 +27,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_reframe_lets_a_host_answer(python: Path, tmp_path: Path) -> None:
-    plan.make("monday", "cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path / "sweep")
+    plan.make("cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path / "sweep")
     check = ROOT / "fleet" / "reframe" / "fleet_check.py"
     chosen = ["-S", f"sweep={tmp_path / 'sweep'}", "-S", f"python={sys.executable}", "-S", "host=n1"]
     own = ["-r", f"--prefix={tmp_path}", f"--report-file={tmp_path / 'report.json'}"]

@@ -39,22 +39,22 @@ def test_what_nobody_names_follows_from_the_device(kind: str, profile: str) -> N
 
 def test_the_order_is_drawn_and_kept(tmp_path: Path) -> None:
     hosts = [f"n{number}" for number in range(50)]
-    made = plan.make("x", "cpu", "tiny", hosts, seed=3)
+    made = plan.make("cpu", "tiny", hosts, seed=3)
     assert sorted(made.hosts) == sorted(hosts) and list(made.hosts) != hosts
     made.keep(tmp_path)
     assert plan.load(tmp_path) == made
 
 
 def test_a_folder_has_one_plan(tmp_path: Path) -> None:
-    plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
+    plan.make("cpu", "tiny", ["a"]).keep(tmp_path)
     with pytest.raises(Refusal, match="has a plan already; name a new folder"):
-        plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
+        plan.make("cpu", "tiny", ["a"]).keep(tmp_path)
 
 
 def test_what_is_left_out_must_be_something(tmp_path: Path) -> None:
-    assert plan.make("x", "cpu", "tiny", ["a"], without=["gemm-float32", "convolution"]).without
+    assert plan.make("cpu", "tiny", ["a"], without=["gemm-float32", "convolution"]).without
     with pytest.raises(Refusal, match="did you mean 'smoke'"):
-        plan.make("x", "cpu", "tiny", ["a"], without=["smok"])
+        plan.make("cpu", "tiny", ["a"], without=["smok"])
 
 
 def test_patterns_are_those_that_are_replayed() -> None:
@@ -67,7 +67,7 @@ def test_patterns_are_those_that_are_replayed() -> None:
     [{"hosts": "a"}, {"schema": "x"}, {"command": "rm"}, {"profile": "huge"}],
 )
 def test_a_plan_that_was_edited_badly_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    path = plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
+    path = plan.make("cpu", "tiny", ["a"]).keep(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
     with pytest.raises(Refusal):
         plan.load(tmp_path)
@@ -75,4 +75,4 @@ def test_a_plan_that_was_edited_badly_is_refused(tmp_path: Path, change: dict[st
 
 def test_nobody_is_no_plan() -> None:
     with pytest.raises(Refusal, match="--hosts"):
-        plan.make("x", "cpu", "tiny", [])
+        plan.make("cpu", "tiny", [])

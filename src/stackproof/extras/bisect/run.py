@@ -284,4 +284,4 @@ def _finish(record: Record, searching: Searching) -> int:
     outcome.show(record, console)
     path = writer.keep(record, searching.folder / "record.json", searching.request.outputs, outcome.markdown)
     console.print(Text(f"record: {path}; journal: {searching.journal.path}", style="dim"), soft_wrap=True)
-    return result.exit_code if result.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code
+    return result.exit_code

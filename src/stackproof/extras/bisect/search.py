@@ -162,10 +162,6 @@ def make_room(most: int, kept: Collection[Path], say: environments.Say, home: Pa
 _ENDLESS = 400
 
 
-Instrument = Duels | Programs
-"""What tells of a candidate: live sides, or programs."""
-
-
 @dataclass(frozen=True)
 class SetTest:
     """One test: which units were moved, what was said of them, each run's figure, and how long it took."""
@@ -192,7 +188,7 @@ class Bisection:
     """A search in progress; `tests` is what was asked until now."""
 
     workshop: Workshop
-    instrument: Instrument
+    instrument: Duels | Programs
     units: Sequence[ChangeUnit]
     confirmed: Sequence[float]
     """The figures of the launches of the bad end."""

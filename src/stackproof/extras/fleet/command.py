@@ -55,7 +55,7 @@ def _plan(options: argparse.Namespace) -> int:
 
     stack, folder = stacks.load(options.stack), options.folder.absolute()
     profile, hosts = options.profile or plan.usual(stack.device), plan.expanded(options.hosts)
-    made = plan.make(folder.name, stack.name, profile, hosts, without=options.without, cards=options.cards)
+    made = plan.make(stack.name, profile, hosts, without=options.without, cards=options.cards)
     path = made.keep(folder)
     card = ["stackproof", "fleet", "card", str(folder), "--locked"]
     slurm = shlex.join(["sbatch", "--nodelist=HOST", "--exclusive", "--wrap", shlex.join(card)])

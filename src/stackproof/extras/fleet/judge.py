@@ -327,7 +327,7 @@ class _GroupJudge:
         ratio, z = measure.ratio(seconds), measure.z(seconds)
         sentence = f"{100 * (ratio - 1):.1f} % slower than the median ({text.shown(seconds, unit)}), z {z:.1f}"
         word = HostVerdict.SLOW if z >= measure.limit else HostVerdict.SUSPECTED
-        return FleetFinding(word, card.number, name, sentence, round(ratio, 5), round(z, 2))
+        return FleetFinding(word, card.number, name, sentence, round(z, 2))
 
     def _add(self, host: str, finding: FleetFinding) -> None:
         self._found.setdefault(host, []).append(finding)

@@ -43,13 +43,12 @@ BAD = (HostVerdict.WRONG, HostVerdict.SLOW)
 
 @dataclass(frozen=True)
 class FleetFinding:
-    """One thing that is odd about a card of a host; `ratio`: seconds over the median's, 1 where it is not about speed."""
+    """One thing that is odd about a card of a host; `z` is 0 where it is not about speed."""
 
     standing: HostVerdict
     card: str
     subject: str
     sentence: str
-    ratio: float = 1.0
     z: float = 0.0
 
 

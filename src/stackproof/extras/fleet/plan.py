@@ -160,7 +160,7 @@ def host(name: str) -> str:
     return name
 
 
-SCHEMA = "stackproof.extras.fleet-plan/1"
+SCHEMA = "stackproof.extras.fleet-plan/2"
 NAME = "plan.json"
 RECORDS = "records"
 """The folder, below that of a sweep, in which each host leaves its record."""
@@ -190,7 +190,6 @@ class FleetPlan:
     """Hosts in the order in which they are asked, which is random: a sweep in the order of racks would take heat for slowness."""
 
     schema: Annotated[str, toml.OneOf((SCHEMA,))]
-    fleet: str
     stack: str
     profile: Annotated[str, toml.OneOf(PROFILES)]
     hosts: tuple[str, ...]
@@ -247,7 +246,7 @@ def load(folder: Path) -> FleetPlan:
 
 
 def make(
-    fleet: str, stack: str, profile: str, hosts: Iterable[str], seed: int | None = None, without: Sequence[str] = (), cards: int = 0
+    stack: str, profile: str, hosts: Iterable[str], seed: int | None = None, without: Sequence[str] = (), cards: int = 0
 ) -> FleetPlan:  # fmt: skip
     """Return a plan whose hosts stand in a random order.
 
@@ -260,7 +259,7 @@ def make(
         meant = f"{suggestion(bad, parts())}; name one of: {', '.join(parts())}"
         raise Refusal(f"--without '{text.plain(bad, 60)}' is nothing that hosts do{meant}")
     random.Random(seed).shuffle(named)
-    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8))
+    return FleetPlan(SCHEMA, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8))
 
 
 def expanded(text: str) -> list[str]:

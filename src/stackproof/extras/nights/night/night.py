@@ -164,11 +164,8 @@ def _confirm(run: NightRun) -> None:
         run.ledger.say(f"{name}: {suspicion.command}")
         ended = _gate(run, suspicion.asks, name.replace("::", "-").replace(" ", "-"))
         why = f"{findings.line(suspicion)}; the gate: {ended.reason}"
-        run.add(
-            name,
-            began,
-            replace(ended, verdict=_OF_GATE.get(ended.figures.get("exit code"), Verdict.INCONCLUSIVE), reason=why),
-        )
+        verdict = _OF_GATE.get(ended.figures.get("exit code"), Verdict.INCONCLUSIVE)
+        run.add(name, began, replace(ended, verdict=verdict, reason=why))
     tonight = run.ledger.record.started
     _once(run, "slowdowns", lambda: confirmed_slowdowns(_place_drift(run), tonight))
 

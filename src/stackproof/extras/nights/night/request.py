@@ -89,7 +89,6 @@ FILE = places.DATA / "night.toml"
 class AdmissionRules:
     load: plan.ByDevice
     throttled: tuple[str, ...]
-    others: bool
     pause: float
 
 
@@ -123,10 +122,9 @@ def disturbances(seen: interleave.Conditions, rules: AdmissionRules, kind: str) 
     busy = [load for load in seen.loads if load > limit]
     share = f"others used {max(busy, default=0.0):.0%} of the host's cores in {len(busy)} of {launches} ({limit:.0%} are allowed)"
     slowed = {reason: count for reason, count in seen.throttled.items() if text.matches(reason, rules.throttled)}
-    others = seen.others if rules.others else {}
     return [
         *([share] if busy else []), *(f"the card was slowed in {count} of {launches}: {reason}" for reason, count in slowed.items()),
-        *(f"{other} used the card in {count} of {launches}" for other, count in others.items()),
+        *(f"{other} used the card in {count} of {launches}" for other, count in seen.others.items()),
     ]  # fmt: skip
 
 
