@@ -159,23 +159,19 @@ def _place_drift(run: NightRun) -> PlaceDrift | None:
 def _confirm(run: NightRun) -> None:
     if _uncounted(run):
         return
-    for suspicion in surest(_place_drift(run), run.asked.plan.suspicions):
+    asked = run.asked
+    common = ["--profile", asked.profile, "--minutes", str(asked.plan.gate)]
+    common += ["--unpinned", str(asked.unpinned)] if asked.unpinned else []
+    common += ["--device", asked.device] if asked.device else []
+    for suspicion in surest(_place_drift(run), asked.plan.suspicions):
         name, began = f"confirm::{suspicion.figure.subject} {suspicion.kind.value}", time.monotonic()
         run.ledger.say(f"{name}: {suspicion.command}")
-        ended = _gate(run, suspicion.asks, name.replace("::", "-").replace(" ", "-"))
+        ended = run.verb("gate", *suspicion.asks, *common, log=name.replace("::", "-").replace(" ", "-"))
         why = f"{findings.line(suspicion)}; the gate: {ended.reason}"
         verdict = _OF_GATE.get(ended.figures.get("exit code"), Verdict.INCONCLUSIVE)
         run.add(name, began, replace(ended, verdict=verdict, reason=why))
     tonight = run.ledger.record.started
     _once(run, "slowdowns", lambda: confirmed_slowdowns(_place_drift(run), tonight))
-
-
-def _gate(run: NightRun, asks: Sequence[str], log: str) -> verbs.StageOutcome:
-    asked = run.asked
-    words = ["gate", *asks, "--profile", asked.profile, "--minutes", str(asked.plan.gate)]
-    words += ["--unpinned", str(asked.unpinned)] if asked.unpinned else []
-    words += ["--device", asked.device] if asked.device else []
-    return run.verb(*words, log=log)
 
 
 def _site(run: NightRun) -> verbs.StageOutcome:
