@@ -105,7 +105,7 @@ def opened(browser: Browser, address: str, **context: object) -> tuple[Page, See
 def every_kind(site: Path) -> list[str]:
     """Return a page of each kind, the longest of its kind."""
     folders = [max((site / name).glob("*.html"), key=lambda path: path.stat().st_size) for name in ("series", "record")]
-    steps = next(path for path in (site / "series").glob("*.html") if "confirmed" in path.read_text(encoding="utf-8"))
+    steps = with_step(site)
     return [*PAGES, *(path.relative_to(site).as_posix() for path in {*folders, steps})]
 
 
@@ -158,6 +158,12 @@ def test_the_first_screen_says_how_each_stack_stands(browser: Browser, site: Pat
     assert "4 of 4 suites passed" in told["cpu"] and "models" in told["cuda"]
 
 
+def with_step(site: Path) -> Path:
+    """Return the page of a figure with a step that a gate has confirmed or may confirm, by a command."""
+    pages = sorted((site / "series").glob("*.html"))
+    return next(path for path in pages if 'class="command"' in path.read_text(encoding="utf-8"))
+
+
 def test_what_goes_on_to_the_right_is_hinted_at(browser: Browser, site: Path) -> None:
     for width, shown in ((400, True), (1280, False)):
         page, _ = opened(browser, f"{site.as_uri()}/index.html", viewport={"width": width, "height": 800})
@@ -165,7 +171,7 @@ def test_what_goes_on_to_the_right_is_hinted_at(browser: Browser, site: Path) ->
 
 
 def test_commands_and_axes_are_whole(browser: Browser, site: Path) -> None:
-    steps = next(path for path in (site / "series").glob("*.html") if "confirmed" in path.read_text(encoding="utf-8"))
+    steps = with_step(site)
     for width in (1280, 400):
         page, _ = opened(browser, steps.as_uri(), viewport={"width": width, "height": 800})
         cut = page.evaluate(
@@ -207,11 +213,7 @@ def test_without_scripts_every_verdict_is_there(browser: Browser, site: Path) ->
     ):
         assert word in text, word
     page.goto(f"{site.as_uri()}/{every_kind(site)[-1]}")
-    page.goto(
-        next(
-            path for path in (site / "series").glob("*.html") if "confirmed" in path.read_text(encoding="utf-8")
-        ).as_uri()
-    )
+    page.goto(with_step(site).as_uri())
     assert page.locator(".plot .line").count() == 3 and page.locator("table.points tbody tr").count() > 14
     assert "nox -s" in page.inner_text("main") and "likeliest cause" in page.inner_text("main")
     box = page.locator(".plot").first.bounding_box()
