@@ -263,6 +263,14 @@ def test_only_that_matches_nothing_is_refused(run_suite: RunSuite, pattern: str,
     assert hint in str(refusal.value)
 
 
+@pytest.mark.parametrize("pattern", ["own/b::*", "own/b", "*fine_too"])
+def test_a_pattern_of_a_file_that_cannot_be_imported_is_no_slip(run_suite: RunSuite, pattern: str) -> None:
+    record = run_suite({"test_a.py": PASSING, "test_b.py": f"import nosuch_x\n{PASSING}"}, only=(pattern,))
+    (check,) = record.checks
+    assert (check.id, check.verdict) == ("own/b", Verdict.FAILED)
+    assert "No module named 'nosuch_x'" in check.reason
+
+
 def test_only_of_a_suite_without_checks_is_refused(run_suite: RunSuite) -> None:
     with pytest.raises(Refusal, match="of which pytest collects no check at all"):
         run_suite({"test_a.py": "def test_fine():\n    pass\n\ntest_fine = None\n"}, only=("own/a::fine",))
