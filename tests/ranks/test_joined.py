@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from stackproof.ranks import joined
 from stackproof.ranks.launchers import Placement
+from stackproof.ranks.preflight import PreflightRefusal
 from stackproof.ranks.rank import Rank
 from stackproof.stack import stacks
 
@@ -101,6 +102,17 @@ def test_a_number_that_two_processes_have_is_named_by_rank_0(tmp_path: Path) -> 
     spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0, deadline_s=30.0, program="json:dumps")
     refused = joined._decide(store, spec, Placement("plain", 0, 3, 0, 3), stacks.load("cpu")).refused
     assert refused.startswith("two processes claim to be rank 2 of 3, and rank 0 did not come: give each process")
+
+
+@pytest.mark.parametrize("address", ["tcp://nosuch.invalid:1234", "env://"])
+def test_a_name_that_this_host_does_not_know_is_refused_at_once(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "nosuch.invalid")
+    spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=2.0, address=address)
+    for rank in (0, 1):
+        with pytest.raises(PreflightRefusal, match="nosuch.invalid.* this host knows no such name .*can look up"):
+            joined.meet(spec, Placement("plain", rank, 2, rank, 2))
 
 
 def test_variables_that_ranks_do_not_have_alike_are_named() -> None:

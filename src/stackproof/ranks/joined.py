@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 import torch.distributed as dist
@@ -212,9 +213,17 @@ def meet(spec: Spec, place: Placement) -> Store:
     """Open the store over which the ranks meet; rank 0 holds it, unless torchrun or a file does.
 
     Raises:
-        PreflightRefusal: the port is taken, or rank 0 does not answer.
+        PreflightRefusal: rank 0's host has no such name, the port is taken, or rank 0 does not answer.
     """
     patience = timedelta(seconds=spec.remaining_s / 2)
+    host = os.environ["MASTER_ADDR"] if spec.address == "env://" else urlsplit(spec.address).hostname
+    try:
+        socket.getaddrinfo(host, 0)
+    except OSError as error:
+        raise PreflightRefusal(
+            f"{_where(spec.address)}: this host knows no such name ({error}): give a MASTER_ADDR, or a HOST in --rendezvous, "
+            "that every host can look up"
+        ) from error
     try:
         store, _, _ = next(rendezvous(spec.address, place.rank, place.world_size, timeout=patience))
     except (RuntimeError, ValueError, OSError) as error:
@@ -250,10 +259,6 @@ def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
             f"{where}: the port is taken by another program, or by another process that was started as rank 0: export another "
             "MASTER_PORT, add --rendezvous file:///FOLDER, or give each process a rank of its own"
         )
-    try:
-        socket.getaddrinfo(os.environ["MASTER_ADDR"] if spec.address == "env://" else None, 0)
-    except OSError as error:
-        return f"{where}: this host knows no such name ({error}): export a MASTER_ADDR that every host can look up"
     if place.rank:
         return (
             f"rank {place.rank} did not reach rank 0 at {where} ({first}): check that rank 0 was started, "
