@@ -128,5 +128,11 @@ def wait_together(rank: Rank) -> dict[str, Any]:
     return {}
 
 
+def sum_for_ever(rank: Rank) -> dict[str, Any]:
+    rank.phase("waiting")
+    while True:
+        dist.all_reduce(torch.ones(8))
+
+
 def _wait_for_ever() -> None:
     time.sleep(600)

@@ -380,3 +380,24 @@ def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, place: int, number
     found = reading.read(tmp_path / "record.json")
     assert found.verdict is Verdict.CRASHED
     assert found.checks[-1].reason.startswith(f"rank 1 ended with signal {number.name} in 'waiting'")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("both", [False, True])
+def test_a_rank_that_is_ended_from_outside_is_named_and_all_ranks_are_interrupted(tmp_path: Path, both: bool) -> None:
+    """Only rank 1, as `kill` does; or all, as scancel does."""
+    folder, program = tmp_path / "logs", "tests.ranks.rank_programs:sum_for_ever"
+    meeting = ["--rendezvous", f"file://{tmp_path}", "--run", "x", "--program", program]
+    environs = [{**os.environ, **plain(rank, 2), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"} for rank in (0, 1)]
+    command = [sys.executable, "-m", "stackproof", "ranks", "--stack", "cpu", "--folder", str(folder), *meeting]
+    ranks = [subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL) for environ in environs]
+    until = time.monotonic() + WITHIN_S
+    while not all(_waiting(folder, rank) for rank in (0, 1)) and time.monotonic() < until:
+        time.sleep(0.1)
+    for rank in ranks[0 if both else 1 :]:
+        rank.send_signal(signal.SIGTERM)
+    assert [rank.wait(WITHIN_S) for rank in ranks] != [0, 0]
+    verdict, reason = reasons(folder)["program"]
+    named = (Verdict.CRASHED, "rank 1 ended with signal SIGTERM in 'wa")
+    said = (Verdict.INTERRUPTED, "interrupted") if both else named
+    assert (verdict, reason[: len(said[1])]) == said

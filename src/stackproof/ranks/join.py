@@ -110,8 +110,6 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         gone = "" if spec.folder.is_dir() else f"; {spec.folder} {launchers.GONE}"
         ended = Check("program", Verdict.INTERRUPTED, f"interrupted from outside{gone}", 0.0)
-        if place.rank:
-            note_failure(spec.folder, place.rank, -signal.SIGTERM, follows=True)
     with processes.signals_ignored():
         record.seconds = time.monotonic() - began
         verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
@@ -178,6 +176,10 @@ def _supervise(stack: Stack, spec: Spec, place: Placement, answered: Callable[[]
         write_atomically(folder / f"rank{place.rank}.alive", json.dumps(living))
         try:
             status, follows = _wait(child, spec.remaining_s + _GRACE_S, folder, place, answered)
+        except KeyboardInterrupt:
+            if place.rank:  # before the rank is ended and the others lose it: who was first is told by the times
+                note_failure(folder, place.rank, -signal.SIGTERM, _another_failed(folder, place), interrupted=True)
+            raise
         finally:
             processes.end_tree(mark, child)
     if status == 0 and Traces(folder, place.world_size).answered(place.rank):
@@ -199,11 +201,9 @@ def _wait(
     child: processes.Process, seconds: float, folder: Path, place: Placement, answered: Callable[[], None]
 ) -> tuple[int | None, bool]:
     """Return how the rank ended, None at its deadline; and whether another rank had failed and this one only waited for it."""
-    follows, left = False, False
-    until, others = time.monotonic() + seconds, {f"rank{rank}.failure" for rank in range(place.world_size)}
-    others.discard(f"rank{place.rank}.failure")
+    follows, left, until = False, False, time.monotonic() + seconds
     while child.poll() is None and time.monotonic() < until:
-        if until > time.monotonic() + _OTHERS_S and any(path.name in others for path in folder.glob("rank*.failure")):
+        if until > time.monotonic() + _OTHERS_S and _another_failed(folder, place):
             until, follows = time.monotonic() + _OTHERS_S, True
         if not left and (left := (folder / f"rank{place.rank}.json").exists()):
             with contextlib.suppress(Refusal):
@@ -212,6 +212,11 @@ def _wait(
     if child.poll() is not None:
         return child.returncode, False
     return (-signal.SIGTERM if follows else None), follows
+
+
+def _another_failed(folder: Path, place: Placement) -> bool:
+    others = {f"rank{rank}.failure" for rank in range(place.world_size) if rank != place.rank}
+    return any(path.name in others for path in folder.glob("rank*.failure"))
 
 
 def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
@@ -265,7 +270,8 @@ def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None)
         for rank in gone:
             note_failure(spec.folder, rank, -signal.SIGKILL)
         ends = [files.try_read_json(path) or {} for path in spec.folder.glob("rank[1-9]*.failure")]
-        interrupted = ended.verdict is Verdict.INTERRUPTED and not all(end.get("follows") for end in ends)
+        outside = all(end.get("follows") or end.get("interrupted") for end in ends)
+        interrupted = ended.verdict is Verdict.INTERRUPTED and not outside
         status = -signal.SIGKILL if gone else 1
         record.checks.append(_failure(spec, place, status) if gone or interrupted else ended)
     record.logs = sorted(path.name for path in spec.folder.glob("*.log"))

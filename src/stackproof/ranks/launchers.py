@@ -68,14 +68,17 @@ GONE = "is gone: something deleted it while the ranks ran"
 """What is said of their folder then."""
 
 
-def note_failure(folder: Path, rank: int, status: int | None, follows: bool = False) -> None:
-    """Leave how a rank ended (None: it hung) for `blame`; `follows`: it only waited for another that had failed.
+def note_failure(folder: Path, rank: int, status: int | None, follows: bool = False, interrupted: bool = False) -> None:
+    """Leave how a rank ended (None: it hung) for `blame`.
+
+    `follows`: another had failed, for which it only waited; `interrupted`: its supervisor was ended from outside.
 
     Raises:
         Refusal: the folder is gone.
     """
     exitcode = -signal.SIGKILL if status is None else status
     failure = {"rank": rank, "exitcode": exitcode, "time": time.time(), "follows": follows, "hung": status is None}
+    failure["interrupted"] = interrupted
     try:
         write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
     except FileNotFoundError as error:
