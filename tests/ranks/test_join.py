@@ -274,13 +274,30 @@ def test_what_an_earlier_run_left_is_forgotten(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     joining._forget(tmp_path, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "lock",
         "rank0.failure",
         "rank0.json",
         "rank10.json",
         "record.json",
     ]
     joining._forget(tmp_path, 0)
-    assert [path.name for path in tmp_path.iterdir()] == ["rank10.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank10.json"}
+
+
+def test_what_others_left_is_forgotten_if_they_had_begun_before_this_rank_ended(tmp_path: Path) -> None:
+    def leave(name: str, at: float) -> None:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+
+    for name, at in (("rank0.alive", 10), ("rank1.json", 20), ("rank0.json", 30), ("record.json", 30)):
+        leave(name, at)
+    leave("rank2.alive", 25)  # begins this run already
+    joining._forget(tmp_path, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank2.alive"}
+    leave("rank0.alive", 10)
+    leave("rank1.spec.json", 20)  # of a twin of this rank, which is at work with the others
+    joining._forget(tmp_path, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank0.alive", "rank2.alive"}
 
 
 def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:

@@ -92,9 +92,8 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     _require_group(stack, spec, place)
     spec = replace(spec, address=launchers.rendezvous(place, os.environ, asked, run))
     store = _store_file(spec.address, spec.deadline_s)
-    record = _begin(stack, spec, place)
-    spec.folder.mkdir(parents=True, exist_ok=True)
     _forget(spec.folder, place.rank)
+    record = _begin(stack, spec, place)
     began = time.monotonic()
 
     def answered() -> None:
@@ -258,8 +257,21 @@ def _gone(folder: Path, world_size: int) -> list[int]:
 
 
 def _forget(folder: Path, rank: int) -> None:
-    for path in (*folder.glob(f"rank{rank}.*"), *(folder.glob("record.json") if rank == 0 else ())):
-        path.unlink()
+    """Delete what this rank left in an earlier run, and what ranks left that had begun before it ended there."""
+    ends = [path for end in ("failure", "json") if (path := folder / f"rank{rank}.{end}").exists()]
+    ended = max((path.stat().st_mtime for path in ends), default=0.0)
+
+    def delete(name: str) -> None:
+        for path in (*folder.glob(f"{name}.*"), *(folder.glob("record.json") if name == "rank0" else ())):
+            path.unlink(missing_ok=True)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    delete(f"rank{rank}")
+    # A rank that begins just now has deleted its own, and leaves something for this run only once it has been here.
+    with contextlib.suppress(OSError), files.locked(folder / "lock"):  # on a disk without locks, others' stays
+        for path in folder.glob("rank*.alive"):
+            if path.stat().st_mtime < ended:
+                delete(path.stem)
 
 
 def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None) -> None:
