@@ -241,6 +241,7 @@ def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: 
     [
         ({}, (), "no launcher started this process"),
         (plain(0, 2), (), "the ranks do not know where to meet"),
+        (plain(0, 2), ("--deadline", "9999"), "a deadline of 9999 s is above an hour"),
         (plain(0, 2), ("--deadline", "100000"), "must be a number of seconds from 1 to 86400"),
         (open_mpi(0, 2), ("--rendezvous", "file:///nowhere"), "add --run NAME, another one each time"),
         (open_mpi(0, 2), ("--rendezvous", "file:///nowhere", "--run", "x"), "file:///nowhere: there is no such folder"),

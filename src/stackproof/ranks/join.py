@@ -125,6 +125,8 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
 def _require_group(stack: Stack, spec: Spec, place: Placement) -> None:
     """One rank exchanges nothing, so that its collectives would pass by not running; a program of somebody else's may run alone."""
     least = stack.least_ranks
+    if spec.checked and (text := launchers.too_long(spec.deadline_s)):
+        raise Refusal(text)
     if (outer := launchers.around(place, os.environ)) and spec.checked:
         raise Refusal(
             f"{place.launcher} runs inside {outer}: each of its processes starts ranks of its own, {place.world_size} here, and they "

@@ -20,7 +20,7 @@ from stackproof.base import files, processes
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries, preflight
 from stackproof.ranks.blame import Traces, who_failed, who_hung
-from stackproof.ranks.launchers import Spec, note_failure
+from stackproof.ranks.launchers import LONGEST_S, Spec, note_failure
 from stackproof.record.checks import CheckHung
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
@@ -165,7 +165,7 @@ def _wait(living: dict[int, processes.Process], spec: Spec, traces: Traces, prog
     A rank that ends with 0 and leaves no result has not ended well: something in it called `exit`.
     """
     noted = reported = time.monotonic()
-    last, until, seen, formed = noted + preflight.LONGEST_S * processes.crowding(), math.inf, 0, False
+    last, until, seen, formed = noted + LONGEST_S * processes.crowding(), math.inf, 0, False
     while living and time.monotonic() < until:
         for rank, child in list(living.items()):
             if child.poll() is not None:

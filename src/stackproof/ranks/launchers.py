@@ -85,6 +85,15 @@ def note_failure(folder: Path, rank: int, status: int | None, follows: bool = Fa
         raise Refusal(f"{folder} {GONE}") from error
 
 
+LONGEST_S = 3600.0
+
+
+def too_long(deadline_s: float) -> str:
+    """Return why a deadline is refused, or nothing."""
+    why = f"a deadline of {deadline_s:.0f} s is above an hour, and a hang would hold the machine for as long"
+    return f"{why}: choose a shorter one (--deadline, --deadline-scale)" if deadline_s > LONGEST_S else ""
+
+
 LAUNCHERS = DATA / "launchers.toml"
 _HOW = (
     "start it by torchrun --nproc-per-node=N -m stackproof ranks ..., srun -n N python -m stackproof ranks ... "

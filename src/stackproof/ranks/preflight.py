@@ -19,6 +19,8 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import kernel_value
 from stackproof.device.devices import visible
 from stackproof.device.kinds import Device
+from stackproof.ranks.blame import named
+from stackproof.ranks.launchers import too_long
 from stackproof.ranks.libraries import serving
 from stackproof.stack import findings, variables
 from stackproof.stack.stacks import Stack
@@ -32,9 +34,6 @@ def interfaces() -> list[str]:
     """Return this host's interfaces that are up and no bridge of containers; none without sysfs."""
     up = (path for path in sorted(SYSFS.glob("*")) if path.is_dir() and kernel_value(path / "operstate") != "down")
     return [path.name for path in up if not (path / "bridge").is_dir() and not path.name.startswith(_BRIDGES)]
-
-
-LONGEST_S = 3600.0
 
 
 class PreflightRefusal(Refusal):
@@ -140,11 +139,8 @@ def _too_many(group: PlannedGroup) -> Iterator[str]:
 
 
 def _deadline(group: PlannedGroup) -> Iterator[str]:
-    if group.deadline_s > LONGEST_S:
-        yield (
-            f"a deadline of {group.deadline_s:.0f} s is above an hour, and a hang would hold the machine for as long: "
-            "choose a shorter one (--deadline, --deadline-scale)"
-        )
+    if text := too_long(group.deadline_s):
+        yield text
 
 
 def _environment(group: PlannedGroup) -> Iterator[str]:
