@@ -110,6 +110,15 @@ def test_variables_that_hang_crash_or_are_misspelt_are_refused(environ: dict[str
     assert any(remedy in said for remedy in ("export CCL_ATL_TRANSPORT=ofi", "export CCL_WORKER_COUNT='2'"))
 
 
+@pytest.mark.parametrize("misspelt", [{"GLOO_SOCKET_IFNME": "eth0"}, {"OMP_NUM_THREDS": "1"}])
+def test_the_variables_of_every_rank_count(misspelt: dict[str, str]) -> None:
+    sound = group("gloo")
+    (node,) = sound.nodes
+    (name,) = misspelt
+    assert refused(replace(sound, nodes=(node, replace(node, environ=misspelt)))).startswith(f"rank 1: {name} is not")
+    assert refused(replace(sound, nodes=(replace(node, environ=misspelt),) * 2)).startswith(f"{name} is not")
+
+
 def test_a_nested_launch_that_works_is_not_refused() -> None:
     assert preflight.refusals(group("ccl", PMI_FD="9", TORCHELASTIC_RUN_ID="x", CCL_ATL_TRANSPORT="ofi")) == []
 
@@ -287,7 +296,7 @@ def test_what_travels_is_what_libraries_and_launchers_read(monkeypatch: pytest.M
     assert (seat, replace(node, environ=back[1].environ)) == back
 
 
-def test_a_group_has_a_description_per_host_and_the_backends_own_variables() -> None:
+def test_a_group_has_a_description_per_rank_or_host_and_the_backends_own_variables() -> None:
     stack = stacks.load("cuda")
     seats = [
         replace(preflight.seat_of(rank, 0, cards("cuda", 1), stack, {}), host=f"node{rank % 2}") for rank in (2, 0, 1)
@@ -295,7 +304,8 @@ def test_a_group_has_a_description_per_host_and_the_backends_own_variables() -> 
     nodes = [replace(preflight.this_host(cards("cuda", 1), {"A": str(seat.rank)}), host=seat.host) for seat in seats]
     found = preflight.group_of(stack, "gloo", seats, nodes, 60.0)
     assert [0, 1, 2] == [seat.rank for seat in found.seats]
-    assert [("node0", "2"), ("node1", "1")] == [(node.host, node.environ["A"]) for node in found.nodes]
+    assert ["2", "0", "1"] == [node.environ["A"] for node in found.nodes]
+    assert [("node0", "2"), ("node1", "1")] == [(node.host, node.environ["A"]) for node in found.hosts]
     assert found.stack.backend == "gloo"
 
 

@@ -42,7 +42,7 @@ class PreflightRefusal(Refusal):
 
 @dataclass(frozen=True)
 class Node:
-    """What the ranks of one host find there: cards, variables, interfaces."""
+    """What a rank, or the ranks of one host, find there: cards, variables, interfaces."""
 
     host: str
     cards: int
@@ -78,11 +78,17 @@ class PlannedGroup:
     """Its `backend` is the one over which the group forms."""
     seats: tuple[RankPlace, ...]
     nodes: tuple[Node, ...]
+    """One of each rank in their order, or of each host."""
     deadline_s: float
     available: bool
     """Whether this torch was built with the backend, or something registered it."""
     on_host: bool = False
     """Whether the tensors are the host's, so that ranks share it as any processes do."""
+
+    @property
+    def hosts(self) -> list[Node]:
+        """Of several descriptions of one host the first."""
+        return list({node.host: node for node in reversed(self.nodes)}.values())[::-1]
 
 
 def require(group: PlannedGroup) -> None:
@@ -109,11 +115,11 @@ def _backend(group: PlannedGroup) -> Iterator[str]:
 
 
 def _duplicates(group: PlannedGroup) -> Iterator[str]:
-    if group.on_host or not all(serving(group.stack.backend).separates(node.environ) for node in group.nodes):
+    if group.on_host or not all(serving(group.stack.backend).separates(node.environ) for node in group.hosts):
         return
     remedy = "start as many ranks on each host as it has cards, or ask for shared cards with --oversubscribe"
-    if len({node.cards for node in group.nodes}) > 1:
-        each = ", ".join(f"{node.host} {node.cards}" for node in group.nodes)
+    if len({node.cards for node in group.hosts}) > 1:
+        each = ", ".join(f"{node.host} {node.cards}" for node in group.hosts)
         remedy = f"the hosts have different numbers of cards ({each}), so start on each as many ranks as it has"
     taken: dict[tuple[str, str, str], RankPlace] = {}
     for seat in (seat for seat in group.seats if seat.identity):
@@ -126,7 +132,7 @@ def _duplicates(group: PlannedGroup) -> Iterator[str]:
 
 
 def _too_many(group: PlannedGroup) -> Iterator[str]:
-    for node in group.nodes:
+    for node in group.hosts:
         mine = [seat for seat in group.seats if seat.host == node.host]
         without = [seat for seat in mine if not seat.identity]
         if without and not node.cards:
@@ -144,7 +150,8 @@ def _deadline(group: PlannedGroup) -> Iterator[str]:
 
 
 def _environment(group: PlannedGroup) -> Iterator[str]:
-    for node in group.nodes:
+    found = dict[str, list[int]]()
+    for number, node in enumerate(group.nodes):
         short = sum(seat.host == node.host for seat in group.seats) > max(node.cards, 1)
         host = findings.Inventory(interfaces=tuple(node.interfaces))
         for slip in findings.examine(node.environ, variables.relevant(group.stack), host):
@@ -152,7 +159,10 @@ def _environment(group: PlannedGroup) -> Iterator[str]:
                 short and group.stack.visibility in slip.variables
             )  # a mask that leaves fewer cards than ranks was not meant so
             if likely or slip.misspelt or slip.level is variables.Level.PROBLEM:
-                yield slip.refusal.replace("this host", node.host)
+                found.setdefault(slip.refusal.replace("this host", node.host), []).append(number)
+    for sentence, ranks in found.items():
+        some = len(ranks) < len(group.nodes) == len(group.seats)
+        yield f"{named(ranks)}: {sentence}" if some else sentence
 
 
 _LOOKS: tuple[Callable[[PlannedGroup], Iterator[str]], ...] = (
@@ -188,12 +198,11 @@ def group_of(
     deadline_s: float,
     on_host: bool = False,
 ) -> PlannedGroup:
-    """Return the description of a group about to form; of several descriptions of one host the first counts."""
-    hosts = {node.host: node for node in reversed(nodes)}
+    """Return the description of a group about to form."""
     return PlannedGroup(
         replace(stack, backend=backend),
         tuple(sorted(seats, key=lambda place: place.rank)),
-        tuple(hosts[host] for host in sorted(hosts)),
+        tuple(nodes),
         deadline_s,
         dist.is_available() and dist.is_backend_available(backend),
         on_host or any(card.shareable for card in visible(stack.device)),
