@@ -134,13 +134,13 @@ def placement(environ: Mapping[str, str]) -> Placement:
     Raises:
         Refusal: nothing says which rank this is, or a variable is missing or no number.
     """
-    row = next((row for row in _rows() if all(name in environ for name in row.marks)), None)
-    if row is None:
-        marks = _rows()[-1].marks
-        if given := [name for name in marks if name in environ]:
-            lacking = [name for name in marks if name not in environ]
-            raise Refusal(f"{', '.join(given)} is set and {', '.join(lacking)} is not: export it too, or {_HOW}")
+    row = next((row for row in _rows() if all(name in environ for name in row.marks)), _rows()[-1])
+    if not any(name in environ for name in row.rank + row.world_size):
         raise Refusal(f"no launcher started this process, so that it cannot know which rank it is: {_HOW}")
+    names = (row.rank, row.world_size, row.local_rank, row.local_world_size)
+    if lacking := [" or ".join(either) for either in names if not any(name in environ for name in either)]:
+        text = f"{row.name} does not give {', '.join(lacking)}, without which this rank does not know its place"
+        raise Refusal(f"{text}: export what is missing, or {_HOW}")
     rank, world_size = _number(row, row.rank, environ), _number(row, row.world_size, environ)
     local_rank = _number(row, row.local_rank, environ)
     run = [environ.get(name, "") for name in row.run]
@@ -224,8 +224,8 @@ def first_host(hosts: str) -> str:
 
 def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
     """Slurm gives the numbers of all hosts, `2(x3),1`: the host's own index chooses."""
-    name = next((name for name in row.local_world_size if name in environ), None)
-    if name is None or environ[name].isdecimal():
+    name = next(name for name in row.local_world_size if name in environ)
+    if environ[name].isdecimal():
         return _number(row, row.local_world_size, environ)
     counts: list[int] = []
     for part in environ[name].split(","):
@@ -238,11 +238,9 @@ def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
 
 
 def _number(row: _Row, names: Sequence[str], environ: Mapping[str, str]) -> int:
-    name = next((name for name in names if name in environ), None)
-    if name is None:
-        raise Refusal(f"{row.name} started this rank, but {' and '.join(names)} are not set: export one, or {_HOW}")
+    name = next(name for name in names if name in environ)
     if not environ[name].isdecimal():
-        raise Refusal(f"{name}={environ[name]} is not a number; {row.name} should set it: {_HOW}")
+        raise Refusal(f"{name}={environ[name]} is not a whole number from 0 on; {row.name} should set it: {_HOW}")
     return int(environ[name])
 
 
