@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from stackproof.gate import gate, plan
 from stackproof.gate.cells import Cell
 from stackproof.gate.report import headline, markdown
 from stackproof.gate.statistics import Estimate, Ruling
+from stackproof.gate.variants import GateRequest
 from stackproof.record.records import CellWord, Verdict
+from stackproof.record.writer import Outputs
 
-from .standins import SUBJECTS, Sides, judged, red
+from .standins import SUBJECTS, Sides, comparison, judged, red
 
 
 def test_equal_sides_pass_at_the_first_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -324,3 +327,18 @@ def test_sides_that_compute_different_things_fail_by_a_word_of_their_own(
     assert meant.verdict is Verdict.PASSED
     assert "CHANGED, which was accepted (2 CHANGED" in headline(meant).text
     assert "accepted by --accept-changed" in markdown(meant)
+
+
+def test_the_minutes_count_what_building_a_project_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sides, clock = Sides(), [0.0]
+
+    def vet(*_: object) -> Any:
+        clock[0] += 200.0
+        return SimpleNamespace(facts=lambda: {"project": "mine"})
+
+    monkeypatch.setattr("stackproof.gate.gate.time.monotonic", lambda: clock[0])
+    for name, stand_in in (("vet", vet), ("launch", sides.launch), ("handshake", sides.handshake)):
+        monkeypatch.setattr(gate, name, stand_in)
+    monkeypatch.setattr(gate, "make_comparison", lambda *_: comparison())
+    assert gate.run_gate(GateRequest(stack="cpu", same=True, outputs=Outputs(results=tmp_path))) == 6
+    assert len(sides.asked) == 1

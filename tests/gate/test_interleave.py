@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -101,9 +102,14 @@ def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
 def test_a_subject_is_proved_once_by_each_side_and_says_where_its_time_went(tmp_path: Path) -> None:
     terms = replace(TERMS, proofs={}, equal_counts=set())
     sides = (spec(tmp_path, "base"), spec(tmp_path, "head"))
+    said = list[str]()
     found = [
-        interleave.launch(sides, ("one",), terms, number, tmp_path / "launch", lambda _: None)[0] for number in (0, 1)
+        interleave.launch(sides, ("one",), terms, number, tmp_path / "launch", said.append)[0] for number in (0, 1)
     ]
+    assert [line.split(",")[0] for line in said] == [PROCESS, "one", PROCESS, "one"]
+    for line in said:
+        whole, *parts = (float(word) for word in re.findall(r"[0-9]+\.[0-9]", line))
+        assert whole == pytest.approx(sum(parts), abs=0.3), line
     assert [one.seen["one"]["head"].proved for one in found] == ["sound", "as before"]
     assert {"proof", "comparison", "warm-up", "blocks", "counters"} <= found[0].phases["one"].keys()
     assert not {"comparison", "counters"} & found[1].phases["one"].keys()

@@ -286,5 +286,8 @@ def add_common(verb: argparse.ArgumentParser) -> None:
     help_ = "which subjects: fast, regular or full (default: fast on a CPU, full on an accelerator)"
     once: Any = {"action": arguments.Once, "names": "a profile", "default": ""}
     verb.add_argument("--profile", metavar="NAME", help=help_, **once)
-    help_ = "what was seen until then is concluded; of a sweep, all settings together"
+    help_ = (
+        "how long both sides may take (default: 10), from when their environments are ready; what was seen until then is concluded; "
+        "of a sweep, all settings together"
+    )
     arguments.add_shared(verb, "--minutes", help=help_)

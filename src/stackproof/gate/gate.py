@@ -157,18 +157,20 @@ def at_once(what: str) -> str:
     return f"ended at once, since {what} is worse to the digit (--go-on goes on)"
 
 
-def compare(comparison: Comparison, folder: Path, progress: GateProgress) -> GateRun:
+def compare(comparison: Comparison, folder: Path, progress: GateProgress, began: float | None = None) -> GateRun:
     """Let the sides say what they have, then launch until all is decided; after the minutes no side is asked any more.
 
-    A SideEndedError says that a side did not come up, or not within the minutes.
+    `began`: from when the minutes count (`time.monotonic`), if not from now. A SideEndedError says that a side did not come up, or not
+    within the minutes.
     """
-    until = time.monotonic() + 60 * comparison.request.minutes
+    until = (time.monotonic() if began is None else began) + 60 * comparison.request.minutes
     terms = LaunchTerms(comparison.preset, comparison.plan, comparison.request.deadline_scale, until)
     try:
         hello = handshake(comparison.specs, terms, folder / "handshake")
     except interleave.OutOfTimeError as late:
         why = f"the minutes were over in {late}, before anything was compared; allow more --minutes"
         raise SideEndedError("both", Verdict.INCONCLUSIVE, why) from late
+    progress.say("both sides started, and said what they have")
     comparison = replace(comparison, plan=replace(comparison.plan, asked=hello[HEAD]["subjects"]))
     facts = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
     require_alike(comparison, facts)
@@ -321,7 +323,7 @@ def check_of(cell: Cell) -> Check:
     if ruling is None:
         word, reason = CellWord.NOT_JUDGED, f"too few launches to tell ({len(cell.ratios)})"
     elif (cell.aside and not ruling.decided) or ruling.blind:
-        why = "nothing launches longer for it" if cell.aside else f"{cell.effect:.0%} would matter"
+        why = "no launch is made for this row alone" if cell.aside else f"{cell.effect:.0%} would matter"
         word, reason = CellWord.BLIND, f"{ruling.reason}, and {why}; decides nothing"
     else:
         word, reason = ruling.outcome, f"{ruling.outcome.value} {ruling.reason}"
@@ -401,10 +403,12 @@ def run_gate(request: GateRequest) -> int:
         )
     record, folder, progress = opened("gate", stack, request.outputs, f"{head.label} against {base.label}")
     comparison = make_comparison(request, stack, base, head, progress)
-    record.provenance |= _vetted(comparison)
     began = time.monotonic()
+    if offered := _vetted(comparison):
+        progress.say("the workloads of the project were built once on each side")
+        record.provenance |= offered
     try:
-        conclude(compare(comparison, folder, progress), record)
+        conclude(compare(comparison, folder, progress, began), record)
     except (SideEndedError, KeyboardInterrupt) as ended:
         why = str(ended) or "interrupted from outside"
         record.verdict = ended.verdict if isinstance(ended, SideEndedError) else Verdict.INTERRUPTED

@@ -207,6 +207,7 @@ class LiveSide:
 _OPEN_S = 300.0
 _LEAST_BLOCK_S = 60.0
 _WARM_S = 3.0
+_WORTH_A_WORD_S = 0.05
 _FEWEST_ROUNDS = 2
 _FEWEST_TO_COMPARE = 6
 _BUSY = 0.1
@@ -366,6 +367,7 @@ def launch(
                     hello = {side.spec.name: side.receive() for side in sides}
                 if PROCESS not in result.seen:  # what the first start of a launch took is its start-up
                     terms.took[PROCESS] = result.phases[PROCESS]["start-up"]
+                    say(_where_time_went(PROCESS, result))
                     for name, row in hello.items():
                         started = {"start-up": float(row["start_up"]), "start-up-memory": float(row["memory"])}
                         result.seen.setdefault(PROCESS, {})[name] = Observed(quantities=started)
@@ -381,12 +383,16 @@ def launch(
                         if ended.gone or not _closed(sides):
                             break
                     finally:
-                        phases = result.phases[subject]
-                        most = max(phases, key=phases.__getitem__)
-                        say(f"{subject}, {sum(phases.values()):.1f} s, of which {phases[most]:.1f} s in '{most}'")
+                        say(_where_time_went(subject, result))
     except OutOfTimeError as ended:
         result.late = str(ended)
     return result, lost
+
+
+def _where_time_went(subject: str, result: Launch) -> str:
+    phases = result.phases[subject]
+    shown = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in phases.items() if seconds >= _WORTH_A_WORD_S)
+    return f"{subject}, {sum(phases.values()):.1f} s" + (f": {shown}" if shown else "")
 
 
 def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: ExitStack) -> list[LiveSide]:
