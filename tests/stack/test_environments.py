@@ -43,7 +43,8 @@ def installed(python: Path) -> list[str]:
 
 
 def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
-    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    other = f"old==1.0 ; python_version < '3' \\\n    --hash=sha256:{'0' * 64}\n"
+    stack = sandbox(other + fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     said: list[str] = []
     python = environments.prepare(stack, said.append)
     assert installed(python) == ["torch"]
@@ -52,7 +53,7 @@ def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
     assert (stamp["stack"], stamp["lock"], stamp["rehearsed"]) == ("tiny", "requirements.lock", False)
     assert str(stamp["uv"]).startswith("uv ")
     assert str(places.PACKAGE.parent) in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
-    assert "stacks/tiny/requirements.lock (1 packages)" in said[0]
+    assert "stacks/tiny/requirements.lock (1 package)" in said[0]
 
 
 def test_second_call_asks_nobody(sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:

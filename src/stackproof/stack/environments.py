@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from stackproof.base import advice, files, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, answer
 from stackproof.base.places import ROOT, source_for
-from stackproof.base.text import tail
+from stackproof.base.text import counted, tail
 from stackproof.base.toml import read_toml
 from stackproof.stack import installed_files, lockfile, stacks
 from stackproof.stack.stacks import Stack, Vendor, display_path
@@ -144,8 +144,8 @@ def with_uv(say: Say = print) -> dict[str, str]:
 
 
 def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Path, say: Say) -> None:
-    uv = find_uv(say)
-    source = f"{display_path(stack.lock)} ({len(lock.pins)} packages)"
+    uv, pins = find_uv(say), lock.expected(lockfile.environment_of(version_of(stack)))
+    source = f"{display_path(stack.lock)} ({counted(len(pins), 'package')})"
     say(f"building the environment of {stack.label} with {interpreter} from {source}")
     (environment / STAMP).unlink(missing_ok=True)
     made = [str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)]
