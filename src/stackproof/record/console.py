@@ -314,7 +314,9 @@ def _code(repro: str) -> Text:
 
 def verdict_line(record: Record) -> str:
     """Return the line that decides: the verdict, how many checks ended how, and what limits it."""
-    counts = Counter(check.verdict for check in record.checks)
+    counts = Counter(
+        check.verdict for check in record.checks if not check.id.startswith("guard: ") or check.verdict.exit_code
+    )
     text = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     only = " ".join(map(as_typed, str(record.provenance.get("only", "")).split()))
     warnings = f" [only: {only}]" if only else ""
