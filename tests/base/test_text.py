@@ -49,8 +49,9 @@ def test_endless_text_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("pattern", "typed"),
     [
-        ("*[[]gemm-float32]", "gemm-float32"),
-        ("*[[]*measured[[]training-*]", "*measured[training-*"),
+        ("*::*[[]gemm-float32]", "gemm-float32"),
+        ("*[[]my-*]", "*[my-*]"),
+        ("*::*[[]*measured[[]training-*]", "*measured[training-*"),
         ("own/a::shape[[]3]", "own/a::shape[3]"),
         ("own/a::*", "own/a::*"),
     ],

@@ -111,7 +111,10 @@ def test_figures_keep_their_digits(seconds: float, text: str) -> None:
 
 
 def test_passing_run_says_so() -> None:
-    said = shown(record(PASSED, Check("s", Verdict.SKIPPED, "no float16 here", 0.0)))
+    guard = Check(
+        "guard: project", Verdict.PASSED, "1 of 1 checks of mine were executed", 0.0
+    )  # no check that progress counts
+    said = shown(record(PASSED, Check("s", Verdict.SKIPPED, "no float16 here", 0.0), guard))
     for words in ("smoke/bringup", "cpu:0: some CPU", "no float16 here", "record: record.json"):
         assert words in said
     assert said.splitlines()[-1].startswith("what to do: nothing; every suite: ")
@@ -183,8 +186,8 @@ def test_repeat_command_where_there_is_no_noxfile(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_was_chosen_is_told_by_its_name() -> None:
-    said = shown(record(PASSED, provenance={"only": "*[[]training-mixer] smoke/x::y[[]z]"}))
-    assert "[only: training-mixer smoke/x::y[z]]" in said
+    said = shown(record(PASSED, provenance={"only": "*::*[[]training-mixer] *[[]my-*] smoke/x::y[[]z]"}))
+    assert "[only: training-mixer *[my-*] smoke/x::y[z]]" in said
 
 
 def test_repeat_command_names_the_training_set_that_was_handed_in() -> None:

@@ -92,10 +92,14 @@ def matches(word: str, patterns: Iterable[str]) -> bool:
     return any(word == pattern or fnmatchcase(word, pattern) for pattern in patterns)
 
 
+OF_SUBJECT = "*::*[[]"
+"""How the pattern begins that stands for a benchmark's subject; in this form nobody types it."""
+
+
 def as_typed(pattern: str) -> str:
     """Return a pattern as somebody typed it: of a benchmark's subject only the name, and brackets as they are."""
-    if pattern.startswith("*[[]") and pattern.endswith("]"):
-        pattern = pattern.removeprefix("*[[]").removesuffix("]")
+    if pattern.startswith(OF_SUBJECT) and pattern.endswith("]"):
+        pattern = pattern.removeprefix(OF_SUBJECT).removesuffix("]")
     return pattern.replace("[[]", "[")
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
-from stackproof.base.text import indented, plain
+from stackproof.base.text import OF_SUBJECT, indented, plain
 from stackproof.commands import arguments
 from stackproof.device.names import require_of
 from stackproof.runner import suites
@@ -248,7 +248,7 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> Request:
     chosen, preset = _chosen(options), options.preset
     only = tuple(text if "[[]" in text else text.replace("[", "[[]") for text in options.only)
     if options.profile:
-        only = tuple(text if "::" in text or "/" in text else f"*[[]{text}]" for text in only)
+        only = tuple(text if "::" in text or "/" in text else f"{OF_SUBJECT}{text}]" for text in only)
         preset = preset or profile(options.profile).preset
     return Request(
         options.verb, stack, chosen, options.device, preset, only, options.deadline_scale,
