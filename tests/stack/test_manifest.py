@@ -180,3 +180,11 @@ def test_every_stack_has_a_manifest_of_every_file(name: str) -> None:
         if counted([path.parent.name])
     }
     assert found.files.keys() == files
+
+
+def test_where_no_run_was_the_remedy_names_one(cpu: Stack) -> None:
+    run, ours = Selection([*SEEDS, *STATES], (), SUITES), replace(of(SEEDS), path=manifest.path_of(cpu))
+    (said,) = dict(manifest.complaints(ours, run, cpu, counted=False)).values()
+    assert said.endswith("where RECORD is what `nox -s cpu-verify -- --suite all` leaves") and "this run" not in said
+    said = complaints(ours, run, cpu)["serialisation/state"]
+    assert said.endswith("where RECORD is the record of this run")

@@ -143,7 +143,7 @@ def complaints(manifest: Manifest, run: Selection, stack: Stack, counted: bool =
     ended = defaultdict[str, list[Check]](list)
     for check in run.checks:
         ended[check.id.partition("::")[0]].append(check)
-    anew = f"if that is meant, {remedy(manifest.path, stack)}"
+    anew = f"if that is meant, {remedy(manifest.path, stack, 'the record of this run' if counted else '')}"
     for file in dict.fromkeys(name for name in (*manifest.files, *names) if name.partition("/")[0] in run.suites):
         row, ids = manifest.files.get(file), names.get(file, [])
         if row is None:
@@ -262,9 +262,11 @@ def _varies(why: str, elsewhere: bool = False) -> bool:
     return rule.varies or (elsewhere and bool(rule.needs or rule.absent_over))
 
 
-def remedy(path: Path, stack: Stack) -> str:
-    """Say what writes a manifest anew: a project's where it is, ours in a checkout alone."""
+def remedy(path: Path, stack: Stack, record: str = "") -> str:
+    """Say what writes a manifest anew: a project's where it is, ours in a checkout alone; where no record is named, what leaves one too."""
     line = f"--stack {stack.name}{' --rehearsed' if stack.rehearsed else ''} --locked"
     if not path.is_relative_to(places.ROOT):
         return f"write it anew with `stackproof expect {line}`"
-    return f"write it anew with {advice.in_checkout(f'nox -s expect -- {line} RECORD')}, where RECORD is the record of this run"
+    whole = advice.words(stack.name, "rehearse" if stack.rehearsed else "verify", "--suite", "all", session=True)
+    record = record or f"what `{' '.join(whole)}` leaves"
+    return f"write it anew with {advice.in_checkout(f'nox -s expect -- {line} RECORD')}, where RECORD is {record}"
