@@ -71,3 +71,11 @@ def test_what_pins_no_release_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal, match=r"frozen.txt: .*pins (no|a twice, 1 and 2; keep one)"):
         lockfile.adopt(path, CPU)
+
+
+def test_pins_of_a_side_without_what_compares_it_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "frozen.txt").write_text("torch==2.8.0\n", encoding="utf-8")
+    with pytest.raises(
+        Refusal, match=r"has no .*pytest.*, which stackproof needs in every environment that it compares; "
+    ):
+        lockfile.adopt_side(tmp_path / "frozen.txt", CPU)

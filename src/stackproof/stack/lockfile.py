@@ -178,7 +178,8 @@ def adopt_side(path: Path, stack: Stack) -> Path:
     """Return the same for a side that runs in that environment; one that cannot is refused."""
     lock = adopt(path, stack)
     if lock != path and (lost := sorted(HARNESS - {pin.name for pin in read_of(lock, stack).pins})):
-        raise Refusal(f"{path}: has no {', '.join(lost)}, which run a side; install them there, and freeze it anew")
+        why = "which stackproof needs in every environment that it compares"
+        raise Refusal(f"{path}: has no {', '.join(lost)}, {why}; install them there, and freeze it anew")
     return lock
 
 

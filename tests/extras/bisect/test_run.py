@@ -65,7 +65,7 @@ def test_ctrl_c_in_any_phase_loses_nothing(run: Run, at: int) -> None:
     assert (
         ended.returncode == 130
         and "INTERRUPTED" in ended.stdout
-        and "to go on: the same command with --continue" in ended.stdout
+        and "to go on: the same command with --continue\n" in ended.stdout
     )
     assert run.record()["verdict"] == "interrupted"
     (journal,) = run.journals()

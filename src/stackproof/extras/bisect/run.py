@@ -201,7 +201,7 @@ def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[
 
 def _guarded(searching: Searching) -> None:
     """Run, and take for an answer what is one; a refusal on the way says how to go on."""
-    result, again = searching.outcome, f"the same command with {_CONTINUE} {searching.journal.path}"
+    result, again = searching.outcome, f"the same command with {_CONTINUE}"
     try:
         if not searching.changes:
             raise NotReproducedError("nothing that differs can be moved here")
