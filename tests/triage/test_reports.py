@@ -63,12 +63,17 @@ def test_oddity_alone_leaves_it_clean(tmp_path: Path) -> None:
     [
         (b"", "run.log: is empty"),
         (b"\x1f\x8b", "run.log: is cut short"),
-        (bytes(range(256)) * 40, "is not text in UTF-8"),
+        (bytes(range(256)) * 40, "is not text, so nothing"),
     ],
 )
 def test_log_that_says_nothing_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     with pytest.raises(Refusal, match=words):
         report(tmp_path, data)
+
+
+def test_a_log_in_latin_1_is_read(tmp_path: Path) -> None:
+    found = report(tmp_path, (TRACEBACK + "ValueError: datos dañados\n").encode("latin-1"))
+    assert found.judgement.root is not None
 
 
 def test_failure_among_zeros_is_found(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def report(run: Run, expected: Sequence[str] = ()) -> Report:
         damage = next((file.damage for file in evidence.files if file.damage), "is empty")
         raise Refusal(f"{names}: {damage}, so nothing can be said of it; name the log of a run")
     if not evidence.tallies and not any(file.text for file in evidence.files):
-        raise Refusal(f"{names}: is not text in UTF-8, so nothing can be said of it; name the log of a run")
+        raise Refusal(f"{names}: is not text, so nothing can be said of it; name the log of a run")
     trained = figures.read(evidence)
     return Report(
         name=run.name,
