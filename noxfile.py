@@ -1,4 +1,4 @@
-"""Environments only. A verb takes a stack, as in `nox -s smoke -- xpu`, or this host's. `nox -l -- xpu|extras|dev|long|all` lists more."""
+"""Each session builds an environment and runs in it: `nox -s smoke [-- STACK FLAGS]`. More: `nox -l -- STACK`, extras, dev, long, all."""
 
 from __future__ import annotations
 
