@@ -39,7 +39,9 @@ def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
     require_of(device, stack.device)
     command = [str(python), "-m", "stackproof.device.devices", device]
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
-    ended = processes.run(command, seconds=_ASKED_S, environment={"PYTHONPATH": stack.path(path)})
+    ended = processes.run(
+        command, seconds=_ASKED_S, environment={**stack.process_environment(), "PYTHONPATH": stack.path(path)}
+    )
     text = tail(ended.errors)
     if ended.code == Refusal.exit_code:
         raise Refusal(text)
