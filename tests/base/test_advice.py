@@ -63,6 +63,15 @@ def test_who_stands_elsewhere_is_told_where_to_type_it(monkeypatch: pytest.Monke
     assert advice.in_checkout("nox -s drill") == "`nox -s drill` in a checkout of stackproof"
 
 
+def test_the_lock_of_a_project_is_made_with_its_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(places.ROOT)
+    monkeypatch.setenv(places.PROJECT, str(tmp_path))
+    mine = tmp_path / "stacks" / "mine"
+    assert advice.relock("mine", mine) == f"`stackproof lock --project {tmp_path} mine`"
+    monkeypatch.chdir(tmp_path)
+    assert advice.relock("mine", mine) == "`stackproof lock mine`"
+
+
 @pytest.mark.usefixtures("package")
 def test_a_project_locks_its_own_stack(tmp_path: Path) -> None:
     assert advice.relock("mine", tmp_path / "stacks" / "mine") == "`stackproof lock mine`"

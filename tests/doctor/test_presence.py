@@ -42,7 +42,7 @@ def test_present_stack(root: Path) -> None:
     assert "tiny: present - Tiny: a stack for tests" in said
     assert f"python: {environments.find_interpreter(stacks.load('tiny'))}" in said
     digest = lockfile.read(root / "stacks" / "tiny" / "requirements.lock").digest
-    assert f"lock: 1 packages, {digest[:12]}, unhashed: 1 (run `nox -s lock -- tiny`" in said
+    assert f"lock: 1 packages, {digest[:12]}, unhashed: 1 (run `stackproof lock tiny`" in said
     assert "environment: not built yet; `nox -s tiny-smoke` builds it" in said
     assert "to get it" not in said
 

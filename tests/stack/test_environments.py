@@ -287,7 +287,7 @@ SECOND = '\n[[vendor]]\nname = "triton"\nversion = "3.0+x"\nfile = "https://vend
     ("vendor", "remedy"),
     [
         (INDEX, "check that http://127.0.0.1:9/whl can be reached, or put the wheels into"),
-        (BY_HAND, "tiny/wheels/, then `nox -s lock -- tiny` adds the hashes"),
+        (BY_HAND, "tiny/wheels/, then `stackproof lock tiny` adds the hashes"),
         (BY_HAND + SECOND, "check that https://vendor.example/torch.whl, https://vendor.example/triton.whl can be"),
     ],
     ids=["index out of reach", "one file by hand", "two files by hand"],
@@ -351,7 +351,7 @@ def test_place_that_cannot_be_written_is_refused(sandbox: Sandbox, tmp_path: Pat
 def test_missing_or_damaged_lock_is_refused(sandbox: Sandbox) -> None:
     stack = sandbox("")
     stack.lock.write_text(stack.lock.read_text(encoding="utf-8") + "torch==1.0\n", encoding="utf-8")
-    with pytest.raises(Refusal, match="nox -s lock -- tiny"):
+    with pytest.raises(Refusal, match="stackproof lock tiny"):
         environments.prepare(stack, silent)
     stack.lock.unlink()
     with pytest.raises(Refusal, match="No such file"):

@@ -56,9 +56,11 @@ def command(stack: str, verb: str, *flags: str) -> str:
 
 
 def relock(stack: str, definition: Path | None = None) -> str:
-    """Return, quoted, what makes a lock anew; what an installed package carries of ours is made in a checkout alone."""
-    if definition and not sessions() and not definition.is_relative_to(places.ROOT):
-        return f"`stackproof lock {stack}`"
+    """Return, quoted, what makes a lock anew; the locks of our own stacks are made in a checkout alone."""
+    if definition and not definition.is_relative_to(places.ROOT):
+        project = os.environ.get(places.PROJECT, "")
+        named = ["--project", project] if project and not Path.cwd().is_relative_to(project) else []
+        return f"`{shlex.join(['stackproof', 'lock', *named, stack])}`"
     return in_checkout(f"nox -s lock -- {stack}")
 
 

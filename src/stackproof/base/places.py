@@ -39,6 +39,8 @@ def _current() -> Path:
 
 STACKS = ROOT / "stacks"
 SUITES = ROOT / "suites"
+PROJECT = "STACKPROOF_PROJECT"
+"""The variable that says which project a process and those that it starts are about."""
 EXAMPLE = ROOT / "examples" / "project"
 """What `stackproof init` writes a part of."""
 DOCS = ROOT / "docs"

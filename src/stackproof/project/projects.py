@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import files, git
+from stackproof.base import files, git, places
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table, Wrong, read_toml
 
-VARIABLE = "STACKPROOF_PROJECT"
+VARIABLE = places.PROJECT
 """Names the folder to every process that a run starts; empty where there is none. Unset, it is looked for."""
 CARRIED = "STACKPROOF_STACKS"
 """Folders of stacks that packages offer, for a process of an environment where those packages are not."""
