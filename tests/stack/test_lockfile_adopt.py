@@ -53,6 +53,19 @@ def test_our_own_lock_stays(tmp_path: Path) -> None:
     assert lockfile.adopt(CPU.lock, CPU) == CPU.lock
 
 
+def test_the_lock_of_another_stack_is_no_side(tmp_path: Path) -> None:
+    assert lockfile.adopt_side(CPU.lock, CPU) == CPU.lock
+    with pytest.raises(Refusal, match="is a lock of the stack 'sim', and 'cpu' is asked for; name a lock that"):
+        lockfile.adopt_side(stacks.load("sim").lock, CPU)
+
+
+def test_a_release_that_cannot_be_is_no_matter_of_a_lock(tmp_path: Path) -> None:
+    path = tmp_path / "frozen.txt"
+    path.write_text("numpy==2x.0\n", encoding="utf-8")
+    with pytest.raises(Refusal, match=r"is not a pin \(Invalid version: '2x.0'\); name a lock, what `pip freeze`"):
+        lockfile.adopt(path, CPU)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -41,6 +41,7 @@ def written(folder: Path, body: str = BODY, **header: str) -> Path:
     fields = {**HEADER, "content": lockfile.content_digest(body), **header}
     path = folder / "s" / "requirements.lock"
     path.parent.mkdir(exist_ok=True)
+    (path.parent / "stack.toml").touch()
     path.write_text("".join(f"# {key}: {value}\n" for key, value in fields.items()) + body, encoding="utf-8")
     return path
 
@@ -49,7 +50,7 @@ def refusal(path: Path) -> str:
     with pytest.raises(Refusal) as caught:
         lockfile.read(path)
     sentence = str(caught.value)
-    assert str(path) in sentence and "nox -s lock -- s" in sentence and "\n" not in sentence
+    assert str(path) in sentence and "`stackproof lock s`" in sentence and "\n" not in sentence
     return sentence
 
 
@@ -131,6 +132,21 @@ def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     assert "is not UTF-8 text" in refusal(path)
     path.unlink()
     assert "No such file" in refusal(path)
+
+
+def test_a_lock_of_no_stack_is_made_by_no_session(tmp_path: Path) -> None:
+    path = written(tmp_path, "<<<<<<< HEAD\n")
+    with pytest.raises(Refusal, match="is not a pin .*; name a lock, what `pip freeze`"):
+        lockfile.read(path.rename(tmp_path / "some.lock"))
+
+
+@pytest.mark.parametrize("header", [{"stack": "other"}, {"kind": "rehearsal"}])
+def test_a_lock_that_was_copied_from_elsewhere_is_refused(tmp_path: Path, header: dict[str, str]) -> None:
+    folder = written(tmp_path, **header).parent
+    stack = replace(stacks.load("cpu"), name="s", folder=folder)
+    ((key, value),) = header.items()
+    with pytest.raises(Refusal, match=f"is a lock of the {key} '{value}', and '.*' is asked for; restore it"):
+        lockfile.own(stack)
 
 
 @pytest.mark.parametrize("path", EVERY_LOCK, ids=LOCK_NAMES)

@@ -129,7 +129,7 @@ def _constraints(options: argparse.Namespace) -> int:
     from stackproof.stack import environment_proof, lockfile
 
     stack = stacks.load(options.names)
-    lock, there = lockfile.read(stack.lock), environment_proof.installed()
+    lock, there = lockfile.own(stack), environment_proof.installed()
     for note in environment_proof.weaknesses(lock, there):
         print(f"stackproof: {note}", file=sys.stderr)  # noqa: T201
     print(f"# {stack.name}: `pip install -c` of this leaves the vendor's builds alone; all else is as in the lock.")  # noqa: T201

@@ -185,6 +185,6 @@ def _read(label: str, folders: list[Path], version: str) -> Installed:
 
 
 def _against_lock(stack: Stack, env: Installed) -> list[str]:
-    expected = lockfile.read(stack.lock).expected(lockfile.environment_of(env.facts["python"]))
+    expected = lockfile.own(stack).expected(lockfile.environment_of(env.facts["python"]))
     present = {name: " and ".join(versions) for name, versions in env.packages.items()}
     return [line.removeprefix("! ") for line in lock_differences(expected, present)]

@@ -98,7 +98,7 @@ def _interpreter(stack: Stack) -> str:
 
 def _lock(stack: Stack) -> str:
     try:
-        lock = lockfile.read(stack.lock)
+        lock = lockfile.own(stack)
     except Refusal as refusal:
         return f"unusable - {refusal}"
     relock = f"run {advice.relock(stack.name, stack.folder)} where the vendor's wheels can be reached"

@@ -90,7 +90,7 @@ def _whole(stack: Stack, path: Path) -> Record:
     facts = record.provenance
     wrong = {
         f"is of the stack '{record.stack}'": record.stack != stack.name or facts.get("rehearsed") != stack.rehearsed,
-        "was not run in the environment of the lock": facts.get("lock") != lockfile.read(stack.lock).digest,
+        "was not run in the environment of the lock": facts.get("lock") != lockfile.own(stack).digest,
         "is of chosen checks (--only)": bool(facts.get("only")),
         "was interrupted": record.verdict is Verdict.INTERRUPTED,
     }

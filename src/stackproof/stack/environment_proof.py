@@ -74,7 +74,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
         StackUnavailableError: there is no torch at all.
     """
     left = environments.stamp(Path(sys.prefix))
-    lock, there = lockfile.read(stack.lock), installed()
+    lock, there = lockfile.own(stack), installed()
     if left:
         _refuse(stack, _other_stack(stack, left), _OTHER)
         _refuse(stack, _differences(left, lock, there), advice.REBUILD)
@@ -222,7 +222,7 @@ def other(stack: Stack, there: Mapping[str, str], python: str) -> Iterator[Compa
     `there`: versions by canonical name. `python`: such as "3.10". A vendor's own build may carry any local version.
     """
     environment = lockfile.environment_of(python)
-    locked = lockfile.read(stack.lock).expected(environment)
+    locked = lockfile.own(stack).expected(environment)
     for requirement in lockfile.asked(stack, environment):
         name = canonicalize_name(requirement.name)
         here, pinned, vendors = there.get(name, ""), locked.get(name, ""), lockfile.is_vendor_build(requirement)

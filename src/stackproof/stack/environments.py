@@ -58,7 +58,7 @@ def prepare(stack: Stack, say: Say = print) -> Path:
         StackUnavailableError: no interpreter of the stack's version is installed.
         EnvironmentMismatchError: a file does not have the hash that the lock gives it.
     """
-    lock = lockfile.read(stack.lock)
+    lock = lockfile.own(stack)
     environment = location(stack)
     if not _built(environment, lock):
         interpreter = find_interpreter(stack)

@@ -112,8 +112,7 @@ def read(path: Path) -> Lock:
         raw = path.read_bytes()
         lines = raw.decode("utf-8").splitlines(keepends=True)
     except OSError as error:
-        again = f"make it with {advice.relock(path.parent.name, path)}"
-        raise Refusal(f"{path}: cannot be read ({error.strerror}); {again}") from error
+        raise _broken(path, 0, f"cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise _broken(path, 0, "is not UTF-8 text") from error
     header, first = _header(path, lines)
@@ -125,14 +124,19 @@ def read(path: Path) -> Lock:
 
 def read_of(path: Path, stack: Stack) -> Lock:
     """Return a lock; one of another stack, or a rehearsal's where the stack itself is meant, is refused."""
-    lock, own = read(path), read(stack.lock)
-    for key, what in (("stack", "of the stack"), ("kind", "of the kind")):
-        if lock.header[key] != own.header[key]:
-            raise Refusal(
-                f"{path}: is a lock {what} '{lock.header[key]}', and '{own.header[key]}' is asked for; name a lock that "
-                f"{advice.relock(stack.name, stack.folder)} has made"
-            )
+    lock, kind = read(path), "rehearsal" if stack.lock.name == "rehearsal.lock" else "stack"
+    for key, asked_for in (("stack", stack.name), ("kind", kind)):
+        if (found := lock.header[key]) != asked_for:
+            what = f"is a lock of the {key} '{plain(found, 60)}', and '{asked_for}' is asked for"
+            if path == stack.lock:
+                raise _broken(path, 0, what)
+            raise Refusal(f"{path}: {what}; name a lock that {advice.relock(stack.name, stack.folder)} has made")
     return lock
+
+
+def own(stack: Stack) -> Lock:
+    """Return the lock of a stack or of its rehearsal; one that was copied from another stack is refused."""
+    return read_of(stack.lock, stack)
 
 
 def adopt(path: Path, stack: Stack) -> Path:
@@ -141,10 +145,10 @@ def adopt(path: Path, stack: Stack) -> Path:
     A pin that the stack's own lock has takes its hashes from there; all others are installed by exact version.
     Refusal: a line pins no release, or the environment is of another Python.
     """
-    own = read(stack.lock)
+    like = own(stack)
     if path.is_dir():
         there = {
-            name: versions for name, versions in installed_files.installed([_site(path, own)]).items() if name != "pip"
+            name: versions for name, versions in installed_files.installed([_site(path, like)]).items() if name != "pip"
         }
         rows = [f"{name}=={version}" for name, versions in there.items() for version in versions]
     else:
@@ -152,7 +156,7 @@ def adopt(path: Path, stack: Stack) -> Path:
         if any(line.startswith("# content: ") for line in text.splitlines()):
             return path
         rows = [line.strip() for line in text.replace("\\\n", " ").splitlines() if not _NO_ROW.fullmatch(line.strip())]
-    known, pins = {(pin.name, pin.version): pin for pin in own.pins}, dict[str, str]()
+    known, pins = {(pin.name, pin.version): pin for pin in like.pins}, dict[str, str]()
     versions = dict[tuple[str, str | None], str]()
     for row in rows:
         if (match := _FROZEN.match(row)) is None:
@@ -167,7 +171,7 @@ def adopt(path: Path, stack: Stack) -> Path:
         pins[text] = known.get((pin.name, pin.version), pin).text
     if not pins:
         raise Refusal(f"{path}: pins no package; {_REMEDY}")
-    text = text_of(own.header, [pins[key] for key in sorted(pins)])
+    text = text_of(like.header, [pins[key] for key in sorted(pins)])
     made = places.HOME / "locks" / content_digest(text)[:16] / stack.lock.name
     made.parent.mkdir(parents=True, exist_ok=True)
     files.write_atomically(made, text)
@@ -177,7 +181,8 @@ def adopt(path: Path, stack: Stack) -> Path:
 def adopt_side(path: Path, stack: Stack) -> Path:
     """Return the same for a side that runs in that environment; one that cannot is refused."""
     lock = adopt(path, stack)
-    if lock != path and (lost := sorted(HARNESS - {pin.name for pin in read_of(lock, stack).pins})):
+    lost = sorted(HARNESS - {pin.name for pin in read_of(lock, stack).pins})
+    if lock != path and lost:
         why = "which stackproof needs in every environment that it compares"
         raise Refusal(f"{path}: has no {', '.join(lost)}, {why}; install them there, and freeze it anew")
     return lock
@@ -251,7 +256,9 @@ def _pin(path: Path, line: int, head: re.Match[str], hashes: tuple[str, ...], te
 
 def _broken(path: Path, line: int, what: str) -> Refusal:
     where = f"{path}:{line}" if line else f"{path}"
-    remedy = f"restore it from version control or make it anew with {advice.relock(path.parent.name, path)}"
+    remedy = _REMEDY
+    if (path.parent / "stack.toml").is_file():
+        remedy = f"restore it from version control or make it anew with {advice.relock(path.parent.name, path)}"
     return Refusal(f"{where}: {what}; {remedy}")
 
 
@@ -276,7 +283,7 @@ def overrides(stack: Stack) -> list[Requirement]:
 
 def stale(stack: Stack) -> list[str]:
     """Return what the lock no longer satisfies of `requirements.in`, one sentence each; needs no network."""
-    lock, lines = read(stack.lock), list[str]()
+    lock, lines = own(stack), list[str]()
     for python in stack.pythons:
         environment = environment_of(python)
         pins = lock.expected(environment)

@@ -374,7 +374,7 @@ def _lock(
                 f"the {name} side names packages, and nothing is installed in an environment that is not ours; in a checkout of "
                 "stackproof `nox -s STACK-bisect -- ...` with the same flags installs them"
             )
-        return lockfile.read(stack.lock)
+        return lockfile.own(stack)
     contents = lockfile.read_of(lock, stack) if lock else _of_commit(revision, stack)
     python = environments.version_of(stack)
     if lock and python not in contents.header["python"].split(", "):
@@ -392,7 +392,7 @@ def _lock(
 
 def _of_commit(revision: str, stack: stacks.Stack) -> lockfile.Lock:
     if not revision or not stack.lock.is_relative_to(places.ROOT):
-        return lockfile.read(stack.lock)
+        return lockfile.own(stack)
     text = git.output_bytes(places.ROOT, "show", f"{revision}:{stack.lock.relative_to(places.ROOT)}")
     with tempfile.TemporaryDirectory(prefix="stackproof-lock-") as folder:
         path = Path(folder) / stack.lock.name

@@ -120,7 +120,7 @@ class Workshop:
         """Return the file of the lock, or none where it is the checkout's own and nothing else would be laid in its place."""
         if self.unpinned:
             return None
-        if _digest_of_pins(mixture.lock) == _digest_of_pins(lockfile.read(self.stack.lock)):
+        if _digest_of_pins(mixture.lock) == _digest_of_pins(lockfile.own(self.stack)):
             return self.stack.lock if mixture.commit and self.repository.ours else None
         path = LOCKS / _digest_of_pins(mixture.lock)[:16] / self.stack.lock.name
         if not path.exists():

@@ -181,7 +181,7 @@ def _ledger(asked: NightRequest, outputs: writer.Outputs) -> Ledger:
     from stackproof.extras.nights.night import request
 
     stack, began = asked.stack, time.monotonic()
-    lock = "unpinned" if asked.unpinned else lockfile.read(stack.lock).digest
+    lock = "unpinned" if asked.unpinned else lockfile.own(stack).digest
     facts = {**provenance.host_facts(stack), **asked.facts(), ANCHOR: asked.anchor}
     facts |= {"lock": lock, "pinned": not asked.unpinned}
 
