@@ -86,6 +86,7 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
         fakes.TINY.replace("[flavour]", "[environment]\nA = 1\n[flavour]", 1),
         ["'environment.A' is 1", "a string"],
     ),
+    "a variable that cannot be": (changed('visibility = ""', 'visibility = "A B=C"'), ["'visibility' is 'A B=C'"]),
     "several keys missing": (
         changed('title = "Tiny: a stack for tests"\n', "").replace("priority = 1\n", "", 1),
         ["'title' is missing; it must be a string; so are 'priority' (a whole number)"],
@@ -127,6 +128,12 @@ def test_a_rehearsal_may_promise_fewer_checks(tmp_path: Path) -> None:
 def test_a_rehearsal_promises_what_its_stack_does(tmp_path: Path) -> None:
     stack = load(tmp_path, fakes.TINY.replace("smoke = 1", "smoke = 9", 1))
     assert stack.rehearse().expected == stack.expected
+
+
+def test_a_folder_that_init_would_not_make_is_no_stack(tmp_path: Path) -> None:
+    fakes.stack(tmp_path, "Mine+X")
+    with pytest.raises(Refusal, match=r"stacks/Mine\+X: 'Mine\+X' is no name for a stack; write small letters"):
+        stacks.load("Mine+X", tmp_path / "stacks")
 
 
 def test_refused_definition_is_read_again(tmp_path: Path) -> None:

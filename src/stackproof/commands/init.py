@@ -60,10 +60,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _write_stack(name: str, folder: Path) -> int:
     """Write the development stack under another name: what is not changed in it works."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise Refusal(
-            f"--stack {name!r} is no name for a stack; write small letters, digits and hyphens, such as my-card"
-        )
+    if why := stacks.why_no_name(name):
+        raise Refusal(f"--stack {name!r} {why}")
     where = _stacks_of(folder)
     if name in {*stacks.names(), *stacks.names(where)}:
         raise Refusal(f"there is a stack '{name}' already, and nothing was written; give the new one another name")

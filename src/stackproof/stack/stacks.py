@@ -66,6 +66,12 @@ _Python = Annotated[str, _like(r"3\.[1-9][0-9]", "contains {}; allowed: '3.10' o
 _Word = Annotated[
     str, _like("[a-z][a-z0-9_]*", "is {}; allowed: one lower-case word as torch writes it, without an index")
 ]
+_Variable = Annotated[
+    str,
+    _like(
+        "([A-Za-z_][A-Za-z0-9_]*)?", "is {}, and no variable has such a name; write one such as CUDA_VISIBLE_DEVICES"
+    ),
+]
 _State = Literal["set", "unset", "any"]
 _FORMER = ("optimisers",)
 """Suites that are gone: the frozen sides of nights still name them, and nothing is asked of them."""
@@ -174,7 +180,7 @@ class Stack:
     priority: int
     imports: tuple[str, ...]
     precisions: Annotated[tuple[str, ...], OneOf(PRECISIONS)]
-    visibility: str
+    visibility: _Variable
     driver: Driver = Driver()
     environment: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[Annotated[str, Parsed(_own_folder)], ...] = ()
@@ -299,8 +305,16 @@ def _of_today(fewest: _Fewest) -> _Fewest:
     return {name: count for name, count in fewest.items() if name not in _FORMER}
 
 
+def why_no_name(name: str) -> str:
+    """Return why a stack cannot be called so, or an empty string: its name is a part of flags, sessions and folders."""
+    fits = re.fullmatch(r"[a-z0-9][a-z0-9-]*", name)
+    return "" if fits else "is no name for a stack; write small letters, digits and hyphens, such as my-card"
+
+
 @functools.cache
 def _definition(path: Path) -> Stack:
+    if why := why_no_name(path.parent.name):
+        raise Refusal(f"{path.parent}: '{path.parent.name}' {why}")
     fields = {"name": path.parent.name, "folder": path.parent, "hardware": "", "rehearsed": False}
     table = Table.load(path)
     read = table.row(Stack, **fields)
