@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import expect
@@ -39,6 +41,15 @@ def test_checks_that_no_run_has_shown_are_refused(mine: Stack, rows: dict[str, F
 def test_a_run_of_these_very_checks_gives_the_row(mine: Stack) -> None:
     rows = manifest.rows_of(NOW, {NOW[2]: "not applicable"})
     assert expect.settle(mine, rows, NOW) == rows
+
+
+def test_a_record_without_its_digest_shows_nothing(cpu: Stack, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    found = json.loads((ROOT / "fixtures" / "drill" / "bench.json").read_text(encoding="utf-8"))
+    del found["digests"]
+    path.write_text(json.dumps(found), encoding="utf-8")
+    with pytest.raises(Refusal, match="holds no digest of itself"):
+        expect.measured(cpu, [path])
 
 
 def test_a_record_of_one_suite_says_nothing_of_the_others(mine: Stack) -> None:

@@ -136,7 +136,7 @@ def _write(stack: stacks.Stack, shown_by: Sequence[Path], another: Path | None) 
     from stackproof.stack import manifest
 
     rows = expect.measured(stack, shown_by)
-    like = reading.read(another) if another else None
+    like = reading.read_sealed(another) if another else None
     names = expect.collected(stack)
     if like:
         why = f"no run on the hardware of '{stack.name}': left out as on '{like.stack}', and by torch's lists for '{stack.device}'"

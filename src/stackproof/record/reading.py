@@ -72,6 +72,14 @@ def read_verified(path: Path) -> Record:
     return record
 
 
+def read_sealed(path: Path) -> Record:
+    """Return the same where the record has a digest of itself (Refusal: an edit of it would not show)."""
+    record = read_verified(path)
+    if why := unproved(record):
+        raise Refusal(f"{path}: {why}; name a record as its run has written it")
+    return record
+
+
 def unproved(record: Record) -> str:
     """Say that a record has no digest of its own, or nothing."""
     return "" if RECORD in record.digests else "holds no digest of itself, so that an edit of it does not show"
@@ -119,6 +127,10 @@ def contradictions(record: Record) -> Iterator[str]:
     ran = [check for check in record.checks if "/" in check.id and (chosen or check.verdict is Verdict.PASSED)]
     if record.runs_suites and record.verdict is Verdict.PASSED and not ran:
         yield "it says 'passed', and no check of a suite ran to its end"
+    # "environment" is there twice where a run was interrupted before its first check.
+    ids = [check.id for check in record.checks if "::" in check.id]
+    if record.runs_suites and len({*ids}) < len(ids):
+        yield f"it holds the check '{plain(statistics.mode(ids), 60)}' more than once"
     if (stack := record.provenance.get("stack", record.stack)) != record.stack:
         yield f"it is of stack '{record.stack}', and its provenance is of '{stack}'"
     yield from _day(record)

@@ -86,7 +86,7 @@ def predicted(stack: Stack, names: Iterable[str], like: Record, because: str) ->
 
 
 def _whole(stack: Stack, path: Path) -> Record:
-    record = reading.read(path)
+    record = reading.read_sealed(path)
     facts = record.provenance
     wrong = {
         f"is of the stack '{record.stack}'": record.stack != stack.name or facts.get("rehearsed") != stack.rehearsed,
