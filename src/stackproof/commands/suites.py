@@ -31,6 +31,12 @@ READER = "verify"
 """The verb that shows a record of any verb."""
 _LARGEST_DATASET = 1 << 50
 _MOST_NAMED = 4
+_SHOWING = {"explain": "says what checks cover", "replay": "shows a record"}
+"""Flags with which nothing runs."""
+_CHOOSING = {
+    "--replay": "replay", "--continue": "resume", "--only": "only", "--suite": "suites", "--dataset": "dataset",
+}  # fmt: skip
+"""Flags that say what runs, which such a flag would ignore."""
 _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
@@ -109,14 +115,15 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
 
 
 def _run(options: argparse.Namespace) -> int:
+    for name, what in _SHOWING.items():
+        others = (flag for flag, other in _CHOOSING.items() if getattr(options, other) and other != name)
+        if getattr(options, name) and (ignored := next(others, "")):
+            raise Refusal(f"--{name} {what} and runs nothing; leave out {ignored}")
     if options.explain:
         print("\n".join(suites.explained(options.explain)).lstrip())  # noqa: T201
         return 0
     outputs = arguments.outputs(options)
     if options.replay:
-        if options.resume or options.only:
-            flag = "--continue" if options.resume else "--only"
-            raise Refusal(f"--replay shows a record and runs nothing; leave out {flag}")
         return _replay(options, outputs)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
