@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT, cli
+from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
 from stackproof.record import reading, records
 
@@ -386,6 +387,17 @@ def test_an_output_of_an_earlier_run_is_replaced(tmp_path: Path, monkeypatch: py
         Path(name).write_text("{}", encoding="utf-8")
         options = {"verb": "smoke", "stack": "cpu", "device": "", "profile": "", "only": [], "json": Path(name)}
         arguments.require_apart(argparse.Namespace(**options, results=tmp_path, base_dir=tmp_path))
+
+
+@pytest.mark.parametrize(("flag", "beside_logs"), [("json", True), ("junit", False), ("markdown", False)])
+def test_the_record_of_a_run_is_not_written_over(tmp_path: Path, flag: str, beside_logs: bool) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"schema": records.SCHEMA_NAME, "logs": ["run.log"]}), encoding="utf-8")
+    if beside_logs:
+        arguments.require_apart(argparse.Namespace(**{flag: path}))  # what the flag wrote for an earlier run
+        (tmp_path / "run.log").touch()
+    with pytest.raises(Refusal, match=f"--{flag} .*: holds the record of a run, which would be lost"):
+        arguments.require_apart(argparse.Namespace(**{flag: path}))
 
 
 def test_a_module_that_exits_with_a_text_is_one_sentence(

@@ -122,11 +122,22 @@ def require_apart(options: argparse.Namespace) -> None:
     for name, path in written:
         if (other := named.setdefault(path.resolve(), name)) != name:
             raise Refusal(f"--{other} and --{name} both name {path}; give each a file of its own")
+        if _is_evidence(path, name):
+            raise Refusal(f"--{name} {path}: holds the record of a run, which would be lost; name a file of its own")
     there = {path: flag for path, flag in named.items() if path.exists()}
     for name, read in _read(options) if there else ():
         place = read.resolve()
         if path := next((path for path in there if path == place or (name == "logs" and place in path.parents)), None):
             raise Refusal(f"--{there[path]} {path}: is in {read}, which is read; name a file of its own")
+
+
+def _is_evidence(path: Path, name: str) -> bool:
+    """Whether a file is a run's record that no such flag has written: `--json` writes one too, but never beside the logs of its run."""
+    row = files.try_read_json(path) if path.is_file() else None
+    if not isinstance(row, dict) or not str(row.get("schema", "")).startswith("stackproof-record"):
+        return False
+    logs = row.get("logs") or []
+    return name != "json" or any((path.parent / str(log)).is_file() for log in logs)
 
 
 def _read(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
