@@ -72,6 +72,7 @@ def test_an_anchor_needs_its_file(
         (["--device", "cuda:9"], "is not of this stack, which uses 'cpu'"),
         (["--device", "1"], "is not one device"),
         (["--device", "cpu:9"], "does not exist; choose one of cpu"),
+        ([f"--without={stage}" for stage in verb.STAGES if stage != "scan"], "--without leaves no stage"),
     ],
 )
 def test_what_cannot_go_well_is_refused_at_once(

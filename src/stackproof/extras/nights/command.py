@@ -117,6 +117,11 @@ def _night(options: argparse.Namespace) -> int:
     stack = stacks.load(options.stack)
     options.profile = bench_subjects.profile(options.profile or plan.load().profile(stack.device)).name
     bench_subjects.require_named(options.only)
+    if not set(STAGES).difference(options.without, ("scan", "confirm")) and not options.anchor:
+        raise Refusal(
+            "--without leaves no stage out of which a verdict could come; leave one in, such as doctor "
+            "(scan and confirm go by what measure has measured)"
+        )
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
     needed = ("numpy", "scipy") if "site" in options.without else ("numpy", "scipy", "jinja2")
