@@ -236,6 +236,9 @@ def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: 
         assert (verdict, "was switched off" in reason) == (Verdict.SKIPPED, True)
 
 
+PORT = ("--rendezvous", "tcp://127.0.0.1:1")
+
+
 @pytest.mark.parametrize(
     ("environ", "options", "words"),
     [
@@ -245,6 +248,9 @@ def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: 
         (plain(0, 2), ("--deadline", "100000"), "must be a number of seconds from 1 to 86400"),
         (open_mpi(0, 2), ("--rendezvous", "file:///nowhere"), "add --run NAME, another one each time"),
         (open_mpi(0, 2), ("--rendezvous", "file:///nowhere", "--run", "x"), "file:///nowhere: there is no such folder"),
+        (plain(0, 2), (*PORT, "--program", "nosuch:main"), "--program nosuch:main: there is no module 'nosuch' in"),
+        (plain(0, 2), (*PORT, "--program", "tests.nosuch:main"), "there is no module 'tests.nosuch'"),
+        (plain(0, 2), (*PORT, "--program", "tests.ranks.rank_programs:repport"), "rank_programs.py has no 'repport'"),
         (
             open_mpi(0, 1),
             ("--rendezvous", "file:///tmp", "--run", "x"),

@@ -46,8 +46,10 @@ def test_each_launcher_tells_the_rank_its_place(environ: dict[str, str], place: 
     [
         ({}, "no launcher started this process.*torchrun --nproc-per-node=N -m stackproof ranks"),
         ({"RANK": "0"}, "^the environment does not give WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, without"),
-        ({**PLAIN, "RANK": "one"}, "RANK=one is not a whole number from 0 on"),
-        ({**PLAIN, "RANK": "-1"}, "RANK=-1 is not a whole number from 0 on"),
+        ({**PLAIN, "RANK": "one"}, "RANK=one is not a whole number from 0 to 99999"),
+        ({**PLAIN, "RANK": "-1"}, "RANK=-1 is not a whole number from 0 to 99999"),
+        ({**PLAIN, "WORLD_SIZE": "999999999"}, "WORLD_SIZE=999999999 is not a whole number from 0 to 99999; "),
+        ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "2(x999999999)"}, "is not a list of numbers"),
         ({key: PLAIN[key] for key in ("RANK", "WORLD_SIZE")}, "not give LOCAL_RANK, LOCAL_WORLD_SIZE, .*: export what"),
         ({**PLAIN, "RANK": "2"}, "says rank 2 of 2, 1 of 2 on this host, which cannot be"),
         ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "2(y2)"}, "SLURM_STEP_TASKS_PER_NODE=2.y2. is not a list of numbers"),

@@ -328,7 +328,7 @@ def _ranks(options: argparse.Namespace) -> int:
     from stackproof.record import console
 
     stack = stacks.load(options.stack, rehearsed=options.rehearse)
-    if options.program and not re.fullmatch(r"[\w.]+:\w+", options.program):
+    if options.program and not re.fullmatch(r"\w+(\.\w+)*:\w+", options.program):
         raise Refusal(f"--program '{options.program}': is no MODULE:FUNCTION, such as 'mine.training:main'")
     spec = Spec(
         options.program or join.PROVE, stack.name, stack.rehearsed, stack.backend, (), {}, options.folder.absolute(),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from stackproof.base import files, processes
-from stackproof.base.text import first_line
+from stackproof.base.text import first_few, first_line
 from stackproof.ranks.libraries import Library, Requested, explain, is_symptom
 from stackproof.record.checks import CheckCrashed, CheckFailed
 
@@ -274,18 +274,16 @@ def who_hung(traces: Traces, after_s: float) -> str:
     behind = _behind(traces, ranks, diverged)
     nobody = set(behind) == set(ranks)  # stands out: all wait
     first = "".join(f"{row.text}; " for row in diverged if nobody or row.differ or any(map(traces.ended, row.ranks)))
-    named = " and ".join(f"rank {rank}" for rank in behind)
     stack, last = traces.stack(behind[0]), traces.last_lines(behind[0])
     frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
     slow = ""
     if traces.place(behind[0]) in _STARTING:
         remedy = f"where a slow disk or {processes.load()} is why, --deadline-scale 4 (or --deadline) allows it more"
         slow = f" while it was importing torch; {remedy}"
-    others = ", ".join(
-        f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size) if rank not in behind
-    )
+    rest = sorted({*range(traces.world_size)}.difference(behind))
+    others = first_few([f"rank {rank} in '{traces.place(rank)}'" for rank in rest], most=64)
     return (
-        f"{first}{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
+        f"{first}{named(behind)} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
         f"{after_s:.0f} s{slow}{frame}{_called(journals, diverged, first)}{_theirs(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib.util
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -22,7 +24,7 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.ranks import launchers
-from stackproof.ranks.blame import Traces, differences, late, who_failed, who_hung
+from stackproof.ranks.blame import Traces, differences, late, named, who_failed, who_hung
 from stackproof.ranks.launchers import Placement, Spec, note_failure
 from stackproof.record import writer
 from stackproof.record.checks import CheckEnded, CheckHung
@@ -90,6 +92,7 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     """
     place = launchers.placement(os.environ)
     _require_group(stack, spec, place)
+    _require_program(spec.program, [str(Path.cwd()), *stack.path("").split(os.pathsep), *sys.path])
     spec = replace(spec, address=launchers.rendezvous(place, os.environ, asked, run))
     store = _store_file(spec.address, spec.deadline_s)
     _forget(spec.folder, place.rank)
@@ -138,6 +141,21 @@ def _require_group(stack: Stack, spec: Spec, place: Placement) -> None:
             f"(least_ranks in stack.toml): start {least} or more; if you did, each took itself for a group of its own, "
             "as ranks do under the mpirun of an MPI that this Python does not know"
         )
+
+
+def _require_program(program: str, path: Sequence[str]) -> None:
+    """Refuse what surely is not there before torch is imported for it; nothing of it is run."""
+    module, _, function = program.partition(":")
+    top, *rest = parts = module.split(".")
+    places = [Path(folder, *parts[:-1]) for folder in path]
+    found = [place / parts[-1] for place in places if (place / parts[-1]).is_dir()]
+    found += [file for place in places for file in place.glob(f"{parts[-1]}.*")]
+    ours = rest and any(Path(folder, top).is_dir() for folder in path)
+    if not found and (ours or (top not in sys.modules and importlib.util.find_spec(top) is None)):
+        raise Refusal(f"--program {program}: there is no module '{module}' in {path[0]}, nor on PYTHONPATH")
+    source = found[0].read_text("utf-8", "replace") if found and found[0].suffix == ".py" else function
+    if function not in source and not re.search(r"import \*|__getattr__|globals\(", source):
+        raise Refusal(f"--program {program}: {found[0]} has no '{function}'; name a function of it")
 
 
 def _store_file(address: str, deadline_s: float) -> Path | None:
@@ -238,8 +256,8 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     hung = (status is None or lost) and not traces.raised()
     ended: Exception = CheckHung(who_hung(traces, spec.deadline_s)) if hung else who_failed(traces)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
-    silent = ", ".join(str(rank) for rank in range(traces.world_size) if not traces.phases(rank))
-    unseen = f"; rank(s) {silent} left nothing in {traces.folder}: look on their hosts" if silent else ""
+    silent = [rank for rank in range(traces.world_size) if not traces.phases(rank)]
+    unseen = f"; {named(silent)} left nothing in {traces.folder}: look on their hosts" if silent else ""
     return Check("program", verdict, f"{ended}{unseen}{traces.variables()}", 0.0)
 
 

@@ -229,7 +229,7 @@ def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
         return _number(row, row.local_world_size, environ)
     counts: list[int] = []
     for part in environ[name].split(","):
-        match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
+        match = re.fullmatch(r"(\d{1,5})(?:\(x(\d{1,5})\))?", part)
         if not match:
             raise Refusal(f"{name}={environ[name]} is not a list of numbers of ranks; {_HOW}")
         counts += [int(match.group(1))] * int(match.group(2) or 1)
@@ -239,8 +239,9 @@ def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
 
 def _number(row: _Row, names: Sequence[str], environ: Mapping[str, str]) -> int:
     name = next(name for name in names if name in environ)
-    if not environ[name].isdecimal():
-        raise Refusal(f"{name}={environ[name]} is not a whole number from 0 on; {row.name} should set it: {_HOW}")
+    if not re.fullmatch(r"[0-9]{1,5}", environ[name]):  # what follows looks at the files of every rank
+        what = f"{name}={environ[name][:40]} is not a whole number from 0 to 99999"
+        raise Refusal(f"{what}; {row.name} should set it: {_HOW}")
     return int(environ[name])
 
 
