@@ -96,6 +96,13 @@ def test_a_record_whose_lock_is_gone_asks_for_the_file(tmp_path: Path) -> None:
         named(path)
 
 
+def test_a_record_of_another_stack_is_refused(tmp_path: Path) -> None:
+    path = record(tmp_path, commit=variants.resolved("HEAD"))
+    path.write_text(path.read_text().replace('"stack": "cpu"', '"stack": "cuda"'))
+    with pytest.raises(Refusal, match=r"--good .*told.json: is of stack 'cuda', not of 'cpu'"):
+        named(path)
+
+
 def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
     facts: dict[str, Figure] = {"commit": "unknown", "driver.nvidia-smi": "550.54"}
     good = named(record(tmp_path, **facts))

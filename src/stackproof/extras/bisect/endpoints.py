@@ -351,6 +351,8 @@ def _file(
             raise Refusal(f"--{name} {place} is a lock, and --{name}-lock {lock} another; name one")
         return "", lockfile.adopt_side(place, stack), {}
     record = reading.read(place)
+    if record.stack != stack.name:
+        raise Refusal(f"--{name} {place}: is of stack '{record.stack}', not of '{stack.name}'; name one of that")
     commit = str(record.provenance.get("commit", ""))
     return ("" if commit.startswith(("unknown", "version")) else commit.split(" ")[0]), lock, record.provenance
 
