@@ -147,7 +147,7 @@ def _command_request(options: argparse.Namespace) -> CommandGateRequest:
             "--head-dir), commits of its repository (--base REF) or variables (--head-env NAME=VALUE)"
         )
     wanted = _metrics(options)
-    known = tuple(metrics.parse(text, "lower") for text in options.figure)
+    known = tuple(metrics.parse(text, "lower", "--figure") for text in options.figure)
     return CommandGateRequest(
         **common(options), **_judged(options), base=_command_side(options, "base"), head=_command_side(options, "head"),
         words=words(options), metrics=wanted, figures=known, within=options.figure_within / 100,
@@ -187,7 +187,9 @@ def _metrics(options: argparse.Namespace) -> tuple[Metric, ...]:
     from stackproof.jobs import metrics
 
     listed = (("", options.metric), ("higher", options.metric_higher), ("lower", options.metric_lower))
-    judged = tuple(metrics.parse(text, better) for better, texts in listed for text in texts)
+    judged = tuple(
+        metrics.parse(text, better, f"--metric-{better}".rstrip("-")) for better, texts in listed for text in texts
+    )
     names = [metric.name for metric in judged]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise Refusal(f"two metrics are called '{twice}'; give each a name of its own, as in '(?P<name>[0-9.]+)'")

@@ -86,8 +86,8 @@ class Metric:
         return self.kind in ("regex", "steps")
 
 
-def parse(text: str, better: str = "") -> Metric:
-    """Read one metric as it was typed; `better`: higher or lower, or empty to look it up in `data/metrics.toml`.
+def parse(text: str, better: str = "", flag: str = "--metric") -> Metric:
+    """Read one metric as a flag has it; `better`: higher or lower, or empty to look it up in `data/metrics.toml`.
 
     Raises:
         Refusal: it is no metric, or nobody knows which direction is better.
@@ -97,17 +97,17 @@ def parse(text: str, better: str = "") -> Metric:
     if _RATE.match(text):
         return Metric(text, text, "rate", higher=better != "lower")
     if text.startswith("$") or ("(" not in text and ":$" in text):
-        return _of_json(text, better)
-    name = _name(text)
+        return _of_json(text, better, flag)
+    name = _name(text, flag)
     return Metric(text, name, "regex", _is_higher(name, text, better))
 
 
-def _of_json(text: str, better: str) -> Metric:
+def _of_json(text: str, better: str, flag: str) -> Metric:
     match = _JSON.fullmatch(text)
     parts = list(_PART.finditer(match["path"])) if match else []
     if match is None or "".join(part[0] for part in parts) != match["path"][1:]:
         raise Refusal(
-            f"--metric '{text}' is no path into JSON; write '$.train.samples_per_second', '$.runs[-1].loss', "
+            f"{flag} '{text}' is no path into JSON; write '$.train.samples_per_second', '$.runs[-1].loss', "
             "or 'results.json:$.speed' for a file"
         )
     name = match["path"].removeprefix("$").removeprefix(".")
@@ -115,17 +115,17 @@ def _of_json(text: str, better: str) -> Metric:
     return Metric(text, name, "json", _is_higher(name, text, better), match["file"] or "", path)
 
 
-def _name(text: str) -> str:
+def _name(text: str, flag: str) -> str:
     """Return the name of a regular expression with one group: the group's own, else the words of the pattern."""
     try:
         pattern = re.compile(text)
     except re.error as error:
         raise Refusal(
-            f"--metric '{text}' is no regular expression ({error}); write for instance 'loss: ([0-9.]+)'"
+            f"{flag} '{text}' is no regular expression ({error}); write for instance 'loss: ([0-9.]+)'"
         ) from None
     if pattern.groups != 1:
         raise Refusal(
-            f"--metric '{text}' has {pattern.groups} groups and needs one, around the number; write for instance "
+            f"{flag} '{text}' has {pattern.groups} groups and needs one, around the number; write for instance "
             "'loss: ([0-9.]+)', it/s, $.path.in.json, steps or time"
         )
     if pattern.groupindex:

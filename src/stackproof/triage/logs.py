@@ -106,6 +106,8 @@ def named(paths: Iterable[Path]) -> Run:
 
 def _expand(argument: str) -> Iterator[tuple[str, Source]]:
     path = Path(argument)
+    if not argument.strip():  # a variable that is not set is not the folder one stands in
+        raise Refusal(f"{argument!r} names nothing; name files or folders, or - for standard input")
     if argument == STDIN:
         yield "standard input", Source("standard input", None)
         return
