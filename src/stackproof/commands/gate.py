@@ -239,6 +239,7 @@ def _add_sweep(verbs: arguments.Verbs) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    from stackproof.bench.subjects import require_named
     from stackproof.gate.variants import CompareRequest, assignments, require_known
     from stackproof.stack import stacks
 
@@ -246,12 +247,17 @@ def _sweep(options: argparse.Namespace) -> int:
     named = assignments(options.env, "--env", _GRID, _GRID)
     if empty := next((name for name, values in named.items() if not values.strip(", ")), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
-    require_known(named, "--env")
+    for name, values in named.items():
+        for value in filter(None, map(str.strip, values.split(","))):
+            require_known({name: value}, "--env")
     backends = [name for word in options.backend for name in word.split(",") if name]
     if options.stack:
-        known = stacks.load(options.stack, rehearsed=options.rehearsed).backends
-        if other := set(backends).difference(known):
-            raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(known)}")
+        require_named(options.only)
+        stack = stacks.load(options.stack, rehearsed=options.rehearsed)
+        if other := set(backends).difference(stack.backends):
+            raise Refusal(f"--backend {min(other)}: {options.stack} has {', '.join(stack.backends)}")
+        if backends == [stack.backend] and not named:
+            raise Refusal(f"--backend {stack.backend} is the default already; name another, or variables with --env")
     need_statistics("sweep")
     from stackproof.gate.sweep import grid, run_sweep
 

@@ -16,7 +16,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from stackproof.jobs.metrics import Metric
 from stackproof.project import projects
 from stackproof.record.writer import Outputs
 from stackproof.stack import environments, findings, installed_files, lockfile, stacks
+from stackproof.stack.variables import Level
 
 HOME = places.HOME / "gates"
 _SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
@@ -138,11 +139,13 @@ def assignments(
     return values
 
 
-def require_known(names: Iterable[str], flag: str) -> None:
-    """Refuse a variable that nobody reads because it is a letter or two away from one that somebody does: both sides would be equal."""
-    for slip in findings.examine(dict.fromkeys(names, "1")):
+def require_known(environment: Mapping[str, str], flag: str) -> None:
+    """Refuse a variable that nobody reads because it is a letter or two away from one that somebody does, and a value that cannot be."""
+    for slip in findings.examine(environment):
         if slip.misspelt:
             raise Refusal(f"{flag} {slip.variables[0]}: {slip.sentence}; with this one nothing would differ")
+        if slip.level is Level.PROBLEM:
+            raise Refusal(f"{flag}: {slip.sentence}; give another value, or leave it out")
 
 
 def sources(words: Sequence[str], flag: str) -> dict[str, Path]:
