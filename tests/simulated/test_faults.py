@@ -153,9 +153,17 @@ def test_fault_of_a_card_does_what_its_row_says(fault: str, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["scael:op=mm", "scale:operator=mm"])
-def test_what_the_table_does_not_know_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SIM_FAULTS", "scael:op=mm", "SIM_FAULTS: there is no fault 'scael'; known: scale, "),
+        ("SIM_FAULTS", "scale:operator=mm", "SIM_FAULTS: fault 'scale' has no parameter 'operator'; known: op, "),
+        ("SIM_BUILD", "/dev/null", "/dev/null/"),
+    ],
+)
+def test_why_the_cards_cannot_come_up_is_what_is_said_last(name: str, value: str, said: str) -> None:
     require_compiler()
-    env = {**os.environ, "PYTHONPATH": PATH, "SIM_CARDS": "2", "SIM_FAULTS": text}
+    env = {**os.environ, "PYTHONPATH": PATH, "SIM_CARDS": "2", name: value}
     done = subprocess.run([sys.executable, "-c", "import torch"], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode != 0 and "SIM_FAULTS: " in done.stderr and "known: " in done.stderr
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"the simulated cards: {said}")

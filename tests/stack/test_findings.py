@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stackproof import DATA
 from stackproof.base.places import ROOT
 from stackproof.base.toml import Table, read_toml
 from stackproof.stack import findings, stacks, variables
@@ -422,7 +423,13 @@ def test_every_fault_of_the_simulated_cards_may_be_planted_by_name() -> None:
     known = read_toml(ROOT / "fixtures" / "simulated" / "torch_sim" / "switches.toml")
     grammar = variables.families()["sim"].variables["SIM_FAULTS"].grammar
     assert grammar is not None and set(grammar.choices) == known.keys()
+    texts = {"op", "value", "phase", "dtype", "shape", "layout"}
+    assert {*grammar.keys, *texts} == {key for row in known.values() for key in row["parameters"]}
     planted = {"SIM_FAULTS": "scale:op=addmm,phase=backward;hang:rank=1,after=20"}
     assert not findings.examine(planted, {"sim"})
-    (wrong,) = findings.examine({"SIM_FAULTS": "scael:op=addmm"}, {"sim"})
-    assert wrong.level is Level.PROBLEM
+    for faults in ("scael:op=addmm", "scale:nosuchkey=1", "hang:rank=abc", "scale:op"):
+        (wrong,) = findings.examine({"SIM_FAULTS": faults}, {"sim"})
+        assert (wrong.level, faults in wrong.sentence) == (Level.PROBLEM, True)
+    drilled = read_toml(DATA / "faults.toml")["fault"]
+    for faults in filter(None, (row["inject"].get("faults") for row in drilled)):
+        assert not findings.examine({"SIM_FAULTS": faults}, {"sim"}), faults

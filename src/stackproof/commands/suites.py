@@ -140,7 +140,7 @@ def _require_tables(options: argparse.Namespace, stack: stacks.Stack) -> None:
     from stackproof.stack import capabilities, findings, known_issues, manifest, variables
 
     mine = {name for name, family in variables.families().items() if stack.backend in family.read_by}
-    for finding in findings.examine(os.environ, mine):
+    for finding in findings.examine({**os.environ, **stack.process_environment()}, mine):
         if finding.level is variables.Level.PROBLEM:
             raise Refusal(finding.refusal)
     known_issues.load(stack)

@@ -285,10 +285,10 @@ def _not_here(row: Variable, value: str, host: Inventory) -> _Look | None:
 
 
 def _above(row: Variable, value: str, environ: Mapping[str, str]) -> _Look | None:
-    bound = environ.get(row.below, "")
-    if not (bound.isdecimal() and value.isdecimal() and int(value) >= int(bound)):
+    bound, numbers = environ.get(row.below, ""), re.findall(r"\d+", value)
+    if not (bound.isdecimal() and any(int(number) >= int(bound) for number in numbers)):
         return None
-    sentence = f"{row.name}={value} is not below {row.below}={bound}: ranks are counted from 0"
+    sentence = f"{row.name}={value} is not below {row.below}={bound}: they are counted from 0"
     return row.level, sentence, f"unset {row.name} {row.below}   # and let the launcher set both"
 
 
