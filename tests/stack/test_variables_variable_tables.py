@@ -32,6 +32,7 @@ def test_every_family_of_the_stacks_is_there() -> None:
         "onednn",
         "pytorch",
         "sim",
+        "stackproof",
         "torch",
         "wandb",
         "ze",
@@ -74,6 +75,15 @@ def test_remedies_are_settings_that_the_tables_accept() -> None:
         for name, value in re.findall(r"export ([A-Z_]+)=([^\s{};]+)(?=\s|$)", row.remedy):
             if "$" not in value:
                 assert [slip.sentence for slip in findings.examine({name: value}) if name in slip.variables] == []
+
+
+def test_our_own_variables_are_all_known() -> None:
+    """What a misspelt one is held against; `tests` and `tools` have a few of their own."""
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("plugin.toml"), ROOT / "noxfile.py"]
+    read = {name for path in sources for name in re.findall(r"\bSTACKPROOF_[A-Z_]+", path.read_text(encoding="utf-8"))}
+    assert read == set(FAMILIES["stackproof"].variables)
+    (slip,) = findings.examine({"STACKPROOF_HOTS": "x"})
+    assert slip.misspelt and "STACKPROOF_HOST is" in slip.sentence
 
 
 def test_every_stack_knows_its_families() -> None:
