@@ -111,6 +111,8 @@ def test_a_benchmark_that_computes_wrong_fails(fresh: Checkout) -> None:
         (("--stack", "cuda", "run", "HEAD^!"), 2, "there is no stack 'cuda'"),
         (("--profile", "ful", "--stack", "cpu", "run", "HEAD^!"), 2, "did you mean 'full'"),
         (("compare", "HEAD", "HEAD"), 2, "No results found"),
+        (("--stack", "cpu", "--device", "cuda:0", "run", "HEAD^!"), 2, "device 'cuda:0' is not of this stack"),
+        (("--stack", "cpu", "run", "nosuchref^!"), 2, "is a commit misspelt, or still to be fetched"),
     ],
 )
 def test_bad_arguments_are_sentences(fresh: Checkout, arguments: tuple[str, ...], code: int, sentence: str) -> None:

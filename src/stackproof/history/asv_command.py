@@ -21,6 +21,7 @@ from stackproof import ROOT
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.bench.subjects import profile
+from stackproof.device.names import require_of
 from stackproof.history import leaf
 from stackproof.history.timeline import entries
 from stackproof.record import store
@@ -70,7 +71,10 @@ def call(words: list[str], *, stack: str, rehearsed: bool, states: bool, subject
     if command in _IN_STACK:
         if not stack:
             raise Refusal(f"asv {command} measures in the environment of a stack; add --stack NAME before it")
-        os.environ[leaf.STACK] = stacks.load(stack).name
+        chosen = stacks.load(stack, rehearsed=rehearsed)
+        if device:
+            require_of(device, chosen.device)
+        os.environ[leaf.STACK] = chosen.name
         os.environ[leaf.REHEARSED] = "1" if rehearsed else ""
     code = _asv([*words, *(["--record-samples"] if command in _MEASURING else [])])
     if code or command != "publish" or not show_states():
@@ -123,7 +127,8 @@ def _asv(arguments: Sequence[str]) -> int:
         log.error(str(error))
         return _INTERRUPTED if str(error) == "Interrupted." else getattr(error, "exit_code", 2)
     except util.ProcessError as error:  # asv has said what git, or whatever it ran, had to say
-        log.error(str(error))
+        remedy = "; is a commit misspelt, or still to be fetched with `git fetch`?" if "rev-" in str(error) else ""
+        log.error(f"{error}{remedy}")
         return 2
     finally:
         log.flush()
