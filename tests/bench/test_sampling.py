@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -16,7 +17,7 @@ from stackproof.device.kinds import Device, HostStopwatch
 from stackproof.probes import clock
 from stackproof.probes.clock import Spans, Turn
 from stackproof.probes.spans import Sampler
-from stackproof.record.checks import CheckFailed
+from stackproof.record.checks import CheckFailed, CheckInconclusive
 
 from ..probes.test_spans import scripted
 
@@ -92,7 +93,7 @@ def test_marks_between_spans_may_take_what_they_take_in_a_span_of_no_runs(
     whole = sum(spans) + len(lengths) * (gap + short)
 
     def block(*_: object) -> list[float]:
-        sampler.blocks.append((whole, sum(spans), len(spans)))
+        sampler.blocks.append((whole, sum(spans), len(spans), 0.0))
         return spans
 
     monkeypatch.setattr(sampler, "spans", block)
@@ -109,13 +110,40 @@ def test_a_clock_that_leaves_something_out_after_a_while_is_caught(monkeypatch: 
     sampler, factors = Sampler(HOST, lambda: None), itertools.chain([1.0] * 3, itertools.repeat(0.97))
 
     def block(*_: object) -> list[float]:
-        sampler.blocks.append((0.4, 0.4 * next(factors), 2))
+        sampler.blocks.append((0.4, 0.4 * next(factors), 2, 0.0))
         return [2e-6, 0.4]
 
     monkeypatch.setattr(sampler, "spans", block)
     monkeypatch.setattr(sampler, "lengths", lambda _: [0, 1])
     with pytest.raises(clock.ClockWrongError, match="add up to 97"):
         sample(sampler, Budget(noise=0.0, seconds=1.0, most=6), took=0.4)
+
+
+@pytest.mark.parametrize(
+    ("idle", "ends"),
+    [
+        (
+            [0.012] * 4,
+            pytest.raises(CheckInconclusive, match=r"up to 97.1%.* so much that 3.0% may have passed between"),
+        ),
+        ([0.004] * 4, pytest.raises(clock.ClockWrongError, match="leaves something out of each")),
+        # One block that others stretched does not excuse a clock in all others.
+        ([0.1, 0.004, 0.004, 0.004], pytest.raises(clock.ClockWrongError, match="leaves something out of each")),
+    ],
+)
+def test_what_a_busy_host_may_have_left_between_samples_is_held_against_no_clock(
+    idle: list[float], ends: AbstractContextManager[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler, left = Sampler(HOST, lambda: None), itertools.cycle(idle)
+
+    def block(*_: object) -> list[float]:
+        sampler.blocks.append((0.4, 0.388, 2, next(left)))
+        return [2e-6, 0.388]
+
+    monkeypatch.setattr(sampler, "spans", block)
+    monkeypatch.setattr(sampler, "lengths", lambda _: [0, 1])
+    with ends:
+        sample(sampler, Budget(noise=0.0, seconds=1.0, most=4), took=0.4)
 
 
 _ODD = 1.00037  # whole milliseconds are a lie of their own

@@ -19,7 +19,7 @@ from stackproof.bench.subjects import Subject, profile, profiles, subjects
 from stackproof.history import leaf
 from stackproof.history.timeline import SeriesKey, entries, pooled
 from stackproof.record import store
-from stackproof.record.checks import CapabilityMissing, CheckFailed
+from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive
 from stackproof.record.records import Verdict
 from stackproof.record.store import place, state
 from stackproof.stack import provenance, stacks
@@ -141,7 +141,9 @@ def test_a_clock_that_lies_has_no_figure(tmp_path: Path, monkeypatch: pytest.Mon
     assert (record.checks[0].verdict, record.checks[0].reason) == (Verdict.FAILED, "synchronising does not wait")
 
 
-def test_what_the_stack_cannot_run_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_stack_cannot_run_or_nobody_can_tell_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "runner").mkdir()
     (tmp_path / "runner" / "asv_runner").symlink_to(making.asv_packages() / "asv_runner")
     monkeypatch.syspath_prepend(str(tmp_path / "runner"))
@@ -151,6 +153,11 @@ def test_what_the_stack_cannot_run_is_skipped(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(SkipNotImplemented, match="precisions has no float32"):
         leaf.run(subject, profile("fast"))
     assert store.files([tmp_path / "pieces"]) == []
+    measured(monkeypatch, CheckInconclusive("others used the host"))
+    with pytest.raises(SkipNotImplemented, match="others used the host"):
+        leaf.run(subject, profile("fast"))
+    (record,) = store.load([tmp_path / "pieces"]).records.values()
+    assert (record.verdict, record.checks[0].reason) == (Verdict.INCONCLUSIVE, "others used the host")
 
 
 def test_pieces_of_one_commit_become_one_record(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -65,6 +67,26 @@ def test_a_block_waits_once() -> None:
     sampler = scripted(1e-3)
     assert sampler.block(8) == [1e-3] * 8
     assert Watch.waits == 1
+
+
+class Delayed(list[int]):
+    """A test double of lengths, before each of which the host is busy with something else."""
+
+    def __iter__(self) -> Iterator[int]:
+        for runs in super().__iter__():
+            time.sleep(5e-3)
+            yield runs
+
+
+def test_what_a_host_leaves_between_spans_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler, queued = Sampler(HOST, lambda: time.sleep(5e-3)), itertools.count(0.0, 0.5)
+    sampler.spans(Delayed([1, 1, 1, 1]))
+    whole, inside, _, idle = sampler.blocks[-1]
+    assert idle >= 0.02 and inside + idle <= whole + 1e-3
+    assert clock.queued() >= 0
+    monkeypatch.setattr(clock, "queued", lambda: next(queued))
+    sampler.spans([1, 1, 1, 1])
+    assert 0.5 <= sampler.blocks[-1][3]
 
 
 @pytest.mark.parametrize("off", [0.0, 5e-6, -15e-6])

@@ -118,6 +118,7 @@ def sample(
 
     Raises:
         ClockWrongError: the host's clock went wrong meanwhile, or spans do not add up to the time that passed, or lack something each.
+        CheckInconclusive: spans do not add up, on a host so busy that as much may have passed between them.
     """
     meanwhile = clock.Meanwhile()
     lengths = sampler.lengths(took or median(sampler.block(1)))
@@ -135,17 +136,32 @@ def sample(
         if compared:
             after(sum(lengths))
     meanwhile.require()
-    gap, half = _GAPS * max(slope.empty, 0.0), len(sampler.blocks) // 2
-    shares = [(inside + gap * count + _WAIT_S) / whole for whole, inside, count in sampler.blocks]
-    # A clock may go wrong after a while, and then the first blocks are right.
-    share = min(max(shares[:half]), max(shares[half:])) if half >= _TELLING else max(shares)
-    telling = len(sampler.blocks) >= _TELLING and median(whole for whole, _, _ in sampler.blocks) >= _TELLING_S
-    if telling and not share >= _WHOLE:
-        raise clock.ClockWrongError(
-            f"samples one after the other, and what passes between them, add up to {share:.1%} of the time by the host's raw counter at "
-            f"best, {_WHOLE:.1%} are expected: the clock that times them leaves something out of each"
-        )
+    if len(sampler.blocks) >= _TELLING and median(whole for whole, *_ in sampler.blocks) >= _TELLING_S:
+        _require_whole(sampler.blocks, _GAPS * max(slope.empty, 0.0))
     return slope
+
+
+def _require_whole(blocks: Sequence[tuple[float, float, int, float]], gap: float) -> None:
+    """In each half of the blocks, as a clock may go wrong after a while, the spans of one at least add up to the time that passed."""
+    half = len(blocks) // 2
+    halves = [
+        [((inside + gap * count + _WAIT_S) / whole, idle / whole) for whole, inside, count, idle in part]
+        for part in ([blocks[:half], blocks[half:]] if half >= _TELLING else [blocks])
+    ]
+    worst = min(halves, key=max)
+    share = max(worst)[0]
+    if share >= _WHOLE:
+        return
+    sentence = (
+        f"samples one after the other, and what passes between them, add up to {share:.1%} of the time by the host's raw counter at best, "
+        f"{_WHOLE:.1%} are expected"
+    )
+    if median(map(sum, worst)) >= _WHOLE:
+        idle = median(idle for _, idle in worst)
+        raise CheckInconclusive(
+            f"{sentence}; but others used the host so much that {idle:.1%} may have passed between them: run it again when it is quiet"
+        )
+    raise clock.ClockWrongError(f"{sentence}: the clock that times them leaves something out of each")
 
 
 def enough(taken: Sequence[float], budget: Budget, spent: float) -> bool:

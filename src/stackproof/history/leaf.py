@@ -112,11 +112,11 @@ def run(subject: Subject, chosen: Profile) -> Result:
     """Measure, leave a record of this one benchmark behind, and return what asv makes a median of.
 
     A subject that computes wrong, or whose clock cannot be believed, has no figure: asv sees a failure. One that the stack
-    cannot run is skipped.
+    cannot run is skipped, and so is one of which a busy host told nothing; its record says why.
     """
     from stackproof.bench import engine  # a listing imports no torch
     from stackproof.device import devices
-    from stackproof.record.checks import CapabilityMissing, CheckEnded
+    from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckInconclusive
 
     began, started = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
@@ -135,13 +135,14 @@ def run(subject: Subject, chosen: Profile) -> Result:
     device = devices.parse(text, kind) if text else devices.default(kind)
     try:
         sampled = engine.measure(subject, device, chosen.preset, chosen.budget)
-    except CapabilityMissing as missing:
+    except CheckEnded as ended:
+        if not isinstance(ended, CapabilityMissing):
+            leave(ended.verdict, str(ended))
+        if not isinstance(ended, (CapabilityMissing, CheckInconclusive)):
+            raise
         from asv_runner.benchmarks.mark import SkipNotImplemented  # there only while asv runs
 
-        raise SkipNotImplemented(str(missing)) from missing
-    except CheckEnded as ended:
-        leave(ended.verdict, str(ended))
-        raise
+        raise SkipNotImplemented(str(ended)) from ended
     verdict = Verdict.PASSED if sampled.verified else Verdict.FAILED
     leave(verdict, sampled.reason or "verified", measurements(sampled, subject.kind, device.name()))
     if not sampled.verified:

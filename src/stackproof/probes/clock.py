@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
@@ -232,6 +233,14 @@ def agrees(spans: Spans) -> float:
 def raw() -> float:
     """Return the seconds of the counter that nobody adjusts."""
     return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+
+
+def queued() -> float:
+    """Return the seconds that this thread was ready to run and had no core (`CONFIG_SCHED_INFO`); 0 where the kernel does not tell."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ class Sampler:
     """Takes samples of `number` runs each, in blocks of `most` runs at most, with one wait at the end.
 
     `begin` is called with the number of runs before each block, outside its time, and with False if nobody will look at what it left.
-    `blocks`: the seconds of each by the host's raw counter, those that its spans add up to, and how many spans there were. `energy` reads
-    the joules that the device has drawn so far; `drawn`: joules, seconds and runs of the blocks that are long enough for that counter.
+    `blocks`: the seconds of each by the host's raw counter, those that its spans add up to, how many spans there were, and the seconds in
+    which the host may have left the device idle between them. `energy` reads the joules that the device has drawn so far; `drawn`: joules,
+    seconds and runs of the blocks that are long enough for that counter.
     """
 
     least_s: ClassVar[float] = SPAN_S
@@ -43,7 +44,7 @@ class Sampler:
     number: int = 1
     begin: Callable[..., object] = lambda *_: None
     most: int = 1 << 30
-    blocks: list[tuple[float, float, int]] = field(default_factory=list)
+    blocks: list[tuple[float, float, int, float]] = field(default_factory=list)
     energy: Callable[[], float] | None = None
     drawn: tuple[float, float, int] = 0.0, 0.0, 0
     _watches: list[HostStopwatch] = field(default_factory=list)
@@ -71,19 +72,25 @@ class Sampler:
         watches = self._watches[: len(lengths)]
         self.start(sum(lengths), compared)
         before = self.energy() if self.energy else 0.0
-        began = clock.raw()
+        began = ended = clock.raw()
+        idle = 0.0
         for watch, runs in zip(watches, lengths, strict=True):
             watch.start()
+            idle += clock.raw() - ended  # marks and all: a process mostly loses its core where it enters the kernel
             for _ in range(runs):
                 self.run()
+            ended = clock.raw()
             watch.stop()
+        queued = clock.queued()
+        idle += clock.raw() - ended
         self.device.synchronize()
         whole = clock.raw() - began
+        idle += clock.queued() - queued  # the work is done, and others have the core
         if self.energy and whole >= _COUNTED_S:
             joules, seconds, runs = self.drawn
             self.drawn = joules + self.energy() - before, seconds + whole, runs + sum(lengths)
         spans = [watch.seconds() for watch in watches]
-        self.blocks.append((whole, sum(spans), len(spans)))
+        self.blocks.append((whole, sum(spans), len(spans), idle))
         return spans
 
     def block(self, count: int) -> list[float]:
