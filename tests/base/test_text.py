@@ -46,6 +46,13 @@ def test_endless_text_is_cut_and_says_so() -> None:
     assert plain("x" * MOST) == "x" * MOST
 
 
+@pytest.mark.parametrize("text", ["x" * 200, "e\u0301" * 100])
+def test_to_say_that_a_text_is_cut_takes_no_more_than_it_leaves_out(text: str) -> None:
+    for most in range(150, 200):
+        shown = plain(text, most)
+        assert len(shown) <= len(text) and (shown == text or shown.startswith(f"{text[:most]} [cut: {200 - most} more"))
+
+
 @pytest.mark.parametrize(
     ("pattern", "typed"),
     [

@@ -12,6 +12,8 @@ from itertools import accumulate
 
 MOST = 8000
 """Characters that are shown of one text, escapes counted as they show; all of it is in the record."""
+_NOTE = len(" [cut: 10 more characters]")
+"""What is longer by no more than this is shown whole: to say that it is cut takes as much."""
 _MOST_MARKS = 8
 """Marks that one letter may carry: more pile up over the lines above and below."""
 _KEPT = "\t\n"
@@ -25,13 +27,13 @@ def plain(text: str, most: int = MOST, lines: bool = True) -> str:
 
     What cannot be shown is written as its escape, such as `\x1b` or `\u202e`. `lines`: whether it may have several.
     """
-    shown = cut = text[:most]
-    if not (cut.isascii() and cut.isprintable()):
-        pieces = _shown(cut, _KEPT if lines else "")
-        fitting = bisect_right(list(accumulate(map(len, pieces))), most)
-        shown, cut = "".join(pieces[:fitting]), cut[:fitting]
-    left = len(text) - len(cut)
-    return f"{shown} [cut: {left} more characters]" if left else shown
+    first = text[: most + _NOTE]
+    pieces: Sequence[str] = first if first.isascii() and first.isprintable() else _shown(first, _KEPT if lines else "")
+    ends = range(1, len(first) + 1) if pieces is first else list(accumulate(map(len, pieces)))
+    if len(first) == len(text) and (not ends or ends[-1] <= most + _NOTE):
+        return "".join(pieces)
+    fitting = bisect_right(ends, most)
+    return f"{''.join(pieces[:fitting])} [cut: {len(text) - fitting} more characters]"
 
 
 def is_visible(text: str) -> bool:
