@@ -54,7 +54,7 @@ def test_a_card_that_disagrees_with_itself_is_wrong_and_transient(tmp_path: Path
     ("verdict", "standing"),
     [
         (Verdict.FAILED, HostVerdict.WRONG), (Verdict.HUNG, HostVerdict.WRONG), (Verdict.MISMATCHED, HostVerdict.UNLIKE),
-        (Verdict.UNAVAILABLE, HostVerdict.NOT_REACHED), (Verdict.INCONCLUSIVE, HostVerdict.NOT_REACHED),
+        (Verdict.UNAVAILABLE, HostVerdict.NOT_REACHED), (Verdict.INCONCLUSIVE, HostVerdict.INCOMPLETE),
     ],
 )  # fmt: skip
 def test_a_host_whose_own_checks_end_badly_is_not_green(

@@ -203,7 +203,7 @@ def wrong_digests(cards: Sequence[CardAnswer], votes: Sequence[DigestVote]) -> I
 _GRAVEST = list(HostVerdict)
 _ENDED = {
     Verdict.FAILED: HostVerdict.WRONG, Verdict.CRASHED: HostVerdict.WRONG, Verdict.HUNG: HostVerdict.WRONG,
-    Verdict.MISMATCHED: HostVerdict.UNLIKE,
+    Verdict.MISMATCHED: HostVerdict.UNLIKE, Verdict.INCONCLUSIVE: HostVerdict.INCOMPLETE,
 }  # fmt: skip
 
 
