@@ -19,8 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from stackproof.base import advice, git
-from stackproof.base.text import as_typed, counted, first_line, indented, plain, shown
-from stackproof.record import outline, reference, store
+from stackproof.base.text import counted, first_line, indented, plain, shown
+from stackproof.record import outline, reading, reference, store
 from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import GRAVITY, LOADING, SUITE_VERBS, Check, Measurement, Record, Verdict
 from stackproof.record.repeat import command_of, command_of_check, command_of_record, command_with
@@ -318,8 +318,7 @@ def verdict_line(record: Record) -> str:
         check.verdict for check in record.checks if not check.id.startswith("guard: ") or check.verdict.exit_code
     )
     text = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-    only = " ".join(map(as_typed, str(record.provenance.get("only", "")).split()))
-    warnings = f" [only: {only}]" if only else ""
+    warnings = reading.only(record)
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
     warnings += f" [unhashed: {missing}; {advice.relock(record.stack)} completes the lock]" if missing else ""

@@ -18,7 +18,7 @@ from typing import Any
 from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.statistics import median_interval
-from stackproof.base.text import plain
+from stackproof.base.text import as_typed, plain
 from stackproof.record.records import (
     COMMITTED,
     RECORD,
@@ -83,6 +83,12 @@ def read_sealed(path: Path) -> Record:
 def unproved(record: Record) -> str:
     """Say that a record has no digest of its own, or nothing."""
     return "" if RECORD in record.digests else "holds no digest of itself, so that an edit of it does not show"
+
+
+def only(record: Record) -> str:
+    """Say which checks were chosen by `--only`, as somebody typed them, or nothing."""
+    words = " ".join(map(as_typed, str(record.provenance.get("only", "")).split()))
+    return f" [only: {words}]" if words else ""
 
 
 def _edited(fields: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ def run(
     started: str = START,
     reason: str = "as it must be",
     value: float = 12.5,
+    only: str = "",
 ) -> Path:
     """Write the record of a run of stack cpu with one check of that verdict."""
     checks = [Check("host", Verdict.PASSED, "here", 0.0), Check("environment", Verdict.PASSED, "its lock", 0.0)]
@@ -30,6 +31,7 @@ def run(
         "pinned": True,
         "rehearsed": False,
         "stackproof": "0.1.0",
+        "only": only,
     }
     rows = [Measurement("vit", "tiny", "float32", 1, "rate", "samples/s", value, [value])]
     record = Record(verb, "cpu", started, 3.0, verdict, facts, checks, rows)

@@ -20,9 +20,11 @@ def test_table_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     run(hosts)
     assert cli.main(["fleet", "nodes", str(hosts)]) == 0
     assert "1 node, all well" in capsys.readouterr().out
-    run(hosts, node="gpu2", verdict=Verdict.CRASHED)
     (hosts / "cut\x1b[31m.json").write_text("{", encoding="utf-8")
     os.mkfifo(hosts / "pipe.json")
+    assert cli.main(["fleet", "nodes", str(hosts)]) == 6
+    assert "CANNOT SAY: 2 files passed over; 1 node read, all well\n" in capsys.readouterr().out
+    run(hosts, node="gpu2", verdict=Verdict.CRASHED)
     assert cli.main(["fleet", "nodes", str(hosts)]) == 1
     said = capsys.readouterr()
     assert "NOT WELL: 1 of 2 nodes; 2 files passed over\n" in said.out and "\x1b" not in said.err

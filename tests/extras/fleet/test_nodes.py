@@ -80,6 +80,14 @@ def test_what_is_wrong_stands_first(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines[4:]] == ["gpu1", "gpu3"]
 
 
+def test_chosen_checks_are_said_and_do_not_stand_for_the_whole_run(tmp_path: Path) -> None:
+    run(tmp_path, verdict=Verdict.FAILED)
+    run(tmp_path, started="2026-03-05T00:00:00+00:00", only="smoke/ddp::*")
+    assert wrong(tmp_path) == {"gpu1": True}
+    shown = outline.text(nodes.parts(nodes.gather([tmp_path])[0], 0))
+    assert "  smoke of cpu [only: smoke/ddp::*]  passed " in shown
+
+
 def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
     run(tmp_path)
     for day, word in (("2026-03-05", HostVerdict.PROVED), ("2026-03-06", HostVerdict.SLOW)):

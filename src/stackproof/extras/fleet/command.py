@@ -59,7 +59,7 @@ def _plan(options: argparse.Namespace) -> int:
     path = made.keep(folder)
     card = ["stackproof", "fleet", "card", str(folder), "--locked"]
     slurm = shlex.join(["sbatch", "--nodelist=HOST", "--exclusive", "--wrap", shlex.join(card)])
-    _say(f"{len(made.hosts)} hosts, profile {profile}: {path}")
+    _say(f"{text.counted(len(made.hosts), 'host')}, profile {profile}: {path}")
     _say(f"next, once on each host: {shlex.join([*card, '--host', 'HOST'])}")
     _say(f"or, under Slurm, for each HOST: {slurm}")
     _say(f"then, at any time: {advice.step(stack.name, 'fleet', 'judge', str(folder))}")
@@ -94,7 +94,7 @@ def _card(options: argparse.Namespace) -> int:
         host = next((os.environ[word] for word in _SCHEDULERS if os.environ.get(word)), "") or provenance.host_name()
     plan.host(host)
     if host not in chosen.hosts:
-        why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"
+        why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {text.counted(len(chosen.hosts), 'other')}"
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
     if options.locked:
         return arguments.again([stack], options.typed)
@@ -142,7 +142,7 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def _add_nodes(steps: arguments.Verbs) -> None:
-    help_ = "one table of hosts from `doctor --json`, records and judgements; 1 if a host is not well"
+    help_ = "one table of hosts from `doctor --json`, records and judgements; 1 if a host is not well, 6 if a file cannot be read"
     step = arguments.add(steps, "nodes", help_, _nodes)
     help_ = "a record, an answer of the doctor, or a folder that holds some (default: where records are kept)"
     step.add_argument("places", nargs="*", type=arguments.place, metavar="PATH", help=help_)
@@ -161,4 +161,4 @@ def _nodes(options: argparse.Namespace) -> int:
         where = ", ".join(map(str, places)) or "results/local"
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
     print(outline.text(nodes.parts(found, len(damaged))))  # noqa: T201
-    return int(any(answer.wrong for answer in found))
+    return 1 if any(answer.wrong for answer in found) else 6 if damaged else 0

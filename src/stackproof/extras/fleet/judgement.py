@@ -127,7 +127,7 @@ class FleetJudgement:
     @property
     def headline(self) -> str:
         sentence = ", ".join(f"{count} {word.value}" for word, count in self.counts.items())
-        return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {sentence or 'none'}"
+        return f"{self.fleet}: {text.counted(len(self.hosts), 'host')}: {sentence or 'none'}"
 
     def drains(self) -> Iterator[str]:
         """Yield what takes hosts that are slow or wrong out of service, as people type it."""
@@ -175,7 +175,8 @@ def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
 
 
 def _group(group: JudgedGroup) -> Iterator[outline.Part]:
-    yield outline.Heading(f"group {group.name}: {group.hosts} hosts, {group.cards} cards, {group.architecture}", 2)
+    size = f"{text.counted(group.hosts, 'host')}, {text.counted(group.cards, 'card')}"
+    yield outline.Heading(f"group {group.name}: {size}, {group.architecture}", 2)
     if group.differs:
         yield outline.TextLine(f"differs: {group.differs}", 1)
     limit = f"slow from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"

@@ -35,7 +35,8 @@ class NodeAnswer:
 def gather(places: Iterable[Path]) -> tuple[list[NodeAnswer], list[str]]:
     """Return the newest answer of each node and kind, those first that are wrong, and a sentence for each damaged file.
 
-    In a folder what is nothing of ours is passed over.
+    A run of chosen checks is a kind of its own, and does not stand for the whole run before it. In a folder what is nothing of ours is
+    passed over.
 
     Refusal: a file that was named is damaged, or neither a record, a judgement nor an answer of the doctor.
     """
@@ -77,7 +78,7 @@ def _read(path: Path) -> list[NodeAnswer]:
 
 def _of_record(record: Record) -> NodeAnswer:
     facts, wrong = record.provenance, record.verb not in _OF_ANOTHER and bool(record.verdict.exit_code)
-    by = f"{record.verb} of {record.stack}{' (rehearsed)' if facts.get('rehearsed') else ''}"
+    by = f"{record.verb} of {record.stack}{' (rehearsed)' if facts.get('rehearsed') else ''}{reading.only(record)}"
     unpinned = "" if facts.get("pinned", True) else " unpinned"
     said = answers.reason(record) or f"{len(record.checks)} checks, torch {facts.get('torch', 'unknown')}{unpinned}"
     said = "; ".join(filter(None, (said, reading.unproved(record))))
@@ -103,8 +104,8 @@ def _of_fleet(value: dict[str, Any]) -> Iterator[NodeAnswer]:
 
 def parts(found: Sequence[NodeAnswer], damaged: int) -> Iterator[outline.Part]:
     nodes, ill = {answer.node for answer in found}, {answer.node for answer in found if answer.wrong}
-    passed = f"; {text.counted(damaged, 'file')} passed over" if damaged else ""
-    every = text.counted(len(nodes), "node")
-    yield outline.TextLine(f"NOT WELL: {len(ill)} of {every}{passed}" if ill else f"{every}, all well{passed}")
+    every, unread = text.counted(len(nodes), "node"), f"{text.counted(damaged, 'file')} passed over"
+    said = f"NOT WELL: {len(ill)} of {every}{f'; {unread}' if damaged else ''}" if ill else f"{every}, all well"
+    yield outline.TextLine(f"CANNOT SAY: {unread}; {every} read, all well" if damaged and not ill else said)
     rows = [(row.node, row.by, row.word, row.when[:16].replace("T", " "), row.reason) for row in found]
     yield outline.TextTable(("node", "by", "verdict", "when (UTC)", "what was seen"), rows, wide=(4,))
