@@ -27,7 +27,7 @@ def test_rates_alone_need_no_nights(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["history", "--results", str(tmp_path)]) == 0
     assert "TFLOP/s" in (shown := capsys.readouterr().out) and "night" not in shown
     assert main(["history", "--results", str(tmp_path), "--stack", "cpu"]) == 0
-    assert "there are no figures yet" in capsys.readouterr().out
+    assert "there are no figures yet; `nox -s cpu-bench` makes some" in capsys.readouterr().out
 
 
 def test_steps_come_before_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def _history(options: argparse.Namespace) -> int:
     chosen = [history for history in histories if options.stack in (None, history.place.stack)]
     steps = findings.parts(drift) if drift.places else ()
     problems = [outline.TextLine(outline.Span(line, "bold red")) for line in (*drift.problems, *loaded.problems)]
-    outline.show([*steps, *rates.parts(chosen), *problems], console.plain_console())
+    outline.show([*steps, *rates.parts(chosen, options.stack or "NAME"), *problems], console.plain_console())
     return drift.exit_code if drift.places else 0
 
 
@@ -222,6 +222,6 @@ def _site(options: argparse.Namespace) -> int:
         options.days, stacks.doubles(), suites.of_verb("verify"),
     )  # fmt: skip
     site = build.build(options.out, order)
-    for line in (site.sentence, *(f"skipped: {problem}" for problem in site.problems), str(options.out / "index.html")):
+    for line in (site.sentence, *(f"problem: {problem}" for problem in site.problems), str(options.out / "index.html")):
         print(text.plain(line, lines=False))  # noqa: T201
     return 0

@@ -112,15 +112,15 @@ def _history(chain: list[timeline.Stay]) -> History:
     return History(chain[0].place, tuple(chain), tuple(series))
 
 
-def parts(histories: Sequence[History]) -> Iterator[outline.Part]:
-    """Yield a table of each place, and its changes."""
+def parts(histories: Sequence[History], stack: str = "NAME") -> Iterator[outline.Part]:
+    """Yield a table of each place, and its changes; `stack`: the one that was asked for."""
     for history in histories:
         title = f"{history.place.label}: {text.counted(len(history.stays), 'state')}"
         yield outline.TextTable(_HEADS, [_row(series) for series in history.series], title, right=(2, 3, 4), wide=(0,))
         for step in history.changes[:_MOST_CHANGES]:
             yield outline.TextLine(outline.Span(_sentence(step), "red" if step.worse else "green"))
     if not histories:
-        yield outline.TextLine(f"there are no figures yet; `{advice.command('NAME', 'bench')}` makes some")
+        yield outline.TextLine(f"there are no figures yet; `{advice.command(stack, 'bench')}` makes some")
 
 
 def _row(series: Series) -> tuple[outline.Cell, ...]:
