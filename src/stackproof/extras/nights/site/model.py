@@ -214,7 +214,7 @@ class SiteModel:
         if newest and (self.matrix.today - newest).days > self.matrix.days:
             lines.append(f"no night since {newest}")
         never = [name for name in self.matrix.never_on_card if name not in self.order.doubles]
-        device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
+        device = f"nothing is proved of {_count(len(never), 'stack')} on {'its' if len(never) == 1 else 'their'} device"
         lines.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
         sentence = "; ".join(lines)
         return f"{sentence[0].upper()}{sentence[1:]}."

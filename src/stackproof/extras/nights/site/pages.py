@@ -34,7 +34,8 @@ _SHAPES = {
 _MEANING = {
     ProofState.PASSED: "every check of the suite that ran on the card passed",
     ProofState.KNOWN_ISSUE: "passed, but for failures that are excused until a given day",
-    ProofState.REHEARSED: "its software passed on a CPU; nothing is known of the card", ProofState.UNVERIFIED: "never ran, or cannot say",
+    ProofState.REHEARSED: "its software passed on a CPU; nothing is known of the card",
+    ProofState.UNVERIFIED: "never ran whole, or cannot say",
     ProofState.FAILED: "a check failed, crashed or hung",
     ProofState.STALE: "no record within {days} days, whatever the last one said",
 }  # fmt: skip

@@ -250,7 +250,7 @@ def _state(run: IndexedRun, bad: Sequence[Check], ran: Sequence[Check]) -> Proof
 
 def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: int) -> MatrixCell:
     if not proofs:
-        return MatrixCell(stack, suite, ProofState.UNVERIFIED, "never ran here")
+        return MatrixCell(stack, suite, ProofState.UNVERIFIED, "nothing proved here")
     aged = [(proof, (today - proof.run.started.date()).days) for proof in proofs]
     fresh = [proof for proof, age in aged if age <= days]
     if any(proof.state is ProofState.FAILED for proof in fresh):
