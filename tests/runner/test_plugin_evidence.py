@@ -180,7 +180,7 @@ SETTINGS = (
     "number of threads is 3 and was 1", "autocast on cpu is True", "matmul precision is medium", "cudnn.benchmark is True",
 )  # fmt: skip
 REPLACED = (
-    "working directory is /", "sys.path is [", "ANOTHER is 'set' and was None", "OMP_NUM_THREADS is '7'", "torch.equal is replaced",
+    "working directory is /", "sys.path has ['/", "ANOTHER is 'set' and was None", "OMP_NUM_THREADS is '7'", "torch.equal is replaced",
     "torch.Tensor.__sub__ is replaced", "torch.nn.functional.relu is replaced",
 )  # fmt: skip
 

@@ -40,7 +40,6 @@ def _known(kind: str) -> dict[str, Setting]:
         "float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
         "number of threads": (torch.get_num_threads, torch.set_num_threads),
         "working directory": (os.getcwd, os.chdir),
-        "sys.path": (lambda: list(sys.path), lambda value: sys.path.__setitem__(slice(None), value)),
     }
     for name in dict.fromkeys((stacks.HOST, kind)):
         ways = partial(torch.is_autocast_enabled, name), partial(torch.set_autocast_enabled, name)
@@ -61,10 +60,12 @@ class Settings:
 
     values: Mapping[str, Any]
     variables: Mapping[str, str]
+    path: list[str]
+    """Where modules are looked for."""
     functions: Mapping[str, Mapping[str, Any]]
     """What the names of torch stand for, by where they are defined."""
     modules: int
-    """How many modules were imported: libraries set variables and replace functions of torch as they are."""
+    """How many modules were imported: libraries set variables, extend the path and replace functions of torch as they are."""
 
 
 def read(kind: str) -> Settings:
@@ -82,7 +83,7 @@ def read(kind: str) -> Settings:
             ):  # such as of a device type that no extension has registered yet
                 continue
     functions = {place: dict(vars(owner)) for place, owner in _OWNERS.items()}
-    return Settings(values, dict(os.environ), functions, len(sys.modules))
+    return Settings(values, dict(os.environ), list(sys.path), functions, len(sys.modules))
 
 
 def restore(before: Settings, kind: str) -> str:
@@ -100,6 +101,11 @@ def restore(before: Settings, kind: str) -> str:
             said.append(f"{name} is {new!r:.60} and was {old!r:.60}")
             os.environ.pop(name, None)
             os.environ.update({name: old} if old is not None else {})
+    if now.path != before.path:
+        said.append(
+            f"sys.path has {[entry for entry in now.path if entry not in before.path]!s:.80} besides, or another order"
+        )
+        sys.path[:] = before.path
     for place, functions in before.functions.items():
         for name in functions.keys() | now.functions[place].keys():
             old, new = functions.get(name), now.functions[place].get(name)
