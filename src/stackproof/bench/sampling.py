@@ -145,19 +145,18 @@ def _require_whole(blocks: Sequence[tuple[float, float, int, float]], gap: float
     """In each half of the blocks, as a clock may go wrong after a while, the spans of one at least add up to the time that passed."""
     half = len(blocks) // 2
     halves = [
-        [((inside + gap * count + _WAIT_S) / whole, idle / whole) for whole, inside, count, idle in part]
+        [(inside / whole, (gap * count + _WAIT_S) / whole, idle / whole) for whole, inside, count, idle in part]
         for part in ([blocks[:half], blocks[half:]] if half >= _TELLING else [blocks])
     ]
-    worst = min(halves, key=max)
-    share = max(worst)[0]
+    share, worst = min((max(inside + usual for inside, usual, _ in part), part) for part in halves)
     if share >= _WHOLE:
         return
     sentence = (
         f"samples one after the other, and what passes between them, add up to {share:.1%} of the time by the host's raw counter at best, "
         f"{_WHOLE:.1%} are expected"
     )
-    if median(map(sum, worst)) >= _WHOLE:
-        idle = median(idle for _, idle in worst)
+    if median(inside + max(usual, idle) for inside, usual, idle in worst) >= _WHOLE:
+        idle = median(idle for *_, idle in worst)
         raise CheckInconclusive(
             f"{sentence}; but others used the host so much that {idle:.1%} may have passed between them: run it again when it is quiet"
         )
