@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ from stackproof.record.checks import CheckCrashed, CheckFailed
 
 FORMED, LEAVING = "starting the program", "leaving the group"
 # Frames in which a rank waits for others, and is not itself what they wait for.
-_WAITING = re.compile(r'torch/(distributed|autograd)/| in synchronize|ranks/rank\.py", line \d+ in wait$')
+_WAITING = re.compile(r'torch/(distributed|autograd|nn/parallel)/| in synchronize|ranks/rank\.py", line \d+ in wait$')
 _WRAPPED = 4  # a backend written in Python waits in frames of its own, above torch's
 _SIGTERM = -15  # from the launcher, which ends the others once one has failed, or from outside
 _AT_ONCE_S = 1.0  # what the times of two failures are worth
@@ -66,6 +66,10 @@ class Traces:
     def ended(self, rank: int) -> bool:
         """Whether a rank came to the end of its program."""
         return LEAVING in self.phases(rank) or self.answered(rank)
+
+    def begun(self) -> list[int]:
+        """Return the ranks that are known to have begun their program."""
+        return [rank for rank in range(self.world_size) if FORMED in self.phases(rank)]
 
     def journals(self) -> Journals:
         return {rank: journal(self.folder, rank) for rank in range(self.world_size)}
@@ -167,15 +171,15 @@ class Departure:
     text: str
 
 
-def departures(journals: Journals) -> list[Departure]:
-    """Compare the journals of all ranks, stream by stream."""
+def departures(journals: Journals, begun: Collection[int] = ()) -> list[Departure]:
+    """Compare the journals of all ranks, stream by stream; an empty one of a rank that has `begun` says that it called nothing."""
     written = [call for calls in journals.values() for call in calls if call.stream != TO_ONE]
     result = []
     for stream, members in {call.stream: call.members or tuple(journals) for call in written}.items():
         numbered = {
             rank: {call.number: call for call in journals[rank] if call.stream == stream}
             for rank in members
-            if journals.get(rank)
+            if journals.get(rank) or rank in begun
         }
         first = max(min(calls, default=1) for calls in numbered.values())
         last = max(max(calls, default=0) for calls in numbered.values())
@@ -190,7 +194,7 @@ def differences(traces: Traces) -> str:
 
     The journals tell which call; where it is no longer in them, the digests of all calls tell that there was one.
     """
-    texts = {row.stream: row.text for row in departures(traces.journals())}
+    texts = {row.stream: row.text for row in departures(traces.journals(), traces.begun())}
     ranks = {
         rank: files.try_read_json(digests_path(journal_path(traces.folder, rank))) for rank in range(traces.world_size)
     }
@@ -270,10 +274,13 @@ def who_hung(traces: Traces, after_s: float) -> str:
     silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
     ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
     journals = traces.journals()
-    diverged = departures(journals)
+    diverged = departures(journals, traces.begun())
     behind = _behind(traces, ranks, diverged)
     nobody = set(behind) == set(ranks)  # stands out: all wait
     first = "".join(f"{row.text}; " for row in diverged if nobody or row.differ or any(map(traces.ended, row.ranks)))
+    counts = {calls[-1].at + 1 if calls else 0 for calls in journals.values()}
+    level = nobody and not diverged and len(counts) == 1 and 0 not in counts
+    alike = f"; each rank had called {max(counts)} collectives, so none is behind" if level else ""
     stack, last = traces.stack(behind[0]), traces.last_lines(behind[0])
     frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
     slow = ""
@@ -284,7 +291,7 @@ def who_hung(traces: Traces, after_s: float) -> str:
     others = first_few([f"rank {rank} in '{traces.place(rank)}'" for rank in rest], most=64)
     return (
         f"{first}{named(behind)} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{slow}{frame}{_called(journals, diverged, first)}{_theirs(traces, behind)}"
+        f"{after_s:.0f} s{slow}{frame}{_called(journals, diverged, first)}{alike}{_theirs(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
 
@@ -296,8 +303,6 @@ def _called(journals: Journals, diverged: Sequence[Departure], first: str) -> st
     sentences += ["they wait for each other, which is a deadlock"] if behind and behind <= ahead else []
     lasts = {rank: calls[-1] for rank, calls in journals.items() if calls}
     sentences += [f"rank {rank} was last in {call}" for rank, call in lasts.items() if call.stream == TO_ONE]
-    if not diverged and len(lasts) == len(journals) and len({call.at for call in lasts.values()}) == 1:
-        sentences.append(f"each rank had called {lasts[0].at + 1} collectives, so none is behind")
     return "".join(f"; {sentence}" for sentence in sentences)
 
 
@@ -329,7 +334,7 @@ def who_failed(traces: Traces) -> Exception:
     rank, where = first["rank"], traces.place(first["rank"])
     symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
     journals = traces.journals()
-    diverged = departures(journals)
+    diverged = departures(journals, traces.begun())
     before = "".join(f"{departure.text}; " for departure in diverged if departure.differ or symptom)
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):

@@ -84,11 +84,15 @@ class RankResult:
     path: Path | None = None
 
 
+_BEGAN = time.time()
+
+
 def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankResult:
     """Run this process's rank to its end; `asked` and `run` say where the ranks meet, as `launchers.rendezvous` takes them.
 
     Raises:
-        Refusal: there is no launcher, no place to meet, nobody to meet, no such device, or the environment is not its lock.
+        Refusal: there is no launcher, no place to meet, nobody to meet, no such device, or the environment is not its lock, or another
+            run works in the folder.
     """
     place = launchers.placement(os.environ)
     _require_group(stack, spec, place)
@@ -261,23 +265,29 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     return Check("program", verdict, f"{ended}{unseen}{traces.variables()}", 0.0)
 
 
+def _at_work(folder: Path, rank: int) -> bool | None:
+    """Whether a rank's supervisor on this host lives; None where it has said how its rank ended, or is on another host."""
+    living = files.try_read_json(folder / f"rank{rank}.alive") or {}
+    ended = any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
+    if ended or living.get("host") != socket.gethostname():
+        return None
+    with contextlib.suppress(OSError, LookupError):
+        return bool(Path(f"/proc/{living['processes'][0]}/cmdline").read_bytes())  # of a zombie it is empty
+    return False
+
+
 def _gone(folder: Path, world_size: int) -> list[int]:
     """Return the ranks of this host whose supervisor is gone without having said how its rank ended."""
-    numbers = []
-    for rank in range(1, world_size):
-        living = files.try_read_json(folder / f"rank{rank}.alive") or {}
-        silent = not any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
-        state = "X"
-        with contextlib.suppress(OSError, LookupError):
-            status = Path(f"/proc/{living['processes'][0]}/stat").read_text(encoding="utf-8")
-            state = status.rpartition(")")[2].split()[0]
-        if silent and living.get("host") == socket.gethostname() and state in "ZX":  # a zombie has ended too
-            numbers.append(rank)
-    return numbers
+    return [rank for rank in range(1, world_size) if _at_work(folder, rank) is False]
 
 
 def _forget(folder: Path, rank: int) -> None:
     """Delete what this rank left in an earlier run, and what ranks left that had begun before it ended there."""
+    alive = folder / f"rank{rank}.alive"
+    if _at_work(folder, rank) and alive.stat().st_mtime < _BEGAN:  # not by a twin of this run, which the others find
+        raise Refusal(
+            f"{folder}: rank {rank} of another run is at work there; give each run a folder of its own (--folder)"
+        )
     ends = [path for end in ("failure", "json") if (path := folder / f"rank{rank}.{end}").exists()]
     ended = max((path.stat().st_mtime for path in ends), default=0.0)
 

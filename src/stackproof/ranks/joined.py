@@ -227,10 +227,11 @@ def meet(spec: Spec, place: Placement) -> Store:
     try:
         store, _, _ = next(rendezvous(spec.address, place.rank, place.world_size, timeout=patience))
     except (RuntimeError, ValueError, OSError) as error:
-        if stuck := _stuck(spec.folder, place):
+        if (stuck := _stuck(spec.folder, place)) and not _taken(str(error)):
             raise CheckHung("; ".join(stuck)) from error
         raise PreflightRefusal(_no_meeting(spec, place, str(error))) from error
-    store = PrefixStore("stackproof", store)
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")  # torchrun's store outlives its ranks
+    store = PrefixStore(f"stackproof{attempt}", store)
     # A rank that gave up waiting for another's result would be blamed for it: who hangs is for the supervisors to say.
     store.set_timeout(timedelta(seconds=spec.remaining_s + AFTER_DEADLINE_S))
     return store
@@ -252,9 +253,13 @@ def _where(address: str) -> str:
     return variables if address == "env://" else address
 
 
+def _taken(text: str) -> bool:
+    return "EADDRINUSE" in text or "already in use" in text
+
+
 def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
     where, first = _where(spec.address), first_line(text)[:200]
-    if "EADDRINUSE" in text or "already in use" in text:
+    if _taken(text):
         return (
             f"{where}: the port is taken by another program, or by another process that was started as rank 0: export another "
             "MASTER_PORT, add --rendezvous file:///FOLDER, or give each process a rank of its own"

@@ -270,9 +270,10 @@ def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -
         result = run()
     except Exception as error:
         text = str(error).strip() or "no message"
-        (spec.folder / f"rank{place.rank}.error").write_text(f"{type(error).__name__}: {text}"[:8000], encoding="utf-8")
+        words = f"{type(error).__name__}: {text}"[:8000]
+        (spec.folder / f"rank{place.rank}.error").write_text(words, encoding="utf-8", errors="backslashreplace")
         raise
-    write_atomically(spec.folder / f"rank{place.rank}.json", json.dumps(result))
+    write_atomically(spec.folder / f"rank{place.rank}.json", json.dumps({} if result is None else result))
 
 
 def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str, Any]:
