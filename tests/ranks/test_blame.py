@@ -231,6 +231,25 @@ def test_of_many_ranks_those_that_never_called_are_named(tmp_path: Path) -> None
     assert said.startswith("rank 1 hung in 'step 1' (rank 0 in 'step 1', rank 2 in 'step 1')")
 
 
+def test_a_rank_that_called_nothing_at_all_is_behind(tmp_path: Path) -> None:
+    for number in (0, 1):
+        rank(tmp_path, number, FORMED, "step 1", LEAVING, stderr=WAITING)
+    called(tmp_path, [(WORLD, SUM)], [])
+    assert f"rank 1 did not call number 1 of the world, {SUM} (train.py:0), which rank 0 called" in blame.differences(
+        Traces(tmp_path, 2)
+    )
+
+
+def test_a_rank_that_waits_in_the_forward_of_ddp_is_not_blamed_and_nobody_is_called_level(tmp_path: Path) -> None:
+    forward = WAITING.replace("torch/distributed/distributed_c10d.py", "torch/nn/parallel/distributed.py")
+    assert forward != WAITING
+    rank(tmp_path, 0, "step 1", stderr=forward)
+    rank(tmp_path, 1, "step 1", stderr=COMPUTING)
+    called(tmp_path, [(WORLD, SUM)] * 4, [(WORLD, SUM)] * 4)  # the reducer's broadcast of buffers is in no journal
+    said = who_hung(Traces(tmp_path, 2), 5.0)
+    assert said.startswith("rank 1 hung in 'step 1'") and "none is behind" not in said
+
+
 def test_a_rank_that_waits_is_not_accused_of_the_runs_ahead_of_others(tmp_path: Path) -> None:
     said = hung(tmp_path, [(WORLD, SUM)] * 20, [(WORLD, SUM)] * 5, waiting=(1,))
     assert said.startswith("rank 0 hung in 'step 1'")

@@ -307,6 +307,17 @@ def test_what_others_left_is_forgotten_if_they_had_begun_before_this_rank_ended(
     assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank0.alive", "rank2.alive"}
 
 
+def test_a_folder_in_which_another_run_works_is_refused(tmp_path: Path) -> None:
+    alive = tmp_path / "rank0.alive"
+    alive.write_text(json.dumps({"host": socket.gethostname(), "processes": [os.getpid()]}), encoding="utf-8")
+    os.utime(alive, (10, 10))
+    with pytest.raises(Refusal, match="rank 0 of another run is at work there; give each run a folder of its own"):
+        joining._forget(tmp_path, 0)
+    (tmp_path / "rank0.json").write_text("{}", encoding="utf-8")  # it has come to its end
+    joining._forget(tmp_path, 0)
+    assert not alive.exists()
+
+
 def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     assert joining._launcher_files({"PMI_FD": str(writer)}) == (writer,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,24 @@ def test_a_name_that_this_host_does_not_know_is_refused_at_once(
     for rank in (0, 1):
         with pytest.raises(PreflightRefusal, match="nosuch.invalid.* this host knows no such name .*can look up"):
             joined.meet(spec, Placement("plain", rank, 2, rank, 2))
+
+
+def test_a_port_that_is_taken_is_no_hang_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rank1.alive").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
+        spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=4.0, address="env://")
+        with pytest.raises(PreflightRefusal, match="the port is taken by another program"):
+            joined.meet(spec, Placement("plain", 0, 2, 0, 2))
+
+
+def test_a_second_attempt_of_torchrun_meets_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store outlives the ranks of the first, who had all said that they are here."""
+    spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=20.0, address=f"file://{tmp_path}/store")
+    for attempt in ("0", "1"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        assert joined.meet(spec, Placement("torchrun", 0, 1, 0, 1)).add("here/0", 1) == 1
 
 
 def test_variables_that_ranks_do_not_have_alike_are_named() -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from torch._C._distributed_c10d import ProcessGroup
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ranks import blame, rank
+from stackproof.ranks.launchers import Placement
 from stackproof.workloads.catalogue import get
 
 
@@ -26,6 +28,21 @@ def group(tmp_path: Path) -> Iterator[None]:
     dist.init_process_group("gloo", store=store, rank=0, world_size=1, timeout=timedelta(seconds=30))
     yield
     dist.destroy_process_group()
+
+
+def test_a_program_may_return_nothing_and_raise_what_no_text_holds(tmp_path: Path) -> None:
+    spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0, environment={})
+    place, left = Placement("plain", 0, 1, 0, 1), blame.Traces(tmp_path, 1)
+    nothing: Any = lambda: None  # noqa: E731
+    rank.take_part(spec, place, nothing)
+    assert left.answered(0)
+
+    def fails() -> dict[str, Any]:
+        raise ValueError("caf\udce9")
+
+    with pytest.raises(ValueError, match="caf"):
+        rank.take_part(spec, place, fails)
+    assert left.error(0) == "ValueError: caf\\udce9"
 
 
 @pytest.mark.usefixtures("group")
