@@ -131,6 +131,13 @@ def test_integers_are_beyond_what_float64_holds() -> None:
         assert not torch.equal(numbers, numbers.double().long())
 
 
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_products_of_integers_need_their_whole_width(world: int) -> None:
+    for dtype, narrower in (("int32", torch.int16), ("int64", torch.int32)):
+        product = calls.fold("prod", of("prod", dtype, world))
+        assert int(product.abs().max()) > torch.iinfo(narrower).max and int(product.min()) < 0
+
+
 @pytest.mark.parametrize("operator", ["copy", "sum", "avg", "min", "max"])
 @pytest.mark.parametrize(
     ("dtype", "narrower"), [("float64", "float32"), ("float32", "float16"), ("float32", "bfloat16")]

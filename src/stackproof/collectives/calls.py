@@ -43,7 +43,7 @@ def values(kind: str, dtype: torch.dtype, count: int, rank: int, part: int, case
     """Return `count` numbers that differ by place, rank, part (the rank they are for) and case, of shape (count,).
 
     Their result is exact in its dtype whatever the order of the reduction: whole numbers for sums, powers of two for products,
-    multiples of the world size for means. All but products use the dtype's whole width, so that a narrower one on the way shows.
+    multiples of the world size for means. All but products of floats use the dtype's whole width, so that a narrower one on the way shows.
 
     `kind` is an operator (sum, avg, min, max, prod), `copy` for what is only moved, or `real` for ordinary numbers.
     """
@@ -60,7 +60,7 @@ def stream(kind: str, dtype: torch.dtype, world: int, growing: bool, length: int
         return (bits & 4) != 0
     if dtype.is_floating_point:
         return floats(kind, dtype, bits, world, growing)
-    return integers(kind, dtype, bits, world, growing)
+    return integers(kind, dtype, bits, world)
 
 
 def floats(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int, growing: bool) -> torch.Tensor:
@@ -83,11 +83,12 @@ def floats(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int, growin
     return torch.where(bits % 61 == 0, special[bits & 3], whole)
 
 
-def integers(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int, growing: bool) -> torch.Tensor:
+def integers(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int) -> torch.Tensor:
     """Return numbers of the dtype's whole width, as far as the operator's result still fits."""
     if kind == "prod":
-        factors = torch.tensor([-3, -2, -1, 1, 2, 3] if growing else [-1, 1])
-        return factors[bits % len(factors)].to(dtype)
+        width = (torch.iinfo(dtype).bits - 2) // world
+        factors = bits >> (63 - width) if width else 1 - (bits & 2)
+        return torch.where(factors == 0, 1, factors).to(dtype)
     headroom = {"sum": 1, "avg": 2}.get(kind, 0) * world.bit_length()
     narrow = (bits >> (64 - torch.iinfo(dtype).bits + headroom)).to(dtype)
     return narrow * world if kind == "avg" else narrow
