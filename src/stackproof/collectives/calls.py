@@ -409,27 +409,26 @@ def play(turn: Any, collective: Any) -> None:
         item.wait()
 
 
-def promised(turn: Any, collective: Any) -> Tensors:
+def promised(turn: Any, collective: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return what the futures of a turn's works hold, where hooks of DDP read results, and what they are to hold.
 
     Some backends have no futures; those of cards hand the root's inputs on as the future of a scatter. Parts may be joined on the way.
     """
     held: Tensors = []
-    for work in turn.works if turn.later and turn.expected else ():
+    for work in turn.works if turn.later else ():
         with contextlib.suppress(RuntimeError):
             value = (work.get_future() if hasattr(work, "get_future") else work).wait()
             held += [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
-    in_place, exact = (
-        collective.takes == "in place",
-        torch.cat([flat(part) for part in turn.expected or [torch.empty(0)]]),
-    )
+    if not held or not turn.expected:
+        return None
+    in_place = collective.takes == "in place"
     inputs = {view.untyped_storage().data_ptr() for view in turn.mine if not in_place}
-    if not held or any(one.untyped_storage().data_ptr() in inputs for one in held):
-        return []
-    found = torch.cat([flat(one) for one in held])
-    if (found.numel(), found.dtype) != (exact.numel(), exact.dtype):
-        return [torch.full_like(exact, GUARD), exact] if in_place else []
-    return [found, exact]
+    if any(one.untyped_storage().data_ptr() in inputs for one in held):
+        return None
+    found, exact = (torch.cat([flat(one) for one in tensors]) for tensors in (held, turn.expected))
+    if (found.numel(), found.dtype) == (exact.numel(), exact.dtype):
+        return found, exact
+    return (torch.full_like(exact, GUARD), exact) if in_place else None
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -455,7 +454,7 @@ def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
     regions = results = [landed(*pair) for pair in turn.results]
     pairs = [("result", actual, exact) for (actual, _), exact in zip(results, turn.expected, strict=False)]
     if futures := promised(turn, collective):  # after the results, which have to be there without a look at any future
-        pairs.append(("future of its work", futures[0], futures[1]))
+        pairs.append(("future of its work", *futures))
     if collective.reduces:
         pairs = [(what, settled(actual), settled(exact)) for what, actual, exact in pairs]
     if collective.takes != "in place":

@@ -57,7 +57,7 @@ class Traces:
         return (self.phases(rank) or ["start-up"])[-1]
 
     def formed(self) -> bool:
-        return all(FORMED in self.phases(rank) for rank in range(self.world_size))
+        return len(self.begun()) == self.world_size
 
     def answered(self, rank: int) -> bool:
         """Whether a rank left its result, whole, after which its process ends at once."""

@@ -229,11 +229,8 @@ class Reporter:
     def _left_changed(self) -> str:
         """Set back what a check, or the import of its file, left changed for the whole process, and say what it was."""
         left = settings.restore(self._settings, self.stack.device) if self._settings else ""
-        return (
-            f"left the process changed for the checks after it: {left}; set it back where the check ends"
-            if left
-            else ""
-        )
+        what = f"left the process changed for the checks after it: {left}"
+        return f"{what}; set it back where the check ends" if left else ""
 
     def _theirs(self, item: pytest.Item) -> bool:
         """Whether a check is of a project: of a suite of its own, or of ours about one of its workloads."""

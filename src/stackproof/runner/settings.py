@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -74,14 +75,9 @@ def read(kind: str) -> Settings:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some are said to be deprecated
         for name, (get, _) in _known(kind).items():
-            try:
+            # Such as of a device type that no extension has registered yet.
+            with contextlib.suppress(RuntimeError, AttributeError, OSError):
                 values[name] = get()
-            except (
-                RuntimeError,
-                AttributeError,
-                OSError,
-            ):  # such as of a device type that no extension has registered yet
-                continue
     functions = {place: dict(vars(owner)) for place, owner in _OWNERS.items()}
     return Settings(values, dict(os.environ), list(sys.path), functions, len(sys.modules))
 
@@ -102,9 +98,8 @@ def restore(before: Settings, kind: str) -> str:
             os.environ.pop(name, None)
             os.environ.update({name: old} if old is not None else {})
     if now.path != before.path:
-        said.append(
-            f"sys.path has {[entry for entry in now.path if entry not in before.path]!s:.80} besides, or another order"
-        )
+        added = [entry for entry in now.path if entry not in before.path]
+        said.append(f"sys.path has {added!s:.80} besides, or another order")
         sys.path[:] = before.path
     for place, functions in before.functions.items():
         for name in functions.keys() | now.functions[place].keys():

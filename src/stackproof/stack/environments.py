@@ -41,7 +41,7 @@ Say = Callable[[str], None]
 
 def location(stack: Stack) -> Path:
     """Return where the stack's environment lives; a rehearsal with substitutes has one of its own, and so has each project's stack."""
-    name = stack.name if stack.lock.name == "requirements.lock" else f"{stack.name}.rehearsal"
+    name = f"{stack.name}.rehearsal" if stack.substituted else stack.name
     theirs = not stack.folder.is_relative_to(places.STACKS)
     return HOME / (f"{name}-{hashlib.sha256(str(stack.folder).encode()).hexdigest()[:6]}" if theirs else name)
 

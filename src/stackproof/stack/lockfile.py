@@ -124,7 +124,7 @@ def read(path: Path) -> Lock:
 
 def read_of(path: Path, stack: Stack) -> Lock:
     """Return a lock; one of another stack, or a rehearsal's where the stack itself is meant, is refused."""
-    lock, kind = read(path), "rehearsal" if stack.lock.name == "rehearsal.lock" else "stack"
+    lock, kind = read(path), "rehearsal" if stack.substituted else "stack"
     for key, asked_for in (("stack", stack.name), ("kind", kind)):
         if (found := lock.header[key]) != asked_for:
             what = f"is a lock of the {key} '{plain(found, 60)}', and '{asked_for}' is asked for"
@@ -304,7 +304,7 @@ def is_vendor_build(asked: Requirement) -> bool:
 def asked(stack: Stack, environment: Mapping[str, str]) -> list[Requirement]:
     """Return what the lock must satisfy there: a rehearsal has substitutes in place of the vendor's wheels."""
     rows = requirements(stack.inputs)
-    if stack.lock.name != "requirements.lock":
+    if stack.substituted:
         # A rehearsed stack has no vendor rows left; those of its inputs carry a local version.
         rows = [row for row in rows if not is_vendor_build(row)]
         rows += map(Requirement, stack.rehearsal.substitutes)

@@ -216,10 +216,14 @@ class Stack:
         return self.folder / "requirements.in"
 
     @property
+    def substituted(self) -> bool:
+        """Whether it is a rehearsal with builds in place of the vendor's, which has a lock of its own."""
+        return self.rehearsed and bool(self.rehearsal.substitutes)
+
+    @property
     def lock(self) -> Path:
         """The lock that this stack, or its rehearsal, is installed from."""
-        substituted = self.rehearsed and self.rehearsal.substitutes
-        return self.folder / ("rehearsal.lock" if substituted else "requirements.lock")
+        return self.folder / ("rehearsal.lock" if self.substituted else "requirements.lock")
 
     @property
     def label(self) -> str:
