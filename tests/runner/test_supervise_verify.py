@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -344,6 +345,15 @@ def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
     assert record.verdict is Verdict.PASSED
     assert len({check.id for check in record.checks}) == 12
     assert len({check.figures["pid"] for check in record.checks}) == 2
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_done_takes_checks_of_the_other(run_suite: RunSuite) -> None:
+    slow = [n for n in range(12) if zlib.crc32(f"own/a::one[{n}]".encode()) % 2]
+    text = f"import time\n{SHARED}    time.sleep(0.3 if n in {slow} else 0)\n"
+    record = run_suite({"test_a.py": text, "../suites.toml": '[[suite]]\nname = "own"\nworkers = 2\n'}, expected=12)
+    assert record.verdict is Verdict.PASSED and len(record.checks) == 12
+    assert len({check.figures["pid"] for check in record.checks if int(check.id[11:-1]) in slow}) == 2
 
 
 @pytest.mark.slow

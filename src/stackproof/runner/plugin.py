@@ -27,7 +27,7 @@ from typing import Any
 import _pytest.runner
 import pytest
 
-from stackproof.base import early, rpc
+from stackproof.base import early, files, rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import crowding, die_with_parent, note_start
@@ -90,6 +90,10 @@ class Reporter:
         self.ended = ended_before(request)
         self._began, self._deadline, self._quiet = 0.0, 0.0, False
         self._settings: settings.Settings | None = None
+        self._own: set[str] = set()
+        self._owners: dict[str, str] = {}
+        """By check, the process of the stage that took it; the file that says so was read as far as `_read`."""
+        self._read = 0
 
     def progress(self, message: str) -> None:
         """Say how far the check that runs has come: its deadline is for silence, and begins anew."""
@@ -125,18 +129,50 @@ class Reporter:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         early.done()
         known = self._known = {check_id(item.nodeid): item for item in items}
-        asked = {name: item for name, item in known.items() if self._chosen(name)}
-        needed = {
-            *asked,
-            *(name for item in asked.values() for name in needs_of(item)),
+        patterns, (mine, workers) = self.request.only, self.request.shard
+        asked = [name for name in known if not patterns or matches(name, patterns)]
+        share = [name for name in asked if zlib.crc32(name.encode()) % workers == mine]
+        self._own = {
+            *share,
+            *(need for name in share for need in needs_of(known[name])),
         }  # so that one can be repeated alone
-        chosen = [item for name, item in known.items() if name in needed]
+        chosen = [item for name, item in known.items() if name in self._own]
+        others = [known[name] for name in reversed(asked) if name not in self._own and not needs_of(known[name])]
         theirs = [name for name, item in known.items() if self._theirs(item)]
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known), theirs=theirs)
-        items[:] = [item for item in chosen if check_id(item.nodeid) not in self.request.earlier]
+        items[:] = [item for item in chosen + others if check_id(item.nodeid) not in self.request.earlier]
         if not self._ours:  # ours are linted
             for file in {item.path: item.nodeid.partition("::")[0] for item in items}.items():
                 self._refuse_twice(*file)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run our share of the stage, then what others have not taken of theirs, from its end: some checks take a hundred times as long."""
+        if self.request.shard[1] == 1:
+            return None
+        taken = filter(self._take, session.items)
+        item = next(taken, None)
+        while item is not None:
+            following = next(taken, None)  # known before this one runs, because it says which fixtures stay
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            item = following
+        return True
+
+    def _take(self, item: pytest.Item) -> bool:
+        """Whether no other process of the stage took this check; we may have, before we were started again."""
+        name, mine = check_id(item.nodeid), str(self.request.shard[0])
+        try:
+            if stream := files.lock(Path(self.request.folder).parent / "taken.txt"):
+                with stream:
+                    stream.seek(self._read)
+                    lines = stream.read().decode().splitlines()
+                    self._owners |= {check: owner for owner, _, check in (line.partition(" ") for line in lines)}
+                    if name not in self._owners and not needs_of(item):
+                        stream.write(f"{mine} {name}\n".encode())
+                    self._read = stream.tell()
+        except OSError:  # a file system without locks: each process keeps to its share
+            return name in self._own
+        return self._owners.setdefault(name, mine) == mine
 
     def _refuse_twice(self, path: Path, name: str) -> None:
         """Fail a file that defines a check twice: Python keeps the last, and the first never runs."""
@@ -239,13 +275,6 @@ class Reporter:
         args = getattr(getattr(item, "callspec", None), "params", {}).values()
         words = {word for value in args for word in (value, getattr(value, "workload", None)) if isinstance(word, str)}
         return bool(words & catalogue.theirs().keys())
-
-    def _chosen(self, identifier: str) -> bool:
-        mine, workers = self.request.shard
-        if zlib.crc32(identifier.encode()) % workers != mine:
-            return False
-        patterns = self.request.only
-        return not patterns or matches(identifier, patterns)
 
     def _start(self, item: pytest.Item) -> None:
         marker = item.get_closest_marker("deadline")
