@@ -20,7 +20,7 @@ def _table(folder: Path, *rows: tuple[str, int]) -> Path:
 
 def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
     found = stages(("a", "b", "c", "d", "z"), _table(tmp_path, ("z", 1), ("b", 2), ("d", 2), ("a", 1)))
-    assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b", "d"), 2), (("a", "c"), 1)]
+    assert found == (Stage(("z",), 1), Stage(("b", "d"), 2, {("a", "c"): math.inf}))
 
 
 def _cores(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -43,10 +43,8 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
 ) -> None:
     folder, names = _measuring(tmp_path), ("a", "b", "large", "c")
     _cores(monkeypatch, 16)
-    shared, alone = stages(names, folder)
-    beside = {("a/test_2_ranks.py",): 16, ("a/test_3_rates.py",): math.inf, ("large",): 64}
-    assert (shared.suites, shared.workers, shared.apart) == (("a/test_1_values.py", "b"), 8, beside)
-    assert (alone.suites, alone.workers) == (("c",), 1)
+    beside = {("a/test_2_ranks.py",): 16, ("a/test_3_rates.py",): math.inf, ("large",): 64, ("c",): math.inf}
+    assert stages(names, folder) == (Stage(("a/test_1_values.py", "b"), 8, beside),)
     _cores(monkeypatch, 2)
     assert [(stage.suites, stage.workers) for stage in stages(names, folder)] == [(names, 1)]
 

@@ -7,7 +7,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 from stackproof.base.places import SUITES
@@ -143,7 +143,8 @@ def _rows(folder: Path) -> dict[str, SuiteEntry]:
 def _merged(listed: list[Stage]) -> tuple[Stage, ...]:
     """Join neighbours that both share their checks, and those that do not: starting a process costs seconds of imports.
 
-    Where nothing shares processes, what would run beside it needs none.
+    One process that comes after several starts with them, and begins when they have ended. Where nothing shares processes, what would
+    run beside it needs none.
     """
     merged: list[Stage] = []
     for stage in listed:
@@ -154,4 +155,8 @@ def _merged(listed: list[Stage]) -> tuple[Stage, ...]:
             merged[-1] = Stage(last.suites + stage.suites, workers, apart, held)
         else:
             merged.append(stage)
+    for before, stage in list(pairwise(merged)):
+        if before.suites and before.workers > 1 and not stage.apart:
+            merged[merged.index(before)] = replace(before, apart={**before.apart, stage.suites: math.inf})
+            merged.remove(stage)
     return tuple(stage if stage.suites else Stage(tuple(chain(*stage.apart)), 1) for stage in merged)
