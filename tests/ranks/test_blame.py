@@ -82,7 +82,30 @@ def test_where_a_launcher_notes_no_cause_the_silent_rank_is_told(tmp_path: Path)
     rank(tmp_path, 1, "step 2")
     rank(tmp_path, 2, "step 3", ended=True)
     failures(tmp_path, rank0=1)
-    assert str(failed(tmp_path, 3)).endswith("; what it lost left neither an error nor a result: rank 1 in 'step 2'")
+    assert str(failed(tmp_path, 3)).endswith(
+        "; what it waited for left neither an error nor a result: rank 1 in 'step 2'"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 3000ms for recv operation to complete",
+        "RuntimeError: Operation timed out!",
+        "RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 3000 ms",
+        "DistStoreError: wait timeout after 3000ms, keys: /0//1//cpu//0/1",
+        "DistStoreError: Socket Timeout",
+    ],
+)
+def test_a_rank_that_gave_up_waiting_is_not_the_one_that_never_came(tmp_path: Path, error: str) -> None:
+    rank(tmp_path, 0, FORMED, error=error)
+    rank(tmp_path, 1, FORMED)
+    called(tmp_path, [(WORLD, SUM)] * 3, [(WORLD, SUM)] * 2)
+    failures(tmp_path, rank0=1)
+    assert str(failed(tmp_path)).startswith("rank 1 did not call number 3 of the world, ")
+    failures(tmp_path, rank1=1)
+    rank(tmp_path, 1, FORMED, error="ValueError: seven is missing")  # later than the other gave up
+    assert str(failed(tmp_path)).startswith("rank 1 failed in 'starting the program': ValueError")
 
 
 def test_an_error_goes_before_the_agents_own_sigterm(tmp_path: Path) -> None:

@@ -353,7 +353,7 @@ def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:
     known = {failure["rank"] for failure in failures if failure["exitcode"] != _SIGTERM}
     silent = [rank for rank in range(traces.world_size) if rank not in known and not traces.ended(rank)]
     named = " and ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in silent if not traces.error(rank))
-    return f"; what it lost left neither an error nor a result: {named}" if named else ""
+    return f"; what it waited for left neither an error nor a result: {named}" if named else ""
 
 
 def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:

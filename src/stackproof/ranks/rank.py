@@ -115,7 +115,7 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
         stream.write(f"{name}\n")
 
 
-_FIRST = re.compile("_?(all|broadcast|reduce|gather|scatter|barrier)")
+_FIRST = re.compile("_?(all|broadcast|reduce|gather|scatter|(monitored_)?barrier)")
 _TO_ONE = ("send", "recv", "recv_anysource")
 _C10D, _WRAPPERS = "distributed_c10d.py", ("c10d_logger.py", "contextlib.py", __file__)
 _TORCH = str(Path(torch.__file__).parent)
