@@ -299,6 +299,14 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     if place.rank == 0:
         decided = replace(_decide(store, spec, place, stack), world_size=place.world_size)
         store.set("agreement", json.dumps(asdict(decided)))
+    else:  # it decides, also over a store that a file holds without it
+        try:
+            store.wait(["site/0"], timedelta(seconds=spec.remaining_s / 2))
+        except dist.DistNetworkError:  # it came, held the store, and has ended
+            raise
+        except RuntimeError as error:
+            kind = CheckHung if _started(spec.folder, 0) else PreflightRefusal
+            raise kind(_absent(0, place, spec.folder)) from error
     decision = Decision(**files.parse_json(store.get("agreement"), "what a rank sent"))
     if decision.world_size != place.world_size:
         raise PreflightRefusal(_other_world(place.rank, place.world_size, decision.world_size))
