@@ -140,13 +140,21 @@ def test_products_of_integers_need_their_whole_width(world: int) -> None:
 
 @pytest.mark.parametrize("operator", ["copy", "sum", "avg", "min", "max"])
 @pytest.mark.parametrize(
-    ("dtype", "narrower"), [("float64", "float32"), ("float32", "float16"), ("float32", "bfloat16")]
+    ("dtype", "narrower"),
+    [("float64", "float32"), ("float32", "float16"), ("float32", "bfloat16"), ("bfloat16", "float16")],
 )
 def test_floats_are_beyond_what_a_narrower_one_holds(dtype: str, narrower: str, operator: str) -> None:
     ranks = of(operator, dtype, 2)
     for result in (ranks[0], calls.fold("sum" if operator == "copy" else operator, ranks)):
         told = result[~result.isnan()]
         assert not torch.equal(told, told.to(getattr(torch, narrower)).to(told.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("world", [2, 3, 16])
+def test_products_are_beyond_the_range_of_float16(world: int, dtype: str) -> None:
+    product = calls.fold("prod", of("prod", dtype, world))
+    assert product.isfinite().all() and product.abs().min() > torch.finfo(torch.float16).max
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,9 @@ def stream(kind: str, dtype: torch.dtype, world: int, growing: bool, length: int
     if dtype is torch.bool:
         return (bits & 4) != 0
     if dtype.is_floating_point:
-        return floats(kind, dtype, bits, world, growing)
+        # Beyond float16's range where no last bit tells it from bfloat16; a power of two keeps all exact.
+        power = {"prod": 96 // world, "real": 0}.get(kind, 40 if dtype is torch.bfloat16 else 0)
+        return floats(kind, dtype, bits, world, growing) * 2.0 ** (power if torch.finfo(dtype).max > 1e5 else 0)
     return integers(kind, dtype, bits, world)
 
 
