@@ -254,6 +254,16 @@ def test_of_many_ranks_those_that_never_called_are_named(tmp_path: Path) -> None
     assert said.startswith("rank 1 hung in 'step 1' (rank 0 in 'step 1', rank 2 in 'step 1')")
 
 
+def test_the_first_call_that_a_rank_did_not_make_is_numbered_though_no_longer_kept(tmp_path: Path) -> None:
+    for number in (0, 1):
+        rank(tmp_path, number, FORMED, stderr=WAITING)
+    called(tmp_path, [(WORLD, SUM)] * 30, [(WORLD, SUM)] * 4)
+    path = blame.journal_path(tmp_path, 0)
+    path.write_text("\n".join(path.read_text().splitlines()[10:]))
+    said = f"rank 1 did not call number 5 of the world, which is no longer kept, nor number 11 of the world, {SUM} ("
+    assert blame.differences(Traces(tmp_path, 2)).startswith(said)
+
+
 def test_a_rank_that_called_nothing_at_all_is_behind(tmp_path: Path) -> None:
     for number in (0, 1):
         rank(tmp_path, number, FORMED, "step 1", LEAVING, stderr=WAITING)

@@ -220,8 +220,13 @@ def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, Jou
     odd, missing = [rank for rank in here if rank not in ahead], [rank for rank in numbered if rank not in here]
     what, most = f"number {number} of {stream}", 2 * count > len(here)
     if not odd:
-        text = f"{named(missing)} did not call {what}, {here[ahead[0]]}, which {named(ahead)} called"
-        return Departure(tuple(missing), tuple(ahead), False, stream, text) if missing else None
+        if not missing:
+            return None
+        call, since = f"{what}, {here[ahead[0]]}", 1 + min(max(numbered[rank], default=0) for rank in missing)
+        if since < number:
+            call = f"number {since} of {stream}, which is no longer kept, nor {call}"
+        text = f"{named(missing)} did not call {call}, which {named(ahead)} called"
+        return Departure(tuple(missing), tuple(ahead), False, stream, text)
     for short, full in itertools.chain(itertools.product(odd, ahead), () if most else itertools.product(ahead, odd)):
         left, whole = ([call.words for n, call in numbered[rank].items() if n >= number] for rank in (short, full))
         if left == whole[1 : len(left) + 1]:
