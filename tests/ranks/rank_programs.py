@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import math
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ def report(rank: Rank) -> dict[str, Any]:
         "world_size": rank.world_size,
         "device": str(rank.device),
         "backend": rank.backend,
+        "not numbers": [math.nan, -math.inf],
         **rank.arguments,
     }
 

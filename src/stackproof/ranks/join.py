@@ -54,7 +54,7 @@ def judge(ranks: Sequence[Mapping[str, Any]], lag: str = "") -> list[Check]:
 
 
 def _training(ranks: Sequence[Mapping[str, Any]]) -> Check:
-    (first, *_, last), steps = ranks[0]["losses"], len(ranks[0]["losses"])
+    (first, *_, last), steps = map(float, ranks[0]["losses"]), len(ranks[0]["losses"])  # NaN is a word
     digests = [fields["digest"] for fields in ranks]
     differ = ", ".join(f"rank {rank} {digest[:12]}" for rank, digest in enumerate(digests))
     verdict, reason = Verdict.FAILED, f"after {steps} steps the ranks' parameters differ: {differ}"

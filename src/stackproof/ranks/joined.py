@@ -55,6 +55,7 @@ from stackproof.ranks.rank import (
     take_part,
 )
 from stackproof.record.checks import CheckHung
+from stackproof.record.records import finite
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
 
@@ -191,7 +192,9 @@ def _run(spec: Spec, place: Placement) -> dict[str, Any]:
     with _broadcast_failure(store, place, spec.folder):
         agreed = _agree(store, spec, place, stack, cards)
         device = _bound(spec, place, HOST if agreed.on_host else cards[_card(place, cards)])
-        mine = join(replace(spec, backend=agreed.backend, on_host=agreed.on_host), place, device, store)
+        mine: dict[str, Any] = finite(
+            join(replace(spec, backend=agreed.backend, on_host=agreed.on_host), place, device, store)
+        )
         store.set(f"result/{place.rank}", json.dumps(mine))
         if place.rank:
             return mine

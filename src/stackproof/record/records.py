@@ -212,7 +212,7 @@ class Record:
             for name in _TYPED:
                 if not row[name]:
                     del row[name]
-        row = dict(_finite(fields))
+        row = dict(finite(fields))
         if self.digests:
             row["digests"][RECORD] = sealed(row)
         return row
@@ -313,13 +313,14 @@ def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
     return [_inlined(item, definitions) for item in part] if isinstance(part, list) else part
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return what JSON holds to the letter: NaN and infinity are words."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value
