@@ -280,7 +280,7 @@ def test_a_store_that_an_earlier_run_left_is_refused(tmp_path: Path) -> None:
     assert joining._store_file("env://", 60.0) is None
 
 
-def test_what_an_earlier_run_left_is_forgotten(tmp_path: Path) -> None:
+def test_what_an_earlier_run_left_is_forgotten_but_its_record(tmp_path: Path) -> None:
     for name in ("rank0.json", "rank0.failure", "rank1.json", "rank10.json", "record.json"):
         (tmp_path / name).touch()
     joining._forget(tmp_path, 1)
@@ -292,7 +292,8 @@ def test_what_an_earlier_run_left_is_forgotten(tmp_path: Path) -> None:
         "record.json",
     ]
     joining._forget(tmp_path, 0)
-    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank10.json"}
+    (kept,) = tmp_path.glob("record-*.json")
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank10.json", kept.name}
 
 
 def test_what_others_left_is_forgotten_if_they_had_begun_before_this_rank_ended(tmp_path: Path) -> None:
@@ -304,11 +305,11 @@ def test_what_others_left_is_forgotten_if_they_had_begun_before_this_rank_ended(
         leave(name, at)
     leave("rank2.alive", 25)  # begins this run already
     joining._forget(tmp_path, 1)
-    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank2.alive"}
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank2.alive", "record.json"}
     leave("rank0.alive", 10)
     leave("rank1.spec.json", 20)  # of a twin of this rank, which is at work with the others
     joining._forget(tmp_path, 1)
-    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank0.alive", "rank2.alive"}
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank0.alive", "rank2.alive", "record.json"}
 
 
 def test_a_folder_in_which_another_run_works_is_refused(tmp_path: Path) -> None:

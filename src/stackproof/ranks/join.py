@@ -282,7 +282,7 @@ def _gone(folder: Path, world_size: int) -> list[int]:
 
 
 def _forget(folder: Path, rank: int) -> None:
-    """Delete what this rank left in an earlier run, and what ranks left that had begun before it ended there."""
+    """Delete what this rank left in an earlier run, and what ranks left that had begun before it ended there; keep that run's record."""
     alive = folder / f"rank{rank}.alive"
     if _at_work(folder, rank) and alive.stat().st_mtime < _BEGAN:  # not by a twin of this run, which the others find
         raise Refusal(
@@ -292,11 +292,13 @@ def _forget(folder: Path, rank: int) -> None:
     ended = max((path.stat().st_mtime for path in ends), default=0.0)
 
     def delete(name: str) -> None:
-        for path in (*folder.glob(f"{name}.*"), *(folder.glob("record.json") if name == "rank0" else ())):
+        for path in folder.glob(f"{name}.*"):
             path.unlink(missing_ok=True)
 
     folder.mkdir(parents=True, exist_ok=True)
     delete(f"rank{rank}")
+    if rank == 0 and (record := folder / "record.json").exists():
+        record.rename(folder / f"record-{record.stat().st_mtime:.0f}.json")
     # A rank that begins just now has deleted its own, and leaves something for this run only once it has been here.
     with contextlib.suppress(OSError), files.locked(folder / "lock"):  # on a disk without locks, others' stays
         for path in folder.glob("rank*.alive"):
