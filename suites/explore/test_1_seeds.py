@@ -16,6 +16,9 @@ from stackproof.runner.request import Request
 
 OPTIONS = Request.load().options
 MINUTES = float(OPTIONS.get("minutes", "0.01"))
+CASE = OPTIONS.get("case", "")
+if CASE:
+    explore.cases(CASE)  # which operators there are is known only here; what names none ends the run at once
 SEEDS = [int(OPTIONS.get("seed", "1")) + number for number in range(math.ceil(MINUTES))]
 
 
@@ -24,4 +27,4 @@ SEEDS = [int(OPTIONS.get("seed", "1")) + number for number in range(math.ceil(MI
 def test_hold(seed: int, device: Device, figures: dict[str, Figure], capfd: pytest.CaptureFixture[str]) -> None:
     """No relation fails at the points of this seed that no row knows; the figures have code and a row for each cause of failures."""
     with capfd.disabled():  # the log ends with what was asked last
-        explore.check(seed, min(1.0, MINUTES / len(SEEDS)), device, figures, OPTIONS.get("case", ""))
+        explore.check(seed, min(1.0, MINUTES / len(SEEDS)), device, figures, CASE)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from stackproof import DATA
+from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
 from stackproof.device.devices import HOST
 from stackproof.operators import engine, explore
@@ -46,8 +47,10 @@ def test_a_fault_is_one_cause_with_code_and_a_row_that_excuses_it(
 
 
 def test_a_case_that_no_judge_has_is_named() -> None:
-    with pytest.raises(CheckFailed, match="has 'draws-rand' in JUDGE-OPERATOR"):
-        explore.check(7, 0.5, HOST, {}, "draws-rand")
+    with pytest.raises(Refusal, match=r"'draws-rand' is in no JUDGE-OPERATOR"):
+        explore.cases("draws-rand")
+    with pytest.raises(Refusal, match=r"did you mean 'elementwise-exp'"):
+        explore.cases("elementwise-epx")
 
 
 def test_what_fails_is_cut_down_to_few_plain_numbers() -> None:

@@ -272,6 +272,12 @@ def test_a_pattern_of_a_file_that_cannot_be_imported_is_no_slip(run_suite: RunSu
     assert "No module named 'nosuch_x'" in check.reason
 
 
+def test_a_file_that_refuses_as_it_is_imported_ends_the_run_with_that(run_suite: RunSuite) -> None:
+    refuses = "from stackproof.base.errors import Refusal\n\nraise Refusal('--case x: names nothing')\n"
+    with pytest.raises(Refusal, match="^--case x: names nothing$"):
+        run_suite({"test_a.py": refuses, "test_b.py": PASSING}, only=("own/b::fine",))
+
+
 def test_only_of_a_suite_without_checks_is_refused(run_suite: RunSuite) -> None:
     with pytest.raises(Refusal, match="of which pytest collects no check at all"):
         run_suite({"test_a.py": "def test_fine():\n    pass\n\ntest_fine = None\n"}, only=("own/a::fine",))

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import torch
 from packaging.version import Version
 
+from stackproof.base.errors import Refusal, suggestion
 from stackproof.device.kinds import Device
 from stackproof.operators import engine
 from stackproof.operators.database import preserved
 from stackproof.operators.relation import Relation, symptom, word
-from stackproof.record.checks import CheckFailed, require
+from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 
 _ROW = """[[known]]
@@ -70,8 +71,15 @@ def _key(judge: str, name: str, relation: Relation, text: str) -> tuple[str, ...
 
 
 def cases(only: str) -> list[tuple[str, str]]:
-    """Return the judges that draw points by a seed, each with an operator, that have these words in JUDGE-OPERATOR."""
-    return [case for case in engine.cases() if case[0] not in engine.OWN and only in "-".join(case)]
+    """Return the judges that draw points by a seed, each with an operator, that have these words in JUDGE-OPERATOR (Refusal: none has)."""
+    known = [case for case in engine.cases() if case[0] not in engine.OWN]
+    chosen = [case for case in known if only in "-".join(case)]
+    if not chosen:
+        near = suggestion(only, ("-".join(case) for case in known)) or suggestion(only, (name for _, name in known))
+        raise Refusal(
+            f"--case '{only}' is in no JUDGE-OPERATOR{near}; write for instance elementwise-exp, or exp alone"
+        )
+    return chosen
 
 
 def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure], only: str = "") -> None:
@@ -82,7 +90,6 @@ def check(seed: int, minutes: float, device: Device, figures: dict[str, Figure],
     """
     end, seen, causes = time.monotonic() + 60 * minutes, dict[str, int](), dict[tuple[str, ...], FailureCause]()
     chosen = cases(only)
-    require(bool(chosen), f"no judge with a seed has '{only}' in JUDGE-OPERATOR; write for instance elementwise-exp")
     random.Random(seed).shuffle(chosen)
     done = 0
     with preserved(device.torch), device.current():

@@ -193,6 +193,11 @@ class Reporter:
             self.emit("collecting", file=check_id(collector.nodeid))
             self._settings = settings.read(self.stack.device)
 
+    def pytest_exception_interact(self, node: object, call: pytest.CallInfo[Any]) -> None:
+        """A file that refuses as it is imported refuses what was asked of the run, which ends with that."""
+        if isinstance(node, pytest.Collector) and call.excinfo and call.excinfo.type is Refusal:
+            self.emit("refused", sentence=str(call.excinfo.value))
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
         if not report.passed and check_id(report.nodeid) not in self.request.earlier:

@@ -71,6 +71,8 @@ class RunState:
     """Every check of the suites that were looked at, chosen or not."""
     theirs: set[str] = field(default_factory=set)
     """Those of them that are a project's, which no manifest of ours counts."""
+    refused: str = ""
+    """Why what was asked of the run makes no sense, as only a process that runs checks can know."""
     _saved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -87,8 +89,8 @@ class RunState:
             self.observer.collected(len(self.collected.keys() - self._earlier))
 
     def conclude(self, check: Check) -> None:
-        """Note how a check ended; the first word counts."""
-        if check.id in self.ended:
+        """Note how a check ended; the first word counts, and none after a refusal."""
+        if check.id in self.ended or self.refused:
             return
         judged = self.excuse(records.of_suite(check))
         if judged.verdict is Verdict.FAILED:
@@ -157,6 +159,7 @@ class CheckProcess:
             self._deadline += now - self._looked
         self._looked = now
         self.absorb()
+        self._broken = self._broken or self.state.refused
         if self.waiting:
             self._extend(_QUIET_S)
             if free:  # at each look, until it begins: it may say that it waits before it stops
@@ -211,6 +214,8 @@ class CheckProcess:
             self._count_loading()
         elif kind == "ended":
             self.ended = True
+        elif kind == "refused":
+            state.refused = event["sentence"]
         else:
             raise LookupError(kind)
         if "deadline_s" in event:
@@ -322,6 +327,8 @@ def run(request: Request, record: Record, observer: Observer, folder: Path) -> R
             try:
                 for number, (root, stage) in enumerate(_stages(request)):
                     _run_stage(request, root, stage, state, folder / f"stage-{number}", mark, living)
+                    if state.refused:
+                        raise Refusal(state.refused)
             finally:
                 processes.end_tree(mark)
         for check in _guards(request, expected, state):
