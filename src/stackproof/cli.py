@@ -60,6 +60,7 @@ def _call(words: Sequence[str]) -> int:
         _require_folder()
         projects.choose(_project(words))  # what verbs offer depends on it
         options = _parser().parse_args(words, argparse.Namespace(typed=words))
+        arguments.require_company(options)
         arguments.require_apart(options)
         with advice.typing(words):
             code: int = options.run(options)

@@ -65,6 +65,14 @@ def test_a_replay_is_of_what_it_is_asked_for(
     assert cli.main(["verify", "--stack", "cpu", "--replay", str(bench_record), "--json", str(copy)]) == 0
     assert reading.read(copy) == reading.read(bench_record)
     assert "holds no digest" not in capsys.readouterr().err
+    (tmp_path / "run.log").write_text("a line\n", encoding="utf-8")
+    made = reading.read(bench_record)
+    made.logs = ["run.log"]
+    records.seal(made, tmp_path)
+    records.write(made, bench_record)
+    (tmp_path / "run.log").unlink()
+    assert cli.main(["bench", "--replay", str(bench_record), "--json", str(copy)]) == 0
+    assert "its log run.log is not beside it" in capsys.readouterr().err
     fields = json.loads(bench_record.read_text(encoding="utf-8"))
     bench_record.write_text(json.dumps({name: fields[name] for name in fields if name != "digests"}), encoding="utf-8")
     assert cli.main(["bench", "--replay", str(bench_record)]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import sys
@@ -100,6 +101,19 @@ def add_named_stacks(verb: argparse.ArgumentParser, *, several: bool = False) ->
 def add_list(verb: argparse._ActionsContainer, flag: str, metavar: str, help_: str) -> None:
     """Add an option that may be repeated."""
     verb.add_argument(flag, action="append", default=[], metavar=metavar, help=help_.replace("%", "%%"))
+
+
+def add_needs(verb: argparse.ArgumentParser, flags: Sequence[str], *others: str) -> None:
+    """Let each of these flags be refused where none of the others is typed, without which it would be taken and do nothing."""
+    verb.set_defaults(needs={**(verb.get_default("needs") or {}), **dict.fromkeys(flags, others)})
+
+
+def require_company(options: argparse.Namespace) -> None:
+    """Refuse a flag that stands without the one that it says something about."""
+    typed = {word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", options.typed)}
+    for flag, others in getattr(options, "needs", {}).items():
+        if flag in typed and not typed.intersection(others):
+            raise Refusal(f"{flag} says nothing without {' or '.join(others)}; add that, or leave {flag} out")
 
 
 _WRITTEN = ("json", "junit", "markdown")

@@ -57,6 +57,7 @@ def _add_triage(verbs: arguments.Verbs) -> None:
     arguments.add_list(verb, "--expect", "NAME", help_)
     verb.add_argument("--together", action="store_true", help="all logs are of one run, whatever their names")
     arguments.add_shared(verb, "--stack", default=_UNKNOWN, help="the stack that the record is filed under")
+    arguments.add_needs(verb, ["--stack"], "--json")
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from stackproof.jobs.metrics import Metric
 
 _GRID = "OMP_NUM_THREADS=1,2"
-_OF_COMMANDS = (
-    "metric", "metric_higher", "metric_lower", "figure", "base_dir", "head_dir", "effect", "figure_within",
-)  # fmt: skip
 _OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile", "only", "head_drill", "unpinned",
               "rehearsed", "device")  # fmt: skip
-"""Flags that belong to a gate of a command alone, and to one of stacks."""
+"""Flags that belong to a gate of stacks."""
 
 
 def add(verbs: arguments.Verbs) -> None:
@@ -70,10 +67,6 @@ def _gate(options: argparse.Namespace) -> int:
         from stackproof.gate.command import run_command_gate
 
         return run_command_gate(asked)
-    text = next((name for name in _OF_COMMANDS if getattr(options, name)), "" if options.counters else "no-counters")
-    if text:
-        flag = f"--{text.replace('_', '-')}"
-        raise Refusal(f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out")
     request = _gate_request(options)
     need_statistics("gate")
     from stackproof.gate.gate import run_gate
@@ -130,6 +123,9 @@ def _add_command(verb: argparse.ArgumentParser) -> None:
     group.add_argument("--deadline", type=arguments.seconds, default=3600.0, metavar="S", help=help_)
     help_ = "do not run Python commands once more to count operators"
     group.add_argument("--no-counters", dest="counters", action="store_false", help=help_)
+    own = [flag for action in group._group_actions for flag in action.option_strings if flag != "--command"]
+    arguments.add_needs(verb, own, "--command")
+    arguments.add_needs(verb, ["--figure-within"], "--figure")
 
 
 def _percent(text: str) -> float:

@@ -239,7 +239,7 @@ def _replay(options: argparse.Namespace, outputs: Outputs) -> int:
     if stack not in (None, record.stack):
         raise Refusal(f"{path}: is of stack '{record.stack}', not of '{stack}'; leave out --stack to read it anywhere")
     console.show(record, path, verbose=options.verbose)
-    if text := reading.unproved(record):
+    if text := reading.weakness(record, path.parent):
         print(f"stackproof: {plain(f'{path}: {text}')}", file=sys.stderr)  # noqa: T201
     writer.write_asked(record, outputs, console.markdown)
     return record.verdict.exit_code
@@ -314,6 +314,7 @@ def _add_ranks(verbs: arguments.Verbs) -> None:
     verb.add_argument("--rendezvous", default="", metavar="URL", help=help_)
     help_ = "names this run in a folder of rendezvous"
     verb.add_argument("--run", dest="run_name", default="", metavar="NAME", help=help_)
+    arguments.add_needs(verb, ["--run"], "--rendezvous")
     help_ = "when all ranks are ended (default: 300)"
     verb.add_argument("--deadline", type=arguments.seconds, default=300.0, metavar="S", help=help_)
     help_ = "let ranks share cards over the stack's other backend, and say so"

@@ -85,6 +85,11 @@ def unproved(record: Record) -> str:
     return "" if RECORD in record.digests else "holds no digest of itself, so that an edit of it does not show"
 
 
+def weakness(record: Record, folder: Path) -> str:
+    """Say first what of a record cannot be verified here, or nothing; it may be that it was published, or moved without its logs."""
+    return unproved(record) or next(broken_logs(record, folder, whole=True), "")
+
+
 def only(record: Record) -> str:
     """Say which checks were chosen by `--only`, as somebody typed them, or nothing."""
     words = " ".join(map(as_typed, str(record.provenance.get("only", "")).split()))

@@ -54,6 +54,7 @@ def add(verbs: arguments.Verbs) -> None:
         "is bad; no shell is used"
     )
     verb.add_argument("--command", action=once, metavar="'WORDS'", help=help_)
+    arguments.add_needs(verb, ["--always", "--deadline"], "--command", "--what")
 
 
 def _bisect(options: argparse.Namespace) -> int:
