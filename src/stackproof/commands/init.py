@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
             (folder / name).write_text(texts[name], encoding="utf-8")
     except OSError as error:
         raise Refusal(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
-    where = "" if folder == Path() else f"cd {folder} && "
+    where = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     print(f"written: {', '.join(name for name in texts if name not in there)}")  # noqa: T201
     if there:
         hint = "; results/local/ belongs into .gitignore" if _IGNORE in there else ""

@@ -88,7 +88,7 @@ def add_night(verbs: arguments.Verbs) -> None:
     help_ = "which subjects: fast, regular or full (default: the gate's)"
     verb.add_argument("--profile", default="", metavar="NAME", help=help_)
     arguments.add_list(verb, "--only", "SUBJECT", "measure only this subject; may be repeated")
-    verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
+    arguments.add_shared(verb, "--device")
     help_ = "in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then"
     arguments.add_shared(verb, "--unpinned", help=help_)
     arguments.add_shared(verb, "--markdown", *arguments.RECORD)
