@@ -99,6 +99,11 @@ class RunState:
         self.ended[judged.id] = judged.verdict.value, judged.reason
         self.observer.finished(judged)
 
+    def refuse(self, sentence: str) -> None:
+        """End the run with a sentence if no check has ended yet; else the file that refuses is a failed check beside them."""
+        if self.ended.keys() == self._earlier:
+            self.refused = sentence
+
     def checkpoint(self) -> None:
         """Keep the record every few seconds as if it had been interrupted now."""
         if time.monotonic() - self._saved_at < min(_CHECKPOINT_S, 1 + len(self.record.checks) / 100):
@@ -215,7 +220,7 @@ class CheckProcess:
         elif kind == "ended":
             self.ended = True
         elif kind == "refused":
-            state.refused = event["sentence"]
+            state.refuse(event["sentence"])
         else:
             raise LookupError(kind)
         if "deadline_s" in event:
