@@ -141,7 +141,7 @@ def _lacking(
         if dataclasses.is_dataclass(hint) and (absent or isinstance(value, dict)):
             within = list(_lacking(hint, value or {}, f"{prefix}{field.key}."))
         if absent and not within:  # a table of which every key may be left out is still to be there
-            within = [(f"{prefix}{field.key}", _WORDS.get(_raw(hint), "there"))]
+            within = [(f"{prefix}{field.key}", _WORDS.get(_raw(field.hint), "there"))]
         yield from within
         if _is_array_of_tables(hint) and isinstance(value, list):
             for number, row in enumerate(value):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stackproof.api.base import Refusal, places, processes, text
 from stackproof.api.doctor import checkup
-from stackproof.api.record import Figure, Record, Verdict, reading
+from stackproof.api.record import Check, Figure, Record, Verdict, reading
 
 _GRACE_S = 30.0
 """A verb that is told to end writes its record first."""
@@ -22,6 +22,9 @@ VERDICTS = {
     130: Verdict.INTERRUPTED,
 }  # fmt: skip
 _REFUSED = 2
+RED = "red"
+"""The figure of a stage that names its checks that did not pass."""
+_NAMED = 50
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,11 @@ def call(words: Sequence[str], log: Path, deadline_s: float, python: Path = Path
     if verdict is Verdict.CRASHED:
         return StageOutcome(verdict, f"ended with {processes.describe_exit(code)}; {last(log)}", figures)
     with contextlib.suppress(Refusal):  # of a verb that writes no record
-        return StageOutcome(verdict, summary(reading.read(kept)), figures)
+        record = reading.read(kept)
+        if bad := [check.id for check in _bad(record)]:
+            more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+            figures[RED] = ", ".join(bad[:_NAMED]) + more
+        return StageOutcome(verdict, summary(record), figures)
     return StageOutcome(verdict, last(log), figures)
 
 
@@ -77,9 +84,12 @@ def summary(record: Record) -> str:
     """Say how many checks ended how, and what the first bad one says."""
     counts = Counter(check.verdict.value for check in record.checks)
     sentence = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    bad = next((check for check in record.checks if check.verdict.exit_code and check.verdict.executed), None)
-    first = f"; {bad.id}: {bad.reason}" if bad else ""
+    first = next((f"; {bad.id}: {bad.reason}" for bad in _bad(record)), "")
     return f"{sentence} in {record.seconds:.0f} s{first}"
+
+
+def _bad(record: Record) -> list[Check]:
+    return [check for check in record.checks if check.verdict.exit_code and check.verdict.executed]
 
 
 def last(log: Path) -> str:

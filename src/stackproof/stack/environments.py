@@ -179,7 +179,7 @@ def _install(stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path, ane
         wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
         missing = ", ".join(pin.requirement for pin in lock.unhashed)
         rest = [*install, *_sources(stack.vendor), *wheelhouse, *vendor]
-        _run(rest, f"vendor wheels {missing} could not be had; {_where_from(stack)}")
+        _run(rest, f"wheels without a hash ({missing}) could not be had; {_where_from(stack)}")
     _own_sources(environment)
 
 
@@ -204,6 +204,8 @@ def _sources(rows: Iterable[Vendor]) -> list[str]:
 
 
 def _where_from(stack: Stack) -> str:
+    if not stack.vendor:  # a lock of somebody's own
+        return "no index that is asked has that version; correct it in the file that pins it"
     sources = ", ".join(sorted({row.index or row.file for row in stack.vendor}))
     place, again = display_path(stack.folder / "wheels"), advice.relock(stack.name, stack.folder)
     return f"check that {sources} can be reached, or put the wheels into {place}/, then {again} adds the hashes"

@@ -181,7 +181,7 @@ def adopt(path: Path, stack: Stack) -> Path:
 def adopt_side(path: Path, stack: Stack) -> Path:
     """Return the same for a side that runs in that environment; one that cannot is refused."""
     lock = adopt(path, stack)
-    lost = sorted(HARNESS - {pin.name for pin in read_of(lock, stack).pins})
+    lost = sorted({*HARNESS, "torch"} - {pin.name for pin in read_of(lock, stack).pins})
     if lock != path and lost:
         why = "which stackproof needs in every environment that it compares"
         raise Refusal(f"{path}: has no {', '.join(lost)}, {why}; install them there, and freeze it anew")

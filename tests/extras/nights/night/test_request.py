@@ -43,19 +43,28 @@ def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
 def test_each_change_is_handed_over_once(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     told = []
-    for number, verdicts in enumerate(("pp", "ps", "pf", "ff", "ff", "fp")):
+    for number, verdicts in enumerate(("pp", "ps", "pf", "ff", "ff", "fp", "gp")):
         night = begun(tmp_path)
         night.folder = tmp_path / "cpu" / f"{number}-night-1"
         night.folder.mkdir(parents=True)
         for name, letter in zip(("smoke", "verify::rng"), verdicts, strict=True):
-            verdict = {"p": Verdict.PASSED, "s": Verdict.SKIPPED, "f": Verdict.FAILED}[letter]
-            night.add(Check(name, verdict, "seen", 1.0))
+            verdict = {"p": Verdict.PASSED, "s": Verdict.SKIPPED, "f": Verdict.FAILED, "g": Verdict.FAILED}[letter]
+            red = {"red": {"f": "smoke/a::b", "g": "smoke/c::d"}[letter]} if letter in "fg" else {}
+            night.add(Check(name, verdict, "seen", 1.0, red))
         heard.unlink(missing_ok=True)
         words = [sys.executable, "-c", f"import sys; open({str(heard)!r}, 'w').write(sys.stdin.read())"]
         notify(words, night.record, night.path, tmp_path)
         rows = json.loads(heard.read_text())["changes"] if heard.exists() else []
         told.append([f"{row['check']} {row['was']} {row['is']}" for row in rows])
-    assert told == [[], [], ["verify::rng passed failed"], ["smoke passed failed"], [], ["verify::rng failed passed"]]
+    assert told == [
+        [],
+        [],
+        ["verify::rng passed failed"],
+        ["smoke passed failed"],
+        [],
+        ["verify::rng failed passed"],
+        ["smoke failed failed"],
+    ]
     assert "the night's verdict stands" in notify(["false"], night.record, night.path, tmp_path)
 
 

@@ -73,26 +73,28 @@ _SECONDS = 300.0
 
 
 def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any]:
-    """Return which checks, and whether the night, ended otherwise than when they last ran; nothing where all is as it was.
+    """Return which stages ended otherwise than when they last ran, or with other red checks; nothing where all is as it was.
 
     `before`: records of earlier nights, the newest first. The first night tells what failed in it, which `was` nothing.
     """
-    known: dict[str, Verdict] = {}
+    known: dict[str, Check] = {}
     for earlier in before[:_NIGHTS]:
         try:
             night = reading.read(earlier)
         except Refusal:  # the pages say so
             continue
-        known = {check.id: check.verdict for check in night.checks if check.verdict is not Verdict.SKIPPED} | known
+        known = {check.id: check for check in night.checks if check.verdict is not Verdict.SKIPPED} | known
+    same = {name: (check.verdict, check.figures.get(verbs.RED)) for name, check in known.items()}
     rows = [
         {
             "check": check.id,
-            "was": known[check.id].value if check.id in known else "",
+            "was": known[check.id].verdict.value if check.id in known else "",
             "is": check.verdict.value,
             "reason": check.reason,
         }
         for check in record.checks
-        if check.verdict is not Verdict.SKIPPED and known.get(check.id, Verdict.PASSED) is not check.verdict
+        if check.verdict is not Verdict.SKIPPED
+        and same.get(check.id, (Verdict.PASSED, None)) != (check.verdict, check.figures.get(verbs.RED))
     ]
     facts = {"stack": record.stack, "host": record.provenance.get("host", ""), "record": str(path)}
     return {**facts, "verdict": record.verdict.value, "changes": rows} if rows else {}
