@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.base.text import RATES
 from stackproof.bench import engine, subjects
@@ -121,7 +122,7 @@ def test_what_begins_as_a_project_s_subjects_do_may_be_one(tmp_path: Path, monke
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "mine.py").write_text("name = 'mine'\n", encoding="utf-8")
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
-    monkeypatch.setenv(projects.VARIABLE, "")
+    monkeypatch.setenv(places.PROJECT, "")
     projects.choose(str(tmp_path))
     try:
         subjects.require_named(["training-miine"])

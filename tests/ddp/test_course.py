@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.base.places import EXAMPLE
 from stackproof.ddp import course
@@ -160,7 +161,7 @@ def test_the_table_names_workloads_that_exist() -> None:
 
 def test_workloads_of_others_have_a_course_where_they_ask_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert others.__wrapped__() == ()
-    monkeypatch.setenv(projects.VARIABLE, str(EXAMPLE))
+    monkeypatch.setenv(places.PROJECT, str(EXAMPLE))
     projects.current.cache_clear()
     catalogue._known.cache_clear()
     known = catalogue.theirs()

@@ -127,13 +127,13 @@ def test_a_commit_of_a_project_is_its_files_of_then(tmp_path: Path, monkeypatch:
         subprocess.run([*git, *words], check=True)
     (inner / "workloads" / "one.py").write_text("A = 2\n", encoding="utf-8")
     monkeypatch.setattr(variants, "HOME", tmp_path / "home")
-    monkeypatch.setenv(projects.VARIABLE, str(inner))
+    monkeypatch.setenv(places.PROJECT, str(inner))
     projects.current.cache_clear()
     try:
         head = variants._project(Variant("head"))
         base = variants._project(Variant("base", commit="HEAD"))
-        tree = Path(base[projects.VARIABLE])
-        assert head == {projects.VARIABLE: str(inner)} and variants.commit_of(head) == ""
+        tree = Path(base[places.PROJECT])
+        assert head == {places.PROJECT: str(inner)} and variants.commit_of(head) == ""
         assert (tree / "workloads" / "one.py").read_text(encoding="utf-8") == "A = 1\n"
         assert len(variants.commit_of(base)) == 10
         assert variants._tree(Variant("base", commit="HEAD"), stacks.load("cpu")) == variants.ROOT

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.project import projects
 from stackproof.stack import stacks
@@ -17,8 +18,8 @@ from stackproof.stack import stacks
 @pytest.fixture(autouse=True)
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Begin without a project, and end so."""
-    monkeypatch.setenv(projects.VARIABLE, "")
-    monkeypatch.delenv(projects.VARIABLE)
+    monkeypatch.setenv(places.PROJECT, "")
+    monkeypatch.delenv(places.PROJECT)
     projects.current.cache_clear()
     yield
     projects.current.cache_clear()
@@ -41,7 +42,7 @@ def test_it_is_found_upward(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     found = projects.choose(None)
     assert found is not None and (found.name, found.folder) == ("mine", folder)
     assert [path.name for path in found.workloads] == ["one.py"]
-    assert os.environ[projects.VARIABLE] == str(folder)
+    assert os.environ[places.PROJECT] == str(folder)
     (folder / "stackproof.toml").write_text("workloads = []\n", encoding="utf-8")
     assert projects.load(found.file).workloads == ()
 
@@ -49,7 +50,7 @@ def test_it_is_found_upward(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_where_there_is_none_nothing_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert projects.choose(None) is None
-    assert os.environ[projects.VARIABLE] == ""
+    assert os.environ[places.PROJECT] == ""
 
 
 def test_a_table_of_pyproject_does(tmp_path: Path) -> None:

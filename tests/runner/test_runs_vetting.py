@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.project import projects
 from stackproof.runner import runs
@@ -23,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "stackproof.toml").write_text('name = "ours"\n', encoding="utf-8")
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "mine.py").write_text("", encoding="utf-8")
-    monkeypatch.setenv(projects.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(places.PROJECT, str(tmp_path))
     projects.current.cache_clear()
     yield tmp_path
     projects.current.cache_clear()
@@ -66,7 +67,7 @@ def test_what_does_not_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_project_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(projects.VARIABLE, "")
+    monkeypatch.setenv(places.PROJECT, "")
     projects.current.cache_clear()
     assert runs.vet(Path("/nonexistent/python")) is None
     projects.current.cache_clear()

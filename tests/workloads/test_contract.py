@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.base.places import EXAMPLE
 from stackproof.project import projects
@@ -26,7 +27,7 @@ BERT = (EXAMPLE / "workloads" / "bert.py").read_text(encoding="utf-8")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
     (tmp_path / "workloads").mkdir()
-    monkeypatch.setenv(projects.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(places.PROJECT, str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
     for cached in (projects.current, catalogue._known):
         cached.cache_clear()

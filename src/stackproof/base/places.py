@@ -40,7 +40,7 @@ def _current() -> Path:
 STACKS = ROOT / "stacks"
 SUITES = ROOT / "suites"
 PROJECT = "STACKPROOF_PROJECT"
-"""The variable that says which project a process and those that it starts are about."""
+"""The variable that names a project's folder to every process that a run starts; empty where there is none. Unset, it is looked for."""
 EXAMPLE = ROOT / "examples" / "project"
 """What `stackproof init` writes a part of."""
 DOCS = ROOT / "docs"

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import percent
@@ -25,7 +26,6 @@ from stackproof.gate.interleave import PROCESS, Answer, LaunchTerms, Lost, SideE
 from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.report import FLAG
 from stackproof.gate.variants import CompareRequest, GateRequest, Variant, commit_of, prepared, unpinned
-from stackproof.project import projects
 from stackproof.record import store, writer
 from stackproof.record.console import plain_console
 from stackproof.record.records import CellWord, Check, Figure, Kind, Measurement, Record, Verdict, overall
@@ -178,7 +178,7 @@ def compare(comparison: Comparison, folder: Path, progress: GateProgress, began:
     results = Results(comparison.plan, comparison.kind, lost={each.subject: each for each in lost})
     results.same_torch = facts[BASE].get("torch") == facts[HEAD].get("torch")
     # The files of a project may differ.
-    own = [({**spec.environment, projects.VARIABLE: ""}, spec.proof, spec.backend) for spec in comparison.specs]
+    own = [({**spec.environment, places.PROJECT: ""}, spec.proof, spec.backend) for spec in comparison.specs]
     results.same_software = store.state(facts[BASE]) == store.state(facts[HEAD]) and own[0] == own[1]
     outcome = GateRun(comparison, results, subjects, facts)
     outcome.run(replace(terms, plan=comparison.plan), folder, progress)

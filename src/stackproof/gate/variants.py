@@ -237,7 +237,7 @@ def _project(variant: Variant) -> dict[str, str]:
     if project is None:
         return {}
     if not variant.commit:
-        return {projects.VARIABLE: str(project.folder)}
+        return {places.PROJECT: str(project.folder)}
     revision = resolved(variant.commit, project.folder)
     tree = HOME / f"{project.name}-{hashlib.sha256(str(project.folder).encode()).hexdigest()[:6]}-{revision[:10]}"
     if not tree.exists():
@@ -247,7 +247,7 @@ def _project(variant: Variant) -> dict[str, str]:
             (Path(folder) / "tree").rename(tree)
     if not (tree / project.file.name).is_file():
         raise Refusal(f"{variant.name}: commit {variant.commit} of {project.folder} has no {project.file.name} yet")
-    return {projects.VARIABLE: str(tree)}
+    return {places.PROJECT: str(tree)}
 
 
 def _lay_out(folder: Path, revision: str, places: Sequence[str], tree: Path) -> None:
@@ -259,7 +259,7 @@ def _lay_out(folder: Path, revision: str, places: Sequence[str], tree: Path) -> 
 
 def commit_of(environment: Mapping[str, str]) -> str:
     """Return the commit whose files a side's project has; empty where it is the project as it lies there."""
-    tree = Path(environment.get(projects.VARIABLE, ""))
+    tree = Path(environment.get(places.PROJECT, ""))
     return tree.name.rpartition("-")[2] if tree.parent == HOME else ""
 
 

@@ -17,8 +17,6 @@ from stackproof.base import files, git, places
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table, Wrong, read_toml
 
-VARIABLE = places.PROJECT
-"""Names the folder to every process that a run starts; empty where there is none. Unset, it is looked for."""
 CARRIED = "STACKPROOF_STACKS"
 """Folders of stacks that packages offer, for a process of an environment where those packages are not."""
 NAME = "stackproof.toml"
@@ -103,7 +101,7 @@ def choose(named: str | None) -> Project | None:
         Refusal: what is named is no project, or the file of one is broken.
     """
     if named == "":
-        os.environ[VARIABLE] = ""
+        os.environ[places.PROJECT] = ""
     elif named is not None:
         folder = files.expand_user(named)
         if not folder.is_dir():
@@ -114,23 +112,23 @@ def choose(named: str | None) -> Project | None:
             raise Refusal(
                 f"--project {named}: holds no {NAME} and no [{_TABLE}] in {_ALSO}; `stackproof init {named}` makes one"
             )
-        os.environ[VARIABLE] = str(folder.resolve())
+        os.environ[places.PROJECT] = str(folder.resolve())
     current.cache_clear()
     project = current()
-    os.environ[VARIABLE] = str(project.folder) if project else ""
+    os.environ[places.PROJECT] = str(project.folder) if project else ""
     return project
 
 
 @cache
 def current() -> Project | None:
     """Return the project that this process is about, or None."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(places.PROJECT)
     if named == "":
         return None
     file = _file_in(Path(named)) if named else _nearest(Path.cwd())
     if named and file is None:
         raise Refusal(
-            f"{VARIABLE}={named}: holds no {NAME} and no [{_TABLE}] in {_ALSO}; unset it, or name another folder"
+            f"{places.PROJECT}={named}: holds no {NAME} and no [{_TABLE}] in {_ALSO}; unset it, or name another folder"
         )
     return load(file) if file else None
 

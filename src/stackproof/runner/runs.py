@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.base import files, processes
+from stackproof.base import files, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.text import counted, tail
 from stackproof.device import names
@@ -173,13 +173,13 @@ def vet(
     Raises:
         Refusal: one cannot be imported, or lacks something; the sentence names its file and the remedy.
     """
-    project = projects.at((environment or {}).get(projects.VARIABLE, "")) or projects.current()
+    project = projects.at((environment or {}).get(places.PROJECT, "")) or projects.current()
     if project is None and not projects.packaged():
         return None
     if project is not None and not project.workloads and not projects.packaged():
         return Vetted(project, {})
     command = [str(python), "-m", "stackproof.workloads.catalogue"]
-    variables = {projects.VARIABLE: str(project.folder) if project else "", **(environment or {})}
+    variables = {places.PROJECT: str(project.folder) if project else "", **(environment or {})}
     ended = processes.run(command, seconds=_SECONDS * scale, environment=variables)
     if ended.timed_out:
         where = str(project.folder) if project else "installed packages"
