@@ -187,7 +187,7 @@ def test_what_is_kept_out_says_why(tmp_path: Path, record: Record, sentence: str
     path.write_text(record.as_json(), encoding="utf-8")
     with pytest.raises(Refusal, match=sentence) as caught:
         timeline.admit(path, tmp_path / "published")
-    assert str(caught.value).startswith(f"{path}: is not admitted: ")
+    assert str(caught.value).startswith(f"{path}: ")
     assert not (tmp_path / "published").exists()
 
 

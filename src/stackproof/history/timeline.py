@@ -13,7 +13,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.text import first_few
 from stackproof.record import store
-from stackproof.record.reading import read_verified, unproved
+from stackproof.record.reading import read_sealed
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, state
 
@@ -189,8 +189,8 @@ def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
     Raises:
         Refusal: it is no record, or what keeps it out, with the remedy.
     """
-    record = read_verified(path)
-    if reason := unproved(record) or objection(record):
+    record = read_sealed(path)
+    if reason := objection(record):
         raise Refusal(f"{path}: is not admitted: {reason}")
     into = store.folder(record, base)
     known = store.read(store.files([into], (record.verb,))).records
