@@ -36,7 +36,7 @@ def load(folder: Path, text: str) -> tuple[Signature, ...]:
 
 def test_a_row_is_a_signature(tmp_path: Path) -> None:
     (row,) = load(tmp_path, ROW)
-    assert (row.id, row.kind, row.context, row.versions) == ("some-fault", "fault", (), "")
+    assert (row.id, row.kind, row.context) == ("some-fault", "fault", ())
     assert row.probe.match("x a fault 12")
 
 

@@ -72,7 +72,6 @@ class Signature:
     cause: str
     remedy: str
     link: str
-    versions: str = ""
     requirement: str = ""
     certainty: Annotated[str, OneOf(CERTAINTIES)] = CERTAIN
     examples: tuple[str, ...]
