@@ -11,6 +11,7 @@ from typing import Annotated
 
 from stackproof import ROOT
 from stackproof.base.toml import OneOf, Table
+from stackproof.record.records import Verdict
 from stackproof.triage import logs, reports
 from stackproof.triage.reports import Report
 
@@ -61,9 +62,9 @@ def said(report: Report) -> str:
     """Return what triage makes of it, in the index's words."""
     if root := report.judgement.root:
         return root.signature or UNKNOWN
-    if report.clean:
+    if report.verdict is Verdict.PASSED:
         return CLEAN
-    if report.verdict is reports.Answered.CANNOT_SAY:
+    if report.verdict is Verdict.INCONCLUSIVE:
         return CANNOT_SAY
     return "wrong figures" if report.wrong else CONTRADICTION
 

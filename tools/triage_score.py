@@ -24,6 +24,7 @@ from stackproof import ROOT
 from stackproof.base import git
 from stackproof.base.statistics import Z_95
 from stackproof.base.toml import OneOf, Table
+from stackproof.record.records import Verdict
 from stackproof.triage import logs, reports
 from stackproof.triage.reports import Report
 from stackproof.triage.rules import CONSEQUENCE
@@ -94,20 +95,20 @@ def outcome(specimen: Specimen, report: Report) -> Outcome:
     """Compare what triage says with what may be said."""
     if specimen.kind == CLEAN:
         return _of_clean(report)
-    if report.verdict is reports.Answered.CLEAN:
+    if report.verdict is Verdict.PASSED:
         return Outcome.FALSE_CLEAN
     root = report.judgement.root
     if root is None:
-        return Outcome.UNKNOWN if report.verdict is reports.Answered.CANNOT_SAY else Outcome.WRONG
+        return Outcome.UNKNOWN if report.verdict is Verdict.INCONCLUSIVE else Outcome.WRONG
     if fits(specimen.expect, report):
         return Outcome.RIGHT
     return Outcome.WRONG if root.signature and root.kind != CONSEQUENCE else Outcome.UNKNOWN
 
 
 def _of_clean(report: Report) -> Outcome:
-    if report.verdict is reports.Answered.CLEAN:
+    if report.verdict is Verdict.PASSED:
         return Outcome.RIGHT
-    return Outcome.NOT_SHOWN if report.verdict is reports.Answered.CANNOT_SAY else Outcome.FALSE_ALARM
+    return Outcome.NOT_SHOWN if report.verdict is Verdict.INCONCLUSIVE else Outcome.FALSE_ALARM
 
 
 def fits(expect: Sequence[str], report: Report) -> bool:
@@ -176,11 +177,11 @@ def own() -> str:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.log"
         verdicts = Counter(_verdict(path, text) for text in texts)
-    faulty, clean = verdicts[reports.Answered.FAULTY], verdicts[reports.Answered.CLEAN]
+    faulty, clean = verdicts[Verdict.FAILED], verdicts[Verdict.PASSED]
     return f"Besides, {len(texts)} clean logs in our own words to work with: {faulty} are called faulty, {clean} CLEAN."
 
 
-def _verdict(path: Path, text: bytes) -> reports.Answered:
+def _verdict(path: Path, text: bytes) -> Verdict:
     path.write_bytes(text)
     return reports.report(logs.named([path])).verdict
 

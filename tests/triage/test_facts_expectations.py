@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.record.records import Verdict
 from stackproof.triage import facts
 from tools import triage_corpus
 
@@ -105,7 +106,7 @@ def test_log_that_says_nothing_proves_nothing(tmp_path: Path, name: str) -> None
     (answer,) = found.answers
     assert (answer.answer, answer.holds) == ("not shown", False)
     assert "run with" in answer.sentence
-    assert not found.clean
+    assert found.verdict is not Verdict.PASSED
 
 
 def test_half_a_proof_is_none(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_contradictions_are_findings(tmp_path: Path, name: str) -> None:
     asked, shown = CONFLICTS[name]
     found = report(tmp_path, asked + shown)
     assert [row.id for row in facts.conflicts(found.evidence)] == [name]
-    assert not found.clean
+    assert found.verdict is not Verdict.PASSED
     for half in (asked, shown):
         assert report(tmp_path, half + "step\n").conflicts == ()
 

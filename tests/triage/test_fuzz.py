@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.record.records import Verdict
 from stackproof.triage import lines, logs, reports
-from stackproof.triage.reports import Answered
 from tools import triage_score
 from tools.triage_score import Specimen
 
@@ -80,6 +80,6 @@ def _offends(specimen: Specimen, damage: Callable[[str, random.Random], str], fo
         path.write_bytes(damaged)
         if lines.document(text.encode()) and not lines.document(damaged):
             continue
-        if reports.report(logs.named([path])).verdict not in (before, Answered.CANNOT_SAY):
+        if reports.report(logs.named([path])).verdict not in (before, Verdict.INCONCLUSIVE):
             return [specimen.name if specimen.half == triage_score.WORK else "one of the held-out half"]
     return []

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.record.records import Verdict
 from stackproof.triage import lines
-from stackproof.triage.reports import Answered
 
 from .making import report
 
@@ -41,7 +41,7 @@ RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB t
 
 def test_sentences_and_recipes_are_only_mentioned(tmp_path: Path) -> None:
     found = report(tmp_path, NOTES + "h:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct\n")
-    assert found.verdict is Answered.CANNOT_SAY
+    assert found.verdict is Verdict.INCONCLUSIVE
     assert (found.judgement.root, found.conflicts) == (None, ())
     assert "cuda-out-of-memory" in found.evidence.mentioned
 

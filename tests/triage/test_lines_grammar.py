@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.triage.reports import Answered
+from stackproof.record.records import Verdict
 
 from .making import report
 
@@ -66,7 +66,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_exception_is_found(tmp_path: Path, place: str) -> None:
     found = report(tmp_path, PLACES[place].encode())
-    assert found.verdict is Answered.FAULTY
+    assert found.verdict is Verdict.FAILED
     assert found.judgement.root
     assert found.judgement.root.title == f"it raised {SAID}"
 
@@ -95,7 +95,7 @@ def test_exception_is_found(tmp_path: Path, place: str) -> None:
 )
 def test_failures_without_an_exception_of_their_own(tmp_path: Path, text: str) -> None:
     found = report(tmp_path, text.encode())
-    assert found.verdict is Answered.FAULTY
+    assert found.verdict is Verdict.FAILED
 
 
 def test_cut_off_traceback_hides_nothing(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
+from stackproof.record.records import Verdict
 from stackproof.triage import logs, reports
-from stackproof.triage.reports import Answered
 
 from .making import TRACEBACK, report, write
 
@@ -28,34 +28,34 @@ UNCLEAN = {
 
 @pytest.mark.parametrize("name", UNCLEAN)
 def test_what_makes_a_report_unclean(tmp_path: Path, name: str) -> None:
-    assert not report(tmp_path, UNCLEAN[name]).clean
+    assert report(tmp_path, UNCLEAN[name]).verdict is not Verdict.PASSED
 
 
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        (END, Answered.CLEAN),
-        ("step 1\n", Answered.CANNOT_SAY),
-        (END + "step\n" * 300, Answered.CANNOT_SAY),
-        (TRACEBACK + "ValueError: no\n", Answered.FAULTY),
-        (TRACEBACK + "ValueError: no\n" + END, Answered.CLEAN),
-        (END + TRACEBACK + "ValueError: no\n", Answered.FAULTY),
-        (TRACEBACK, Answered.FAULTY),
+        (END, Verdict.PASSED),
+        ("step 1\n", Verdict.INCONCLUSIVE),
+        (END + "step\n" * 300, Verdict.INCONCLUSIVE),
+        (TRACEBACK + "ValueError: no\n", Verdict.FAILED),
+        (TRACEBACK + "ValueError: no\n" + END, Verdict.PASSED),
+        (END + TRACEBACK + "ValueError: no\n", Verdict.FAILED),
+        (TRACEBACK, Verdict.FAILED),
     ],
 )
-def test_three_answers(tmp_path: Path, text: str, verdict: Answered) -> None:
+def test_three_answers(tmp_path: Path, text: str, verdict: Verdict) -> None:
     assert report(tmp_path, text).verdict is verdict
 
 
 def test_expectation_decides_too(tmp_path: Path) -> None:
-    assert report(tmp_path, f"step 1\n{END}").clean
-    assert not report(tmp_path, f"step 1\n{END}", ["efa"]).clean
+    assert report(tmp_path, f"step 1\n{END}").verdict is Verdict.PASSED
+    assert report(tmp_path, f"step 1\n{END}", ["efa"]).verdict is not Verdict.PASSED
 
 
 def test_oddity_alone_leaves_it_clean(tmp_path: Path) -> None:
     found = report(tmp_path, "".join(f"{{'loss': {1 + n // 8}.0}}\n" for n in range(1, 13)) + END)
     assert [oddity.id for oddity in found.oddities] == ["loss-rises"]
-    assert found.clean
+    assert found.verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.toml import Table
-from stackproof.triage.reports import Answered
+from stackproof.record.records import Verdict
 
 from .making import report
 
@@ -57,39 +57,39 @@ with Table.load(Path(__file__).parent / "clean_tools.toml") as table:
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_complaint_that_nothing_came_of(tmp_path: Path, row: Looks) -> None:
-    assert report(tmp_path, row.text.encode()).verdict is Answered.CLEAN
+    assert report(tmp_path, row.text.encode()).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize("row", TOOLS, ids=str)
 def test_a_habit_of_a_tool(tmp_path: Path, row: Whole) -> None:
-    verdict = Answered.CLEAN if row.shown else Answered.CANNOT_SAY
+    verdict = Verdict.PASSED if row.shown else Verdict.INCONCLUSIVE
     assert report(tmp_path, row.text.encode()).verdict is verdict
 
 
 @pytest.mark.parametrize("row", [row for row in TOOLS if row.shown], ids=str)
 def test_a_habit_of_a_tool_that_goes_on(tmp_path: Path, row: Whole) -> None:
     text = f"{row.text}{STEPS}"
-    assert report(tmp_path, text.encode()).verdict is not Answered.FAULTY
-    assert report(tmp_path, f"{text}Segmentation fault (core dumped)\n".encode()).verdict is Answered.FAULTY
+    assert report(tmp_path, text.encode()).verdict is not Verdict.FAILED
+    assert report(tmp_path, f"{text}Segmentation fault (core dumped)\n".encode()).verdict is Verdict.FAILED
 
 
 @pytest.mark.parametrize("text", ["{'loss': nan, 'epoch': 0.1}\n", "# Out of bounds values : 7 FAILED\n"])
 def test_what_no_end_makes_good(tmp_path: Path, text: str) -> None:
-    assert report(tmp_path, f"{text}{STEPS}{END}".encode()).verdict is Answered.FAULTY
+    assert report(tmp_path, f"{text}{STEPS}{END}".encode()).verdict is Verdict.FAILED
 
 
 def test_steps_of_another_rank_prove_nothing(tmp_path: Path) -> None:
     steps = "".join(f"[rank0]: {line}\n" for line in STEPS.splitlines())
     text = f'[rank1]: Traceback (most recent call last):\n[rank1]:   File "x.py", line 1, in f\n[rank1]: ValueError: no\n{steps}'
-    assert report(tmp_path, text.encode()).verdict is Answered.FAULTY
+    assert report(tmp_path, text.encode()).verdict is Verdict.FAILED
 
 
 def test_a_policy_that_is_trained_by_rewards(tmp_path: Path) -> None:
-    assert report(tmp_path, f"{REWARDS}{END}".encode()).verdict is Answered.CLEAN
+    assert report(tmp_path, f"{REWARDS}{END}".encode()).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize("name", ["oomretry", "autobatch", "printedtb", "ncclwarn"])
 def test_the_same_complaint_without_a_good_end(tmp_path: Path, name: str) -> None:
     (row,) = (row for row in ROWS if row.name == name)
     text = row.before.partition("AutoBatch: Using")[0]
-    assert report(tmp_path, text.encode()).verdict is Answered.FAULTY
+    assert report(tmp_path, text.encode()).verdict is Verdict.FAILED

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.toml import Table
+from stackproof.record.records import Verdict
 from stackproof.triage import reports
-from stackproof.triage.reports import Answered, Report
+from stackproof.triage.reports import Report
 
 from .making import report
 
@@ -46,16 +47,16 @@ def proof(found: Report) -> str:
 @pytest.mark.parametrize("row", FAILED, ids=str)
 def test_a_failure(tmp_path: Path, row: Log) -> None:
     found = report(tmp_path, row.text.encode())
-    assert found.verdict is (Answered.CANNOT_SAY if row.name in DISPUTED else Answered.FAULTY)
+    assert found.verdict is (Verdict.INCONCLUSIVE if row.name in DISPUTED else Verdict.FAILED)
     assert any(words.lower() in proof(found) for words in row.says.split("|"))
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_an_orderly_end_makes_no_failure_good(tmp_path: Path, end: str) -> None:
-    called = [row.name for row in FAILED if report(tmp_path, f"{row.text}{end}\n".encode()).verdict is Answered.CLEAN]
+    called = [row.name for row in FAILED if report(tmp_path, f"{row.text}{end}\n".encode()).verdict is Verdict.PASSED]
     assert called == []
 
 
 @pytest.mark.parametrize("row", WENT_WELL, ids=str)
 def test_a_run_that_went_well(tmp_path: Path, row: Log) -> None:
-    assert report(tmp_path, row.text.encode()).verdict is (Answered.CLEAN if row.shown else Answered.CANNOT_SAY)
+    assert report(tmp_path, row.text.encode()).verdict is (Verdict.PASSED if row.shown else Verdict.INCONCLUSIVE)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.toml import Table
+from stackproof.record.records import Verdict
 from stackproof.triage import reports
-from stackproof.triage.reports import Answered
 
 from .making import report
 
@@ -33,10 +33,10 @@ with Table.load(Path(__file__).parent / "launching.toml") as table:
 @pytest.mark.parametrize("row", [row for row in ROWS if row.says], ids=str)
 def test_a_failure_before_the_first_step_or_in_a_wrapping(tmp_path: Path, row: Failing) -> None:
     found = report(tmp_path, row.text.encode())
-    assert found.verdict is Answered.FAULTY
+    assert found.verdict is Verdict.FAILED
     assert row.says in (reports.sentence(found) or "")
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.says], ids=str)
 def test_the_same_words_where_nothing_failed(tmp_path: Path, row: Failing) -> None:
-    assert report(tmp_path, row.text.encode()).verdict is not Answered.FAULTY
+    assert report(tmp_path, row.text.encode()).verdict is not Verdict.FAILED

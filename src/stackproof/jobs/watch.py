@@ -32,7 +32,6 @@ from stackproof.stack import hosts, provenance
 from stackproof.stack.stacks import Stack
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
-from stackproof.triage.reports import Answered
 
 _SIGNALS = (*processes.ENDINGS, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _CHUNK = 1 << 16
@@ -199,7 +198,7 @@ def _triage(record: Record, job: _Job, ended: CommandEnd) -> None:
         return
     found = reports.record([report], record.stack)
     for check in found.checks:
-        if check.verdict is Verdict.INCONCLUSIVE and report.verdict is Answered.CANNOT_SAY:
+        if check.verdict is Verdict.INCONCLUSIVE:
             check.verdict = Verdict.NOT_APPLICABLE
             check.reason = (
                 f"the log alone does not say why: {check.reason}" if ended.status else "the log shows no failure"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cache
 
 from stackproof import __version__
@@ -21,16 +20,6 @@ from stackproof.triage.logs import Run
 from stackproof.triage.rules import CONSEQUENCE, UNKNOWN
 from stackproof.triage.scan import Evidence, scan
 from stackproof.triage.search import Hit, Probe, Who
-
-
-class Answered(IntEnum):
-    """What the logs of a run amount to; the value is the exit code."""
-
-    CLEAN = 0
-    """It ended well, and a line shows it; or what was expected is shown, and nothing failed."""
-    FAULTY = 1
-    CANNOT_SAY = 6
-    """No failure, and no sign of a good end: logs that are cut off look so."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +41,13 @@ class Report:
         return [oddity for oddity in self.oddities if oddity.wrong]
 
     @property
-    def verdict(self) -> Answered:
-        """One of three answers; "clean" needs a line that shows it."""
+    def verdict(self) -> Verdict:
+        """Passed needs a line that shows a good end, or expectations that are shown; logs that are cut off are inconclusive."""
         wrong = self.judgement.root or self.wrong or self.conflicts
         if wrong or not all(answer.holds for answer in self.answers):
-            return Answered.FAULTY
+            return Verdict.FAILED
         damaged = any(file.damage for file in self.evidence.files)
-        return Answered.CLEAN if (self.judgement.end or self.answers) and not damaged else Answered.CANNOT_SAY
-
-    @property
-    def clean(self) -> bool:
-        """Whether the logs show that the run ended well."""
-        return self.verdict is Answered.CLEAN
+        return Verdict.PASSED if (self.judgement.end or self.answers) and not damaged else Verdict.INCONCLUSIVE
 
 
 @cache
@@ -155,9 +139,9 @@ def headline(report: Report) -> tuple[str, str]:
     if refuted:
         return "NOT HELD", f"{refuted[0].expectation.name}: {refuted[0].sentence}"
     lines = f"{sum(file.lines for file in report.evidence.files)} lines of {len(report.evidence.files)} file(s)"
-    if report.clean and (end := judgement.end):
-        return "CLEAN", f"it ended well ({place(report, end)}: {end.text.strip()}); {lines}"
-    if report.clean:
+    if report.verdict is Verdict.PASSED:
+        if end := judgement.end:
+            return "CLEAN", f"it ended well ({place(report, end)}: {end.text.strip()}); {lines}"
         return "HELD", f"{', '.join(answer.expectation.name for answer in report.answers)}; no failure in {lines}"
     damage = next((f"; {file.name} {file.damage}" for file in report.evidence.files if file.damage), "")
     last = next((" / ".join(file.tail) for file in reversed(report.evidence.files) if file.tail), "")
@@ -247,11 +231,9 @@ def record(reports: Sequence[Report], stack: str) -> Record:
 
 def _checks(report: Report, prefix: str) -> Iterator[Check]:
     failure = sentence(report) if report.judgement.root else None
-    reason, numbers = failure or headline(report)[1], _figures(report)
-    if failure is None and report.verdict is Answered.CANNOT_SAY:
-        yield Check(f"{prefix}::root-cause", Verdict.INCONCLUSIVE, reason, 0.0, numbers)
-    else:
-        yield _check(f"{prefix}::root-cause", failure is None, reason, numbers)
+    open_ = Verdict.INCONCLUSIVE if report.verdict is Verdict.INCONCLUSIVE else Verdict.PASSED
+    reason, verdict = failure or headline(report)[1], Verdict.FAILED if failure else open_
+    yield Check(f"{prefix}::root-cause", verdict, reason, 0.0, _figures(report))
     asked = "; ".join(row.title for row in report.conflicts)
     yield _check(f"{prefix}::asked-is-in-effect", not asked, asked or "nothing contradicts what was asked for")
     if report.training:

@@ -12,15 +12,15 @@ from stackproof.base.text import first_few, plain
 from stackproof.record import outline
 from stackproof.record.console import plain_console
 from stackproof.record.outline import Span, TextLine
+from stackproof.record.records import Verdict, overall
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
 from stackproof.triage.causes import Incident
 from stackproof.triage.facts import NO
-from stackproof.triage.reports import Answered, Report
+from stackproof.triage.reports import Report
 from stackproof.triage.rules import UNKNOWN
 from stackproof.triage.search import Hit
 
-_WORST_FIRST = (Answered.FAULTY, Answered.CANNOT_SAY)
 _LONGEST = 240
 _MOST = 12
 _GOOD, _BAD, _DIM = "bold green", "bold red", "dim"
@@ -47,8 +47,7 @@ def triage(
 
         writer.keep(reports.record(rows, stack), json)
     show(rows)
-    verdicts = [row.verdict for row in rows]
-    return int(next((verdict for verdict in _WORST_FIRST if verdict in verdicts), Answered.CLEAN))
+    return overall(row.verdict for row in rows).exit_code
 
 
 def show(rows: Sequence[Report], console: Console | None = None) -> None:
@@ -59,11 +58,9 @@ def show(rows: Sequence[Report], console: Console | None = None) -> None:
         parts += _page(report, f"{report.name}: " if len(rows) > 1 else "")
     if len(rows) > 1:
         counts = Counter(report.verdict for report in rows)
-        summary = "{} runs: {} with something wrong, {} that ended well, {} of which the logs do not say"
-        parts += [
-            TextLine(""),
-            _line("", summary.format(len(rows), *(counts[Answered(code)] for code in (1, 0, 6))), "bold"),
-        ]
+        wrong, well, unsaid = (counts[word] for word in (Verdict.FAILED, Verdict.PASSED, Verdict.INCONCLUSIVE))
+        summary = f"{len(rows)} runs: {wrong} with something wrong, {well} that ended well, {unsaid} of which the logs do not say"
+        parts += [TextLine(""), _line("", summary, "bold")]
     outline.show(parts, console or plain_console())
 
 
@@ -107,7 +104,7 @@ def _page(report: Report, name: str) -> Iterator[TextLine]:
     odd = {row.first.place for row in report.shown if row.fact.odd}
     for noise in [row for row in judgement.noise if row.first.place not in odd][:_MOST]:
         yield _line("harmless", f"{noise.title}{_times(noise)}", _DIM)
-    if report.verdict is Answered.CANNOT_SAY:
+    if report.verdict is Verdict.INCONCLUSIVE:
         yield from (_line("do", step) for step in reports.next_steps(report))
 
 
