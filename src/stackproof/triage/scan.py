@@ -12,7 +12,7 @@ from functools import lru_cache
 from stackproof.triage import lines
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Unzipped, Window, windows
-from stackproof.triage.search import SHAPE, Hit, Position, Probe, Row, Shapes, Tally, Wanted, Who, shape
+from stackproof.triage.search import Hit, Position, Probe, Row, Shapes, Tally, Wanted, Who, shape
 
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
@@ -152,14 +152,13 @@ class _Reader:
 
     def _offer(self, spot: _Spot, probes: tuple[Probe, ...]) -> None:
         raw = spot.window.data[spot.begin : spot.end]
-        digitless = raw.translate(SHAPE)
         through = self.plans.barren.setdefault(hash(shape(raw)), set())
         asked = [probe for probe in probes if probe.key not in through and self._wants(probe)]
         for probe in asked:
             self.counts[probe.key] += probe.frugal
         if asked:
             hits = self._ask_all(asked, spot)
-            through.update(probe.key for probe in asked if probe.key not in hits and probe.alike(digitless))
+            through.update(probe.key for probe in asked if probe.key not in hits and probe.alike)
 
     def _ask_all(self, probes: list[Probe], spot: _Spot) -> set[str]:
         text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")

@@ -117,9 +117,9 @@ def _inner(operator: Any, argument: Any) -> list[Texts]:
     return []
 
 
-_NO_DIGIT = re.compile(r"\{\d*,?\d*\}|0-9|\(\?P<\w+>")
+_ALL_DIGITS = re.compile(r"\{\d*,?\d*\}|0-9|\(\?P<\w+>")
 """What stands for all digits in a pattern, or for none."""
-
+_TELLS_DIGITS = re.compile(r"[0-9]|\(\?P=")
 
 _MOST_SHAPES = 200_000
 
@@ -270,17 +270,11 @@ class Probe:
     """Whether a match must not begin or end within a number: 0.0 is not found in 0.023."""
 
     @cached_property
-    def _sighted(self) -> tuple[tuple[tuple[bytes, ...], ...], ...]:
-        """What the patterns need that tell digits apart."""
-        texts = (row.pattern for row in self.patterns)
-        groups = (
-            required(text) for text in texts if self.span > 1 or re.search(r"[0-9]|\(\?P=", _NO_DIGIT.sub("", text))
+    def alike(self) -> bool:
+        """Whether lines that differ in their digits alone are all hits, or none is."""
+        return self.span == 1 and not any(
+            _TELLS_DIGITS.search(_ALL_DIGITS.sub("", row.pattern)) for row in self.patterns
         )
-        return tuple(tuple(tuple(text.translate(SHAPE) for text in group) for group in row) for row in groups)
-
-    def alike(self, shape: bytes) -> bool:
-        """Whether lines of a shape, which differ in their digits alone, are all hits, or none is."""
-        return self.span == 1 and not _holds_all(self._sighted, shape)
 
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of any pattern."""
@@ -291,19 +285,6 @@ class Probe:
             if match:
                 return match
         return None
-
-
-def _holds_all(needs: Iterable[Iterable[Iterable[bytes]]], line: bytes) -> bool:
-    for groups in needs:  # loops, for generators take three times as long, and this is asked of millions of lines
-        for group in groups:
-            for text in group:
-                if text in line:
-                    break
-            else:
-                break
-        else:
-            return True
-    return False
 
 
 @dataclass(frozen=True, order=True)
