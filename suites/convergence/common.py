@@ -57,7 +57,7 @@ def world(group: Cases) -> int:
 
 def installed(names: list[str]) -> list[str]:
     """Return the workloads that this environment can build."""
-    return [name for name in names if get(name).missing() is None]
+    return [name for name in names if not get(name).missing()]
 
 
 def evidence(group: Cases, case: str) -> list[dict[str, Any]]:

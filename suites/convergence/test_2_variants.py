@@ -43,7 +43,7 @@ def group(stack: Stack, launches: Launches) -> Cases:
     sharded = common.installed(list(SHARDED)) if common.shards(stack) else []
     arguments = {
         "seed": SEED,
-        "variants": [name for name in variants if get(of_name(name).workload).missing() is None],
+        "variants": [name for name in variants if not get(of_name(name).workload).missing()],
         "sharded": sharded,
     }
     return common.launched(launches, stack, "suites.convergence.variants:run", arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -63,13 +64,20 @@ def require(stack: Stack, name: str) -> None:
         withhold(name, f"absent on {stack.device}: {rule.reason}")
     if stack.backend in rule.absent_over:
         withhold(name, f"absent over {stack.backend}: {rule.reason}")
-    for need in map(Requirement, rule.needs):
+    if lack := lacking(rule.needs):
+        withhold(name, f"{lack}: {rule.reason}")
+
+
+def lacking(needs: Iterable[str]) -> str:
+    """Say which requirement is the first that no installed package meets, or nothing; reads metadata only."""
+    for need in map(Requirement, needs):
         try:
             version = metadata.version(need.name)
         except metadata.PackageNotFoundError:
-            withhold(name, f"needs {need}, it is not installed: {rule.reason}")
+            return f"needs {need}, it is not installed"
         if not need.specifier.contains(version, prereleases=True):
-            withhold(name, f"needs {need}, {version} is installed: {rule.reason}")
+            return f"needs {need}, {version} is installed"
+    return ""
 
 
 def withhold(name: str, seen: str = "") -> NoReturn:

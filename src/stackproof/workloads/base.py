@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
-from packaging.requirements import Requirement
 from torch import nn
 
 from stackproof.base import places
@@ -20,6 +18,7 @@ from stackproof.device.devices import HOST
 from stackproof.project import offers
 from stackproof.project.offers import Offer
 from stackproof.record.checks import CapabilityMissing
+from stackproof.stack.capabilities import lacking
 from stackproof.workloads.weights import widened
 
 Preset = Literal["tiny", "full"]
@@ -262,16 +261,10 @@ class Workload(ABC):
         if reason := self.missing():
             raise CapabilityMissing(f"{self.origin}: {reason}")
 
-    def missing(self) -> str | None:
-        """Return one sentence about the first package that is absent or too old; reads metadata only."""
-        for need in map(Requirement, self.offer.needs):
-            text = None
-            with suppress(importlib.metadata.PackageNotFoundError):
-                text = importlib.metadata.version(need.name)
-            if text is None or not need.specifier.contains(text, prereleases=True):
-                have = "it is not installed" if text is None else f"{text} is installed"
-                return f"{self.name} needs {need}, {have}: {self.offer.reason or 'its file says so'}"
-        return None
+    def missing(self) -> str:
+        """Return one sentence about the first package that is absent or too old, or nothing; reads metadata only."""
+        lack = lacking(self.offer.needs)
+        return f"{self.name} {lack}: {self.offer.reason or 'its file says so'}" if lack else ""
 
 
 def _require_batches(batches: object) -> None:
