@@ -14,8 +14,8 @@ from stackproof.bench import engine
 from stackproof.bench.engine import measure
 from stackproof.bench.sampling import Warmth
 from stackproof.bench.subjects import Budget, subjects
-from stackproof.probes import spans
-from stackproof.probes.clock import ClockWrongError, Meanwhile
+from stackproof.probes import clock, spans
+from stackproof.probes.clock import ClockWrongError
 from stackproof.probes.spans import Sampler
 from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive
 from stackproof.stack.stacks import Stack
@@ -74,7 +74,7 @@ def test_a_clock_that_goes_wrong_is_no_wrong_result(
     def wrong(_: object) -> None:
         raise ClockWrongError("the host's clock measured 1 ms for a span of 2 ms")
 
-    monkeypatch.setattr(Meanwhile, "require", wrong)
+    monkeypatch.setattr(clock, "require_kept", wrong)
     with pytest.raises(ClockWrongError, match="measured 1 ms"):
         measure(subject_of(cpu), HOST, "tiny", SHORT)
     assert spin.log[-1] == "closed"

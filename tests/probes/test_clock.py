@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pytest
 
 from stackproof.device.devices import HOST
@@ -49,17 +47,3 @@ def test_long_spans_on_a_crowded_host_say_nothing() -> None:
 def test_a_crowd_excuses_no_work_that_does_not_grow() -> None:
     with pytest.raises(CheckFailed, match="1.00 times as long"):
         clock.scales(crowded(0.95, 0.003), clock.complete, "wall clock")
-
-
-@pytest.mark.parametrize(("rate", "step", "right"), [(1.0, 0.0, True), (1.0, 30.0, True), (1.25, 0.0, False)])
-def test_counters_that_are_wrong_together_show_by_the_wall_clock(
-    rate: float, step: float, right: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began, own = clock.raw(), clock.raw
-    monkeypatch.setattr(clock.time, "time", lambda: (own() - began) * rate + step * (own() > began + 0.04))
-    meanwhile = clock.Meanwhile()
-    for _ in range(9):
-        clock.time.sleep(0.01)
-        meanwhile.look()
-    with nullcontext() if right else pytest.raises(CheckInconclusive, match="went 1.25"):
-        meanwhile.require()

@@ -6,6 +6,7 @@ Then work is warmed up, and sampled until it is known well enough.
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -120,7 +121,7 @@ def sample(
         ClockWrongError: the host's clock went wrong meanwhile, or spans do not add up to the time that passed, or lack something each.
         CheckInconclusive: spans do not add up, on a host so busy that as much may have passed between them.
     """
-    meanwhile = clock.Meanwhile()
+    began = clock.at(clock.raw, time.perf_counter)
     lengths = sampler.lengths(took or median(sampler.block(1)))
     sampler.start_clock()
     sampler.blocks.clear()
@@ -129,13 +130,12 @@ def sample(
         compared = compares(done)
         slope.spans += sampler.spans(lengths, compared)
         slope.lengths += lengths
-        meanwhile.look()
         spent = sampler.spent()
         # One block alone says nothing of the clock.
         done = enough(slope.seconds, budget, spent) and (len(sampler.blocks) >= _TELLING or spent >= budget.seconds)
         if compared:
             after(sum(lengths))
-    meanwhile.require()
+    clock.require_kept(began)
     if len(sampler.blocks) >= _TELLING and median(whole for whole, *_ in sampler.blocks) >= _TELLING_S:
         _require_whole(sampler.blocks, _GAPS * max(slope.empty, 0.0))
     return slope

@@ -45,7 +45,7 @@ _LARGEST = 8192
 _MOST_UNITS = 512
 RATE = 0.002
 """The kernel slews its own clocks by 0.05 % at most (adjtimex(2)); oscillators differ by far less."""
-WALL_RATE = DEVICE_RATE = 0.005
+DEVICE_RATE = 0.005
 GRAIN_S = 2e-5
 """What two clocks may differ by beside their rates: the counters of two cores, and a card's latency."""
 TICK_S = 5e-6
@@ -56,7 +56,6 @@ _NARROW_S = 2e-4
 _TRIES = 20
 _KNOWN = 0.01
 """A rate that is known to no better than this says nothing."""
-_STRETCHES = (0.0, 1 / 3, 2 / 3, 1.0)
 _SPANS = 64
 _PARTS = 16
 _PARTS_S = (4e-4, 3e-3)
@@ -382,45 +381,18 @@ class ClockWrongError(CheckFailed):
     """The clock is wrong by which something was measured, whatever was computed meanwhile."""
 
 
-class Meanwhile:
-    """Holds the host's clocks over the very time in which something was measured: a clock may go wrong after it was tried.
+def require_kept(begin: Moment) -> None:
+    """End the span that began with that reading of the host's clock: a clock may go wrong after it was tried.
 
-    Its counters may all go wrong together: `look` reads the wall clock now and then. That may be set meanwhile, which spoils one stretch
-    of the time and leaves the others right.
+    Raises:
+        ClockWrongError: the span was longer or shorter than the clock measured.
     """
-
-    def __init__(self) -> None:
-        self._begin, self._looks = at(raw, time.perf_counter), list[Moment]()
-        self.look()
-
-    def look(self) -> None:
-        self._looks.append(at(raw, time.time))
-
-    def require(self) -> None:
-        """End the span.
-
-        Raises:
-            ClockWrongError: it was longer or shorter than the clock measured.
-            CheckInconclusive: most of it was longer or shorter by the wall clock than by the counters, and one of them is wrong.
-        """
-        self.look()
-        first, whole = self._looks[0].late, self._looks[-1].early - self._looks[0].late
-        ends = [min(self._looks, key=lambda look: abs(look.early - first - whole * part)) for part in _STRETCHES]
-        stretches = [_between(*pair) for pair in pairwise(ends)]
-        wrong = [stretch for stretch in stretches if stretch.wrong(WALL_RATE)]
-        if 2 * len(wrong) > len(stretches):
-            rates = ", ".join(f"{stretch.seconds / stretch.longest:.3f}" for stretch in wrong)
-            raise CheckInconclusive(
-                f"while samples were taken the wall clock went {rates} times as fast as the host's raw counter, which {WALL_RATE:.1%} "
-                "may be off: one of the two is wrong, and nobody can say which"
-            )
-        end = at(raw, time.perf_counter)
-        span = _between(self._begin, end)
-        if span.wrong(RATE):
-            raise ClockWrongError(
-                f"while samples were taken the host's clock measured {span.seconds * 1e3:.3f} ms for a span of "
-                f"{span.shortest * 1e3:.3f} to {span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed"
-            )
+    span = _between(begin, at(raw, time.perf_counter))
+    if span.wrong(RATE):
+        raise ClockWrongError(
+            f"while samples were taken the host's clock measured {span.seconds * 1e3:.3f} ms for a span of "
+            f"{span.shortest * 1e3:.3f} to {span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed"
+        )
 
 
 def device_clock(device: Device, work: KnownWork, units: int, seconds: float = SECONDS) -> ClockCheck:
