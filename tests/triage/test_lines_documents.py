@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.record.records import Verdict
-from stackproof.triage import lines
+from stackproof.triage import lines, logs, reports
 
 from .making import report
 
@@ -85,3 +85,12 @@ def test_advice_of_a_library_is_no_request(tmp_path: Path) -> None:
     assert found.conflicts == ()
     asked = report(tmp_path, f"export CCL_ATL_TRANSPORT=mpi\n{hint}set CCL_ATL_TRANSPORT=mpi\n")
     assert asked.conflicts
+
+
+def test_a_script_says_what_was_asked_for(tmp_path: Path) -> None:
+    script, log = tmp_path / "run.sh", tmp_path / "train.log"
+    script.write_text("#!/bin/bash\nset -e\nexport NCCL_ALGO=Ring\nexport NCCL_P2P_LEVEL=NVL\nsrun python train.py\n")
+    log.write_text("h:1:1 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to LOC\n")
+    (run,) = logs.runs([str(script), str(log)], together=True)
+    (conflict,) = reports.report(run).conflicts
+    assert conflict.title == "NCCL_P2P_LEVEL=NVL was asked for, LOC is in effect"

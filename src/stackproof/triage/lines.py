@@ -7,7 +7,7 @@ import html
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stackproof.triage.search import Block
@@ -269,10 +269,6 @@ _MACHINE = re.compile(
 )
 _TABLE = re.compile(r"\s*(?:\|.*\||\+[-=+]{10,}\+)\s*$")
 _RAISED = re.compile(r"[\s>#]*(?:\w+\.)*\w*(?:Error|Exception):(?:\s|$)")
-_CODE = re.compile(
-    r"\s*(?:def|class|import|from|return|raise|try|except|if|elif|else|for|while|with|pass|assert|@\w+|#include|using|throw|template)\b"
-    r"|.*(?:[{(\[]|[})\]][;,]|;|[\"'],|\):)$|\s+(?:#|//) |#!|#SBATCH|set -|trap |srun |export |@@ |diff --git |(?:---|\+\+\+) [ab]/"
-)
 _RAN = re.compile(
     r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|\d+%\||it/s\]|\w+Warning: |>>> |\$ |\| (?:Fail|Warning: GPU)"
 )
@@ -281,14 +277,10 @@ _STATEMENT = re.compile(
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`")
 _FRAME = re.compile(r"File \"[^\"]+\", line \d")
-_SECTION = re.compile(rb'"(outputs|source|metadata)": ?\[?')
-_OUTPUTS = {b"outputs": "output", b"source": "prose", b"metadata": "prose"}
-_FEWEST_CODE = 4
 _FEWEST_WORDS = 5
 _FEWEST = 25  # words of sentences make a document
 _PLAIN = 0.7
 _SHARE = 0.25
-_MOSTLY = 0.6
 
 
 @dataclass(frozen=True)
@@ -316,12 +308,7 @@ def document(data: bytes) -> Document | None:
     """Return what of a text is output, if it is a document; None for a log."""
     if len(data) > LARGEST:
         return None
-    if data.lstrip().startswith(b"{") and b'"cell_type":' in data:
-        begins = [(0, "prose"), *((hit.start(), _OUTPUTS[hit[1]]) for hit in _SECTION.finditer(data))]
-        return Document(tuple(begin for begin, _ in begins), tuple(kind for _, kind in begins))
     parts = list(_parts(data))
-    if _is_source([text for part in parts for text in part.texts]):
-        return Document((0,), ("prose",))
     kinds = [_kind(part) for part in parts]
     prose = [text for part, kind in zip(parts, kinds, strict=True) if kind == "prose" for text in part.texts]
     words = sum(len(text.split()) + len(_WIDE.findall(text)) // 2 for text in prose)
@@ -345,12 +332,6 @@ def _parts(data: bytes) -> Iterator[_Part]:
             texts.append(text)
     if texts:
         yield _Part(begin, fenced, tuple(texts))
-
-
-def _is_source(texts: Sequence[str]) -> bool:
-    if len(texts) < _FEWEST_CODE or any(_RAN.search(text) for text in texts):
-        return False
-    return sum(bool(_CODE.match(text)) for text in texts) >= _MOSTLY * len(texts)
 
 
 def quotes(text: str, begin: int) -> bool:
