@@ -40,10 +40,3 @@ def test_a_copy_that_moves_a_block_is_caught() -> None:
     work.run = swapped  # type: ignore[method-assign]
     with pytest.raises(CheckFailed):
         work.prove()
-
-
-def test_copies_that_are_put_off_until_somebody_reads_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    work, reads = Copy(setting(mib=1, source="device", target="device")), [[1e-6, 3e-3, 1e-4], [1e-6, 4e-3, 1e-4]] * 10
-    monkeypatch.setattr(work, "_reads", lambda _: reads.pop())
-    with pytest.raises(CheckFailed, match="put off until somebody reads"):
-        work.conclude()

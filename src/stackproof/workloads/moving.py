@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Annotated, Any
 
 import torch
@@ -16,7 +13,6 @@ from torch.utils.data import DataLoader, Dataset
 from stackproof.base.toml import OneOf
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
-from stackproof.record.records import Figure
 from stackproof.workloads import inputs
 from stackproof.workloads.work import Setting, Work
 
@@ -27,8 +23,6 @@ _MOST_BYTES = 4 << 30
 _MOST_TARGETS = 8
 _PAGE = 512
 """Numbers of 64 bits. To hold every byte of every copy on the host took 8 % of the time that the copies had."""
-_WAKING_S, _MOST_READS = 2e-4, 20
-"""A read may have to wake threads; and on a busy host one of so many is not disturbed."""
 
 _PlaceName = Annotated[str, OneOf(("host", "pinned", "device"))]
 
@@ -100,34 +94,6 @@ class Copy(Work):
             found = self.targets[target].view(torch.int64)[::step].bitwise_xor_(words[target])
             same = torch.equal(found, self._patterns[1][::step])
             require(same, f"a copy of {self._size} bytes changed some of them, or one of {runs} was not made")
-
-    def conclude(self) -> Mapping[str, Figure]:
-        """See that no copy was put off until somebody reads: a first read costs a second, and as much as caches spare, less than copies."""
-        copying = first = again = math.inf
-        for _ in range(_MOST_READS):
-            copying, first, again = map(min, (copying, first, again), self._reads(min(_RING, self.most_runs)))
-            if first <= again + _RING * copying + _WAKING_S:
-                break
-        require(
-            first <= again + _RING * copying + _WAKING_S,
-            f"reading {self._size} bytes that were copied in {copying * 1e3:.2f} ms took {first * 1e3:.2f} ms, and again {again * 1e3:.2f} "
-            "ms: copies are put off until somebody reads, and the timed ones were not made in their time",
-        )
-        return super().conclude()
-
-    def _reads(self, runs: int) -> list[float]:
-        """Return the seconds of a copy, of reading what it left, and of reading that again: the best of many, on a busy host."""
-        self.begin(runs)
-        self.device.synchronize()
-        times = [time.perf_counter()]
-        copied = [self.run() for _ in range(runs)][-1]
-        self.device.synchronize()
-        times.append(time.perf_counter())
-        for _ in range(2):
-            copied.view(torch.int64).sum().item()
-            times.append(time.perf_counter())
-        copying, *reads = [after - before for before, after in pairwise(times)]
-        return [copying / runs, *reads]
 
 
 _PLACES: Mapping[str, Callable[[int, Device], torch.Tensor]] = {
