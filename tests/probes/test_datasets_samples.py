@@ -136,18 +136,6 @@ def test_what_cannot_be_read_is_a_finding(raw: bytes, words: str) -> None:
     assert any(isinstance(item, Defect) and words in item.sentence for item in read(raw))
 
 
-def test_what_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "_LONGEST_RECORD", 256)
-    monkeypatch.setattr(datasets, "_LONGEST_VALUE", 4096)
-    long = b'{"a": "' + b"x" * 1000 + b'"}\n{"a": 1}\n'
-    first, second = read(b'{"a": 0}\n' + long)[1:]
-    assert isinstance(first, Defect)
-    assert (first.line, "longer than 256 bytes" in first.sentence) == (2, True)
-    assert isinstance(second, DataSample)
-    (given_up,) = read(b'["' + b"x" * 5000 + b'"]')
-    assert isinstance(given_up, Defect)
-
-
 def test_any_bytes_end(tmp_path: Path) -> None:
     draw = random.Random(3)
     whole = json.dumps([{"instruction": "Who?", "output": f"I am {n}."} for n in range(3)], indent=1).encode()

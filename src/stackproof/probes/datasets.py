@@ -1,7 +1,7 @@
 """Looks through a training set for what should not be in it: unfilled placeholders, empty, over-long and repeated samples.
 
-The rules are data: `data/data_rules.toml`. Any bytes can be read: a JSON list or one JSON object, up to 1 GiB, and JSON Lines of any
-size, a line at a time; what cannot be read becomes a defect with its line.
+The rules are data: `data/data_rules.toml`. Any bytes can be read: a JSON list or one JSON object, which is held in memory, and JSON Lines
+a line at a time; what cannot be read becomes a defect with its line.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ RULES = DATA / "data_rules.toml"
 MOST = 1000
 """Findings that `examine` returns at most; a file that is wrong throughout is not listed throughout."""
 _CHUNK = 1 << 20
-_LONGEST_RECORD = 64 << 20
-_LONGEST_VALUE = 1 << 30
 _BOM = b"\xef\xbb\xbf"
 _SHOWN = 60
 _DECODER = json.JSONDecoder(strict=False)
@@ -206,17 +204,11 @@ def records(stream: BinaryIO) -> Iterator[DataSample | Defect]:
 
 
 def _lines(stream: BinaryIO) -> Iterator[DataSample | Defect]:
-    line = number = 0
-    while raw := stream.readline(_LONGEST_RECORD + 1):
-        line += 1
+    number = 0
+    for line, raw in enumerate(stream, 1):
         if not raw.strip():
             continue
         number += 1
-        if len(raw) > _LONGEST_RECORD:
-            yield Defect(line, number, "", "unreadable", f"the line is longer than {_LONGEST_RECORD} bytes")
-            while raw and not raw.endswith(b"\n"):
-                raw = stream.readline(_LONGEST_RECORD)
-            continue
         text, damage = _decoded(raw)
         if damage:
             yield Defect(line, number, "", "encoding", damage)
@@ -228,11 +220,7 @@ def _lines(stream: BinaryIO) -> Iterator[DataSample | Defect]:
 
 def _in_one_value(stream: BinaryIO) -> Iterator[DataSample | Defect]:
     """Yield the members of the one list that the file is, or its one object; the whole file is in memory."""
-    raw = stream.read(_LONGEST_VALUE + 1)
-    if len(raw) > _LONGEST_VALUE:
-        yield Defect(0, 0, "", "unreadable", f"is one JSON value of more than {_LONGEST_VALUE} bytes; write JSON Lines")
-        return
-    text, damage = _decoded(raw)
+    text, damage = _decoded(stream.read())
     if damage:
         yield Defect(0, 0, "", "encoding", damage)
     try:
