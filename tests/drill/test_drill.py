@@ -115,14 +115,14 @@ def test_runs_without_a_fault_are_shared() -> None:
     ]
     shared, other, copied = cleans(rows)
     assert shared.checks == (CAUGHT, "rng/rng::independent", "rng/rng::seed[normal]")
-    assert not shared.like.clean_alone
+    assert not shared.alone
     assert [one.name for one in (other, copied)] == ["clean/verify cpu timer", "clean/verify cpu rng checkout"]
 
 
 def test_runs_without_a_fault_keep_company_where_they_may() -> None:
     rows = [fault(FIRES, id="a"), fault(FIRES, id="b", clean_alone=True)]
     found = cleans(rows)
-    assert [(one.name, one.like.clean_alone) for one in found] == [
+    assert [(one.name, one.alone) for one in found] == [
         ("clean/verify cpu rng", False),
         ("clean/verify cpu rng alone", True),
     ]

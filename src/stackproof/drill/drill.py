@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import tempfile
 import threading
@@ -40,21 +39,6 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Clean:
-    """A run without a fault: what prepares its site as the rows' sites were, and the checks that must be green."""
-
-    like: Fault
-    checks: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """How its check is called: by the verb, what it looks at and where."""
-        call, ground = self.like.call, self.like.injection.ground
-        words = [call.verb, call.stack or STACK, *call.suites, "whole" if call.whole else "", *call.arguments, ground]
-        return f"clean/{' '.join(filter(None, [*words, 'alone' if self.like.clean_alone else '']))}"
-
-
-@dataclass(frozen=True)
 class DrillRequest:
     """What is drilled: the chosen rows of a table, and how."""
 
@@ -76,7 +60,7 @@ class DrillRequest:
 def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
     """Run the drill and return its record, one check per fault; `finished` hears of each as it ends."""
     table, chosen, scale, earlier = request.table, request.chosen, request.scale, request.earlier
-    began, used = time.monotonic(), _core_seconds()
+    began = time.monotonic()
     facts = provenance.host_facts(stacks.load(STACK))
     counts = {"faults": len(chosen), "of": len(table.rows), "workers": request.workers}
     record = writer.begin("drill", STACK, facts | counts)
@@ -84,30 +68,25 @@ def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
         record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
     ended = passed_earlier(earlier, chosen)
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
-    every = [*(_clean_job(clean, scale) for clean in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
+    clean = cleans(chosen, scale)
+    every = [*clean, *(_fault_job(fault, scale) for fault in chosen)]
     jobs = [job for job in every if job.name not in ended]
     try:
         for check in _run(jobs, scratch, request.workers):
             ended[check.id] = check
             finished(check)
-        record.provenance["core seconds"] = round(_core_seconds() - used)
     except KeyboardInterrupt:
         finished(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
         ended[left.id] = left
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    names = [*(fault.name for fault in chosen), *(clean.name for clean in cleans(chosen)), "drill"]
+    names = [*(fault.name for fault in chosen), *(job.name for job in clean), "drill"]
     record.checks = [ended[name] for name in names if name in ended]
     record.checks.append(compare.compare_coverage(table, suites.defined()))
     finished(record.checks[-1])
     record.verdict = overall(check.verdict for check in record.checks)
     record.seconds = time.monotonic() - began + (earlier.seconds if earlier else 0.0)
     return record
-
-
-def _core_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def passed_earlier(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
@@ -119,20 +98,29 @@ def passed_earlier(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str,
     return {name: passed[name] for name in names & passed.keys()}
 
 
-def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:
+def cleans(chosen: Sequence[Fault], scale: float = 1.0) -> list[Task]:
     """Return the fewest runs without a fault in which every check that a row names is seen green, in company where it may be."""
     groups: dict[tuple[object, ...], list[Fault]] = {}
     for fault in chosen:
         call, ground, alone = fault.call, fault.injection.ground, fault.clean_alone
         like = (ground, call.verb, call.stack, call.suites, call.whole, call.arguments, alone)
         groups.setdefault(like, []).append(fault)
-    return tuple(_clean(rows) for rows in groups.values())
+    return [_clean_job(rows, scale) for rows in groups.values()]
 
 
-def _clean(rows: list[Fault]) -> Clean:
+def _clean_job(rows: list[Fault], scale: float) -> Task:
+    """Return a run on the site of the first row without its fault; it is called by the verb, what it looks at and where."""
+    first, call = rows[0], rows[0].call
     names = dict.fromkeys(name for row in rows for name in (*row.expected.red, *row.expected.green, *row.call.only))
     wanted = tuple(name for name in names if "::" in name or name in ("host", "environment"))
-    return Clean(replace(rows[0], call=replace(rows[0].call, only=())), wanted)
+    words = [call.verb, call.stack or STACK, *call.suites, "whole" if call.whole else "", *call.arguments]
+    words += [first.injection.ground, "alone" if first.clean_alone else ""]
+    name, deadline_s = f"clean/{' '.join(filter(None, words))}", _CLEAN_DEADLINE_S * scale
+    call, judge = (
+        replace(call, only=(), stack=call.stack or STACK, scale=scale),
+        partial(compare.compare_clean, name, wanted),
+    )
+    return Task(name, first.clean_alone, False, call, first.injection.spare, wanted, deadline_s, judge)
 
 
 def _fault_job(fault: Fault, scale: float) -> Task:
@@ -140,13 +128,6 @@ def _fault_job(fault: Fault, scale: float) -> Task:
     names = (*fault.expected.red, *fault.expected.green)
     judge, deadline_s = partial(compare.compare_fault, fault), fault.deadline_s * scale
     return Task(fault.name, False, fault.waits, call, fault.injection.inject, names, deadline_s, judge)
-
-
-def _clean_job(clean: Clean, scale: float) -> Task:
-    call = replace(clean.like.call, stack=clean.like.call.stack or STACK, scale=scale)
-    judge, spare = partial(compare.compare_clean, clean.name, clean.checks), clean.like.injection.spare
-    alone, deadline_s = clean.like.clean_alone, _CLEAN_DEADLINE_S * scale
-    return Task(clean.name, alone, False, call, spare, clean.checks, deadline_s, judge)
 
 
 def _site(call: Call, folder: Path) -> Site:
