@@ -19,7 +19,7 @@ STACK = stacks.load("cpu")
 OURS = endpoints.repository(own_command=False)
 
 
-def named(word: object = "", unpinned: bool = False, **more: Any) -> endpoints.NamedEndpoint:
+def named(word: object = "", unpinned: bool = False, **more: Any) -> endpoints.Endpoint:
     """Return the good side of this name."""
     return endpoints.named(Variant("good", str(word), **more), STACK, unpinned, OURS)
 
@@ -35,20 +35,20 @@ def record(tmp_path: Path, **facts: Figure) -> Path:
 
 def test_what_is_not_named_is_this_checkout() -> None:
     found = named(environment={"A": "1"})
-    assert (found.end.commit, found.words, dict(found.end.environment)) == ("", "this checkout", {"A": "1"})
-    assert found.end.lock.digest == lockfile.read(STACK.lock).digest
+    assert (found.commit, found.words, dict(found.environment)) == ("", "this checkout", {"A": "1"})
+    assert found.lock.digest == lockfile.read(STACK.lock).digest
 
 
 def test_a_commit_brings_its_own_lock() -> None:
     head = variants.resolved("HEAD")
-    assert named("HEAD").end.commit == head
+    assert named("HEAD").commit == head
 
 
 def test_a_lock_is_a_side(tmp_path: Path) -> None:
     path = tmp_path / "some.lock"
     other = lock(path, pin("alpha", "1"))
-    assert named(path).end.lock.digest == other.digest
-    assert named("HEAD", lock=path).end.lock.digest == other.digest
+    assert named(path).lock.digest == other.digest
+    assert named("HEAD", lock=path).lock.digest == other.digest
     with pytest.raises(Refusal, match="name one"):
         named(path, lock=path)
 
@@ -73,7 +73,7 @@ def test_locks_cannot_be_compared_where_nothing_is_installed(tmp_path: Path) -> 
     lock(path, pin("alpha", "1"))
     with pytest.raises(Refusal, match="nothing is installed in an environment that is not ours"):
         named(path, unpinned=True)
-    found = named("HEAD", unpinned=True).end
+    found = named("HEAD", unpinned=True)
     assert found.commit == variants.resolved("HEAD") and found.lock.digest == lockfile.read(STACK.lock).digest
 
 
@@ -87,7 +87,7 @@ def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:
     }
     path = record(tmp_path, **facts)
     found = named(path, environment={"A": "1"})
-    assert found.end.commit == head and dict(found.end.environment) == {"OMP_NUM_THREADS": "2", "A": "1"}
+    assert found.commit == head and dict(found.environment) == {"OMP_NUM_THREADS": "2", "A": "1"}
 
 
 def test_a_record_whose_lock_is_gone_asks_for_the_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from stackproof.extras.bisect.duels import CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
-from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs
+from stackproof.extras.bisect.programs import Attempt, Programs, own_command
 from stackproof.extras.verbs import StageOutcome
 from stackproof.gate.interleave import SideSpec
 from stackproof.record.records import Verdict
@@ -32,14 +32,14 @@ def side(code: str) -> SideSpec:
     [("0", "passed"), ("1", "failed"), ("124", "failed"), ("125", "skipped"), ("abort", "crashed"), ("hang", "hung")],
 )
 def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word: str) -> None:
-    ended = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
+    ended = own_command([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0, side(code), tmp_path)
     assert ended.verdict.value == word and "it printed last" in ended.reason
 
 
 def test_what_a_program_printed_last_is_said(tmp_path: Path) -> None:
-    silent = OwnCommand([sys.executable, "-c", _TELLS], 20.0)(side("1"), tmp_path)
+    silent = own_command([sys.executable, "-c", _TELLS], 20.0, side("1"), tmp_path)
     assert silent.reason.endswith("it printed last: nothing")
-    hung = OwnCommand([sys.executable, "-c", _TELLS], 1.0)(side("hang"), tmp_path)
+    hung = own_command([sys.executable, "-c", _TELLS], 1.0, side("hang"), tmp_path)
     assert "had not ended after 1 s" in hung.reason and 'File "<string>"' in hung.reason
 
 

@@ -84,8 +84,7 @@ def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run:
     assert "FOUND: commit" in ended.stdout and "(Ends with 1)" in ended.stdout
     assert git(home, "worktree", "list").count("\n") == 1 and git(home, "status", "--porcelain") == ""
     (run.folder / "stop").touch()
-    first, last = (git(home, "rev-parse", name)[:10] for name in ("HEAD~1", "HEAD"))
-    assert f"still suspected: commits (2 commits: {first} to {last})" in inside(run, home / "inner", *_COMMITS).stdout
+    assert "still suspected: commits" in inside(run, home / "inner", *_COMMITS).stdout
 
 
 @pytest.mark.parametrize(("codes", "edit", "said"), [

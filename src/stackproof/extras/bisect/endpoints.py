@@ -76,12 +76,18 @@ class ChangeUnit:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A side, or a mixture of two: the commit (empty for this checkout), the lock, variables, and packages from a checkout."""
+    """A side, or a mixture of two: the commit (empty for this checkout), the lock, variables, and packages from a checkout.
+
+    Of a side also its `name`, the `words` that were typed for it, and the `facts` of its record where it is one.
+    """
 
     commit: str
     lock: lockfile.Lock
     environment: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
+    name: str = ""
+    words: str = ""
+    facts: Mapping[str, Figure] = field(default_factory=dict)
 
 
 def differences(good: Endpoint, bad: Endpoint, described: Mapping[str, str] | None = None) -> list[OneChange]:
@@ -283,16 +289,6 @@ _HELD = ("driver", "toolkit", "host")
 
 
 @dataclass(frozen=True)
-class NamedEndpoint:
-    """An end, what was typed for it, and the facts of its record where it is one."""
-
-    name: str
-    end: Endpoint
-    words: str
-    facts: Mapping[str, Figure]
-
-
-@dataclass(frozen=True)
 class BisectRequest(variants.CompareRequest):
     """A search between two sides, whose `commit` may be the name of a lock or of a record too."""
 
@@ -309,7 +305,7 @@ class BisectRequest(variants.CompareRequest):
     """The journal of the search that goes on; `NEWEST` for the last one."""
 
 
-def named(side: variants.Variant, stack: stacks.Stack, unpinned: bool, of: Repository) -> NamedEndpoint:
+def named(side: variants.Variant, stack: stacks.Stack, unpinned: bool, of: Repository) -> Endpoint:
     """Return the end that the flags of a side name; `of`: whose commits they are.
 
     Refusal: a commit, a lock or a record cannot be used; the sentence names it.
@@ -322,9 +318,7 @@ def named(side: variants.Variant, stack: stacks.Stack, unpinned: bool, of: Repos
         environment = {**_variables(facts), **environment}
     revision = variants.resolved(commit, of.folder)
     own = _lock(lock, revision if of.ours else "", stack, facts, side.name, unpinned)
-    return NamedEndpoint(
-        side.name, Endpoint(revision, own, environment, side.sources), side.commit or "this checkout", facts
-    )
+    return Endpoint(revision, own, environment, side.sources, side.name, side.commit or "this checkout", facts)
 
 
 def is_file(word: str) -> bool:
@@ -402,7 +396,7 @@ def _of_commit(revision: str, stack: stacks.Stack) -> lockfile.Lock:
         return lockfile.read(path)
 
 
-def immovable(good: NamedEndpoint, bad: NamedEndpoint, stack: stacks.Stack) -> list[str]:
+def immovable(good: Endpoint, bad: Endpoint, stack: stacks.Stack) -> list[str]:
     """Return what differs between the ends and cannot be moved here: driver, toolkit and host, as their records tell them."""
     if not (good.facts or bad.facts):
         return []

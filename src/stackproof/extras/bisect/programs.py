@@ -28,56 +28,43 @@ _TELLING = (Verdict.PASSED, *_BAD)
 """Any other verdict says nothing of a candidate; `UNAVAILABLE` is a refusal."""
 
 
-@dataclass(frozen=True)
-class OwnCommand:
-    """A command of the user's own, where the programs of the side's environment come first; `seconds`: when it hangs."""
-
-    typed: Sequence[str]
-    seconds: float
-
-    def __call__(self, side: interleave.SideSpec, folder: Path) -> StageOutcome:
-        """Run it in the side's checkout, or where one stands."""
-        ended = side.run(self.typed, side.folder or Path.cwd(), folder / _LOG, self.seconds)
-        reason = f"{ended.words}; it printed last: {_last_words(folder)}"
-        if ended.hung:
-            return StageOutcome(Verdict.HUNG, reason)
-        if ended.status in (0, SKIPS):
-            return StageOutcome(Verdict.SKIPPED if ended.status else Verdict.PASSED, reason)
-        return StageOutcome(Verdict.CRASHED if ended.status < 0 else Verdict.FAILED, reason)
+Attempt = Callable[[interleave.SideSpec, Path], StageOutcome]
+"""A program that tells good from bad: called with a side and a folder for its output."""
 
 
-@dataclass(frozen=True)
-class SuiteCheck:
-    """One check of a suite, such as `smoke/workloads::float32[yolov8n]`."""
-
-    check: str
-    seconds: float
-    flags: Sequence[str] = ()
-
-    def __call__(self, side: interleave.SideSpec, folder: Path) -> StageOutcome:
-        """Run the verb that runs nothing else, and read its record."""
-        record, verb = folder / "record.json", "rehearse" if side.rehearsed else "verify"
-        words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
-        words += ["--suite", self.check.partition("/")[0], "--only", self.check, *self.flags]
-        words += ["--json", str(record), "--results", str(folder / "results")]
-        ended = side.run(words, folder, folder / _LOG, self.seconds)
-        if ended.hung:
-            return StageOutcome(Verdict.HUNG, f"'{self.check}' did not end within {self.seconds:.0f} s")
-        if ended.status == Refusal.exit_code and not record.exists():
-            return StageOutcome(Verdict.UNAVAILABLE, _last_words(folder))
-        try:
-            check = next((check for check in reading.read(record).checks if check.id == self.check), None)
-        except Refusal:
-            return StageOutcome(Verdict.SKIPPED, f"'{self.check}' did not run: {_last_words(folder)}")
-        if check is None or not check.verdict.executed:
-            why = check.reason if check else "its record has no such check"
-            return StageOutcome(Verdict.SKIPPED, f"'{self.check}' did not run: {why}")
-        verdict = Verdict.PASSED if check.verdict is Verdict.KNOWN_ISSUE else check.verdict
-        return StageOutcome(verdict if verdict in _TELLING else Verdict.SKIPPED, check.reason)
+def own_command(typed: Sequence[str], seconds: float, side: interleave.SideSpec, folder: Path) -> StageOutcome:
+    """Run a command in the side's checkout, or where one stands; the programs of its environment come first. `seconds`: when it hangs."""
+    ended = side.run(typed, side.folder or Path.cwd(), folder / _LOG, seconds)
+    reason = f"{ended.words}; it printed last: {_last_words(folder)}"
+    if ended.hung:
+        return StageOutcome(Verdict.HUNG, reason)
+    if ended.status in (0, SKIPS):
+        return StageOutcome(Verdict.SKIPPED if ended.status else Verdict.PASSED, reason)
+    return StageOutcome(Verdict.CRASHED if ended.status < 0 else Verdict.FAILED, reason)
 
 
-Attempt = OwnCommand | SuiteCheck
-"""A program that tells good from bad: called with a side and a folder it runs there."""
+def suite_check(
+    name: str, seconds: float, flags: Sequence[str], side: interleave.SideSpec, folder: Path
+) -> StageOutcome:
+    """Run the verb that runs one check of a suite and nothing else, and read its record."""
+    record, verb = folder / "record.json", "rehearse" if side.rehearsed else "verify"
+    words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
+    words += ["--suite", name.partition("/")[0], "--only", name, *flags]
+    words += ["--json", str(record), "--results", str(folder / "results")]
+    ended = side.run(words, folder, folder / _LOG, seconds)
+    if ended.hung:
+        return StageOutcome(Verdict.HUNG, f"'{name}' did not end within {seconds:.0f} s")
+    if ended.status == Refusal.exit_code and not record.exists():
+        return StageOutcome(Verdict.UNAVAILABLE, _last_words(folder))
+    try:
+        check = next((check for check in reading.read(record).checks if check.id == name), None)
+    except Refusal:
+        return StageOutcome(Verdict.SKIPPED, f"'{name}' did not run: {_last_words(folder)}")
+    if check is None or not check.verdict.executed:
+        why = check.reason if check else "its record has no such check"
+        return StageOutcome(Verdict.SKIPPED, f"'{name}' did not run: {why}")
+    verdict = Verdict.PASSED if check.verdict is Verdict.KNOWN_ISSUE else check.verdict
+    return StageOutcome(verdict if verdict in _TELLING else Verdict.SKIPPED, check.reason)
 
 
 def _last_words(folder: Path) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rich.text import Text
@@ -24,18 +25,16 @@ from stackproof.extras.bisect.endpoints import (
     BisectRequest,
     ChangeKind,
     Endpoint,
-    NamedEndpoint,
     OneChange,
     Repository,
     differences,
     repository,
     requirements_of,
-    short,
     units,
 )
 from stackproof.extras.bisect.evidence import Blame, SetWord, Slowdown
 from stackproof.extras.bisect.outcome import BisectOutcome, BisectWord, Culprit
-from stackproof.extras.bisect.programs import Attempt, OwnCommand, Programs, SuiteCheck
+from stackproof.extras.bisect.programs import Attempt, Programs, own_command, suite_check
 from stackproof.extras.bisect.search import Bisection, FirstBad, Workshop
 
 _CONTINUE = "--continue"
@@ -47,8 +46,8 @@ class Searching:
 
     request: BisectRequest
     stack: stacks.Stack
-    good: NamedEndpoint
-    bad: NamedEndpoint
+    good: Endpoint
+    bad: Endpoint
     changes: Sequence[OneChange]
     line: Sequence[str]
     """The commits between both ends."""
@@ -84,7 +83,7 @@ class Searching:
         self.outcome.culprits = [self._culprit(search, blame, first_bad.get(blame), instrument) for blame in blames]
         self._conclude(blames[-1])
 
-    def _side(self, end: NamedEndpoint, name: str, moved: Sequence[OneChange]) -> interleave.SideSpec:
+    def _side(self, end: Endpoint, name: str, moved: Sequence[OneChange]) -> interleave.SideSpec:
         try:
             return self.workshop.end(name, moved)
         except Refusal as refusal:
@@ -131,7 +130,7 @@ class Searching:
     def _culprit(
         self, search: Bisection, blame: Blame, first: FirstBad | None, instrument: Duels | Programs
     ) -> Culprit:
-        own, good, bad = search.changes(blame.units), self.good.end, self.bad.end
+        own, good, bad = search.changes(blame.units), self.good, self.bad
         rest = [
             change
             for unit in search.units
@@ -161,27 +160,27 @@ def run_bisect(request: BisectRequest) -> int:
     of = repository(bool(request.command))
     good, bad = _ends(request, stack, of)
     described = None if request.unpinned else lockfile.environment_of(environments.version_of(stack))
-    changes, immovable = differences(good.end, bad.end, described), endpoints.immovable(good, bad, stack)
+    changes, immovable = differences(good, bad, described), endpoints.immovable(good, bad, stack)
     if not changes and not immovable:
         raise Refusal(
             f"both ends are the same ({text.plain(good.words, lines=False)}): there is no change to search; name what differs, "
             "such as --bad-env NAME=VALUE, --bad-lock FILE or another commit"
         )
-    line = of.between(good.end.commit, bad.end.commit) if good.end.commit != bad.end.commit else []
+    line = of.between(good.commit, bad.commit) if good.commit != bad.commit else []
     record, folder, progress = gate_loop.opened(
         "bisect", stack, request.outputs, f"{bad.words} against {good.words}, {text.counted(len(changes), 'change')}"
     )
-    journal = _journal(request, stack, (good.end, bad.end), of, folder)
+    journal = _journal(request, stack, (good, bad), of, folder)
     result = BisectOutcome(
         BisectWord.INTERRUPTED, "interrupted from outside", changes=[change.label for change in changes], immovable=immovable,
         journal=str(journal.path),
     )  # fmt: skip
     began = time.monotonic()
     with variants.checkouts(folder / "checkouts") as lay:
-        commits = good.end.commit or bad.end.commit
+        commits = good.commit or bad.commit
         stands = request.command and commits and Path.cwd().resolve().is_relative_to(of.top.resolve())
         workshop = Workshop(
-            stack, good.end, bad.end, request.profile, request.device, request.unpinned, folder / "sides", progress.say, of,
+            stack, good, bad, request.profile, request.device, request.unpinned, folder / "sides", progress.say, of,
             lay if stands else None,
         )  # fmt: skip
         searching = Searching(request, stack, good, bad, changes, line, folder, journal, progress, workshop, result)
@@ -191,11 +190,11 @@ def run_bisect(request: BisectRequest) -> int:
     return _finish(record, searching)
 
 
-def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[NamedEndpoint, NamedEndpoint]:
+def _ends(request: BisectRequest, stack: stacks.Stack, of: Repository) -> tuple[Endpoint, Endpoint]:
     """Return both ends; a clean checkout beside a commit is its own commit, so that there is a line between them."""
     good, bad = (endpoints.named(side, stack, bool(request.unpinned), of) for side in (request.good, request.bad))
-    if good.end.commit and not bad.end.commit and (head := variants.clean_head(of.folder, of.paths)):
-        bad = replace(bad, end=replace(bad.end, commit=head))
+    if good.commit and not bad.commit and (head := variants.clean_head(of.folder, of.paths)):
+        bad = replace(bad, commit=head)
     return good, bad
 
 
@@ -218,11 +217,7 @@ def _guarded(searching: Searching) -> None:
     except KeyboardInterrupt:
         search = searching.bisection
         suspects = search.splitting.suspects if search else [change.name for change in searching.changes]
-        moving = search.changes(suspects) if search else searching.changes
-        left = search.left if search and search.left else searching.line
-        line = f" ({text.counted(len(left), 'commit')}: {short(left[0])} to {short(left[-1])})" if left else ""
-        line = line if any(change.kind is ChangeKind.COMMITS for change in moving) else ""
-        result.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}{line}"
+        result.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
         result.go_on = again
     except (Refusal, OSError) as error:
         refusal = error if isinstance(error, Refusal) else files.disk_refusal(error)
@@ -236,10 +231,11 @@ def _guarded(searching: Searching) -> None:
 
 def _attempt(request: BisectRequest) -> Attempt | None:
     if request.command:
-        return OwnCommand(request.command, request.deadline)
+        return partial(own_command, request.command, request.deadline)
     if "/" in request.what:
-        flags = ["--device", request.device] if request.device else []
-        return SuiteCheck(request.what, request.deadline, flags)
+        return partial(
+            suite_check, request.what, request.deadline, ["--device", request.device] if request.device else []
+        )
     return None
 
 

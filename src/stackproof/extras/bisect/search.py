@@ -195,8 +195,6 @@ class Bisection:
     say: environments.Say
     tests: list[SetTest] = field(default_factory=list)
     splitting: Splitting = field(init=False)
-    left: Sequence[str] = ()
-    """The commits that may still be the first bad one, once these are searched."""
 
     def __post_init__(self) -> None:
         needs = {unit.name: unit.needs for unit in self.units}
@@ -308,8 +306,6 @@ class Bisection:
 
     def _say_line(self, lineage: Lineage, line: Sequence[str], at: int, launches: int) -> None:
         likely, sure = lineage.likeliest()
-        few = (1 - lineage.sure) / len(line)
-        self.left = [commit for commit, chance in zip(line, lineage.posterior(), strict=True) if chance > few]
         first = short(line[likely[0]])
         self.say(
             f"inside it, launch {launches + 1}: {short(line[at])}; likeliest of {len(line)} is {first} ({sure:.0%})"
