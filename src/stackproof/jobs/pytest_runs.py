@@ -34,7 +34,6 @@ _START_S = 600.0
 """How long imports, collection, and what stands before the first test and between two tests may take."""
 _GRACE_S = 2.0
 """At its deadline a test writes down where it is; that is worth waiting for."""
-_FIGURES = pytest.StashKey[dict[str, Figure]]()
 _WORDS = {"passed": Verdict.PASSED, "failed": Verdict.FAILED, "skipped": Verdict.SKIPPED}
 
 
@@ -114,14 +113,6 @@ class Child:
             faulthandler.cancel_dump_traceback_later()
             self._tell("ended", test=item.nodeid)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the test's figures into its report, from where JUnit and the record take them."""
-        report = yield
-        if report.when == "call":
-            report.user_properties.extend(item.stash.get(_FIGURES, {}).items())
-        return report
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Hand a report over as pytest itself writes it down."""
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
@@ -147,10 +138,11 @@ class Child:
         return stack_device.torch
 
     @pytest.fixture
-    def figures(self, request: pytest.FixtureRequest) -> dict[str, Figure]:
+    def figures(self, request: pytest.FixtureRequest) -> Iterator[dict[str, Figure]]:
         """What this test saw: numbers and words by name, for the record and JUnit."""
-        node: pytest.Item = request.node
-        return node.stash.setdefault(_FIGURES, {})
+        seen: dict[str, Figure] = {}
+        yield seen
+        request.node.user_properties.extend(seen.items())
 
 
 class Parent:
