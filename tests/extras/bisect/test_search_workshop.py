@@ -16,7 +16,7 @@ from stackproof.extras.bisect.evidence import NoAnswer
 from stackproof.extras.bisect.search import Workshop, make_room
 from stackproof.gate import variants
 from stackproof.gate.interleave import SideSpec
-from stackproof.gate.variants import Variant
+from stackproof.gate.variants import CompareRequest, Variant
 from stackproof.stack import lockfile, stacks
 from tests.extras.bisect.locks import lock, pin
 
@@ -43,7 +43,8 @@ def workshop(tmp_path: Path) -> Workshop:
     good = Endpoint("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")), {"V": "0"})
     bad = Endpoint("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")), {"V": "1"})
     ours = repository(own_command=False)
-    return Workshop(stacks.load("cpu"), good, bad, "fast", "", None, tmp_path / "caches", lambda _: None, ours)
+    request = CompareRequest(profile="fast")
+    return Workshop(stacks.load("cpu"), good, bad, request, tmp_path / "caches", lambda _: None, ours)
 
 
 def test_a_candidate_has_the_lock_and_the_variables_of_its_mixture(tmp_path: Path, made: list[Variant]) -> None:
@@ -133,7 +134,7 @@ def test_an_environment_that_is_not_ours_has_commits_and_no_locks(
         return SideSpec(variant.name, Path(), tmp_path, {}, "cpu", False, "fast", "")
 
     monkeypatch.setattr(variants, "unpinned", unpinned)
-    found.unpinned = Path("python")
+    found.request = CompareRequest(profile="fast", unpinned=Path("python"))
     assert isinstance(found.candidate("head", [], "c" * 40), SideSpec)
     assert (asked[0].commit, asked[0].lock) == ("c" * 40, None)
 

@@ -306,23 +306,17 @@ class Duels:
         def read(row: resume.Answer) -> float | NoAnswer:
             return NoAnswer(str(row["none"])) if "none" in row else float(row["seen"])
 
-        return self.journal.once(key, lambda: self._duel(key, build, number), read)
+        def run() -> resume.Answer:
+            seen = self._beside(key, build(), number)
+            return {"none": seen.reason} if isinstance(seen, NoAnswer) else {"seen": seen}
 
-    def _duel(self, key: str, build: Build, number: int) -> resume.Answer:
-        candidate = build()
+        return self.journal.once(key, run, read)
+
+    def _beside(self, key: str, candidate: interleave.SideSpec | NoAnswer, number: int) -> float | NoAnswer:
         if isinstance(candidate, NoAnswer):
-            return {"none": candidate.reason}
+            return candidate
         if self.symptom.name == f"{interleave.PROCESS}::{START}" and not self.symptom.timed:
-            return {"seen": float("ended" in self._up(candidate))}
-        launched = self._side_by_side(key, candidate, number)
-        if isinstance(launched, NoAnswer):
-            return {"none": launched.reason}
-        seen = self.symptom.read(*launched)
-        return {"none": seen.reason} if isinstance(seen, NoAnswer) else {"seen": seen}
-
-    def _side_by_side(
-        self, key: str, candidate: interleave.SideSpec, number: int
-    ) -> tuple[interleave.Launch, list[interleave.Lost]] | NoAnswer:
+            return float("ended" in self._up(candidate))
         sides = self.fresh(self.comparison.specs[0]), self.fresh(candidate)
         at = self.comparison.plan.count.launches + number if self.symptom.timed else 0
         terms = self._terms(short=not self.symptom.timed)
@@ -336,7 +330,7 @@ class Duels:
             return NoAnswer(str(ended))
         if broken := next((each for each in lost if each.side in (cells.BASE, "both")), None):
             raise GoodTurnedBadError(broken.reason)
-        return launch, lost
+        return self.symptom.read(launch, lost)
 
     def _subjects(self) -> list[str]:
         """Return what is launched; the process itself is seen in every launch, and is not asked for."""

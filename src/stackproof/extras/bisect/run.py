@@ -45,9 +45,6 @@ class Searching:
     """One bisection: its ends, its changes, and where it keeps what it finds."""
 
     request: BisectRequest
-    stack: stacks.Stack
-    good: Endpoint
-    bad: Endpoint
     changes: Sequence[OneChange]
     line: Sequence[str]
     """The commits between both ends."""
@@ -60,7 +57,8 @@ class Searching:
 
     def run(self) -> None:
         """Confirm, search and prove, into `outcome`."""
-        sides = (self._side(self.good, cells.BASE, ()), self._side(self.bad, cells.HEAD, self.changes))
+        shop = self.workshop
+        sides = (self._side(shop.good, cells.BASE, ()), self._side(shop.bad, cells.HEAD, self.changes))
         instrument, confirmed = self._confirmed(sides)
         pinned = not self.request.unpinned
         needed = [
@@ -107,8 +105,8 @@ class Searching:
             )
             return programs, [1.0] * failed + [0.0] * (runs - failed)
         preset = bench_subjects.profile(request.profile).preset
-        facts = provenance.host_facts(self.stack)
-        comparison = gate_loop.Comparison(request, sides, preset, self.stack.device, gate_plan.load(), facts)
+        facts = provenance.host_facts(self.workshop.stack)
+        comparison = gate_loop.Comparison(request, sides, preset, self.workshop.stack.device, gate_plan.load(), facts)
         duels = Duels(comparison, self.journal, self.folder, say, fresh)
         symptom = duels.confirm(request.what)
         self.outcome.subject = symptom.subject
@@ -130,7 +128,7 @@ class Searching:
     def _culprit(
         self, search: Bisection, blame: Blame, first: FirstBad | None, instrument: Duels | Programs
     ) -> Culprit:
-        own, good, bad = search.changes(blame.units), self.good, self.bad
+        own, good, bad = search.changes(blame.units), self.workshop.good, self.workshop.bad
         rest = [
             change
             for unit in search.units
@@ -179,11 +177,8 @@ def run_bisect(request: BisectRequest) -> int:
     with variants.checkouts(folder / "checkouts") as lay:
         commits = good.commit or bad.commit
         stands = request.command and commits and Path.cwd().resolve().is_relative_to(of.top.resolve())
-        workshop = Workshop(
-            stack, good, bad, request.profile, request.device, request.unpinned, folder / "sides", progress.say, of,
-            lay if stands else None,
-        )  # fmt: skip
-        searching = Searching(request, stack, good, bad, changes, line, folder, journal, progress, workshop, result)
+        workshop = Workshop(stack, good, bad, request, folder / "sides", progress.say, of, lay if stands else None)
+        searching = Searching(request, changes, line, folder, journal, progress, workshop, result)
         _guarded(searching)
     result.tests = searching.bisection.tests if searching.bisection else ()
     result.into(record, time.monotonic() - began)

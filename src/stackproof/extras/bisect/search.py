@@ -64,9 +64,7 @@ class Workshop:
     stack: stacks.Stack
     good: Endpoint
     bad: Endpoint
-    profile: str
-    device: str
-    unpinned: Path | None
+    request: variants.CompareRequest
     folder: Path
     say: environments.Say
     repository: Repository
@@ -110,15 +108,16 @@ class Workshop:
         folder = self.lay(mixture.commit) if self.lay and mixture.commit else None
         known = self.repository.ours or projects.current()
         variant = variants.Variant(TREE, mixture.commit if known else "", self._lock(mixture), mixture.sources)
-        if self.unpinned:
-            side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
+        asked = self.request
+        if asked.unpinned:
+            side = variants.unpinned(variant, self.stack, asked.profile, asked.device, asked.unpinned)
             return replace(side, folder=folder)
         make_room(evidence.rules().limits.trees, {side.source for side in self._built.values()}, self.say)
-        return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
+        return replace(variants.prepared(variant, self.stack, asked.profile, asked.device, self.say), folder=folder)
 
     def _lock(self, mixture: Endpoint) -> Path | None:
         """Return the file of the lock, or none where it is the checkout's own and nothing else would be laid in its place."""
-        if self.unpinned:
+        if self.request.unpinned:
             return None
         if _digest_of_pins(mixture.lock) == _digest_of_pins(lockfile.own(self.stack)):
             return self.stack.lock if mixture.commit and self.repository.ours else None
