@@ -112,7 +112,8 @@ def _in_process(subject: Subject, device: Device, preset: str, budget: Budget) -
     try:
         fields = timed(work, sampler, budget, around=lambda: telemetry.read(lambda: sampler.block(1)))
         fields["notes"] += [f"throttled: {', '.join(reasons)}"] if (reasons := telemetry.throttled()) else []
-        return result(subject, preset, clocks=telemetry.facts(), **fields)
+        fields["facts"] = {**telemetry.facts(), **fields["facts"]}
+        return result(subject, preset, **fields)
     finally:
         work.close()
 

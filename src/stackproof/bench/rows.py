@@ -38,7 +38,6 @@ class Sampled:
     arithmetic: str = ""
     peak_memory_bytes: int = 0
     settled: bool = True
-    clocks: Mapping[str, Figure] = field(default_factory=dict)
     facts: Mapping[str, Figure] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -159,7 +158,7 @@ def figures(sampled: Sampled, device_name: str) -> dict[str, Figure]:
                     f"it would run at {share:.1%} of the published peak of {device_name}, which cannot be: "
                     "the timed runs did less than they are counted for, or the clock is wrong",
                 )
-    return {**values, **sampled.clocks, **sampled.facts}
+    return {**values, **sampled.facts}
 
 
 # What no work can beat. Peaks are published of few devices; of every other, and below the peak of those, what the device was seen to do

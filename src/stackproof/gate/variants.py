@@ -369,8 +369,8 @@ def resolved(commit: str, folder: Path = ROOT) -> str:
     require_history(folder)
     words = "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"
     if (text := git.try_output(folder, *words, seconds=60)) is None:
-        fetch = "git fetch --unshallow" if is_shallow(folder) else "git fetch"
-        raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; `{fetch}` it, or check its name")
+        fetch = "`git fetch` it (with --unshallow where the clone is shallow)"
+        raise Refusal(f"'{commit}' is no commit, branch or tag of this repository; {fetch}, or check its name")
     return text.strip()
 
 
@@ -404,11 +404,6 @@ def checkouts(home: Path) -> Iterator[Callable[[str], Path]]:
     finally:
         for tree in laid.values():
             git.output(here, "worktree", "remove", "--force", str(tree))
-
-
-def is_shallow(folder: Path) -> bool:
-    """Whether a clone was made without all of its history."""
-    return (git.try_output(folder, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
 
 
 def require_history(folder: Path = ROOT) -> None:
