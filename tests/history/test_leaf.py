@@ -49,7 +49,7 @@ def sampled(subject: Subject, verified: bool = True) -> Sampled:
     worth = {"iteration": 1.0, "TFLOP": 2.0, "sample": 4.0}
     return Sampled(
         subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, worth,
-        "held against float64", notes=("drifted",), clocks={"clock.mhz": 1500.0},
+        "held against float64", notes=("drifted",), facts={"clock.mhz": 1500.0},
     )  # fmt: skip
 
 

@@ -43,7 +43,12 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
 ) -> None:
     folder, names = _measuring(tmp_path), ("a", "b", "large", "c")
     _cores(monkeypatch, 16)
-    beside = {("a/test_2_ranks.py",): 16, ("a/test_3_rates.py",): math.inf, ("large",): 64, ("c",): math.inf}
+    beside: dict[tuple[str, ...], float] = {
+        ("a/test_2_ranks.py",): 16,
+        ("a/test_3_rates.py",): math.inf,
+        ("large",): 64,
+        ("c",): math.inf,
+    }
     assert stages(names, folder) == (Stage(("a/test_1_values.py", "b"), 8, beside),)
     _cores(monkeypatch, 2)
     assert [(stage.suites, stage.workers) for stage in stages(names, folder)] == [(names, 1)]

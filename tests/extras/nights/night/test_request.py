@@ -49,7 +49,7 @@ def test_each_change_is_handed_over_once(tmp_path: Path) -> None:
         night.folder.mkdir(parents=True)
         for name, letter in zip(("smoke", "verify::rng"), verdicts, strict=True):
             verdict = {"p": Verdict.PASSED, "s": Verdict.SKIPPED, "f": Verdict.FAILED, "g": Verdict.FAILED}[letter]
-            red = {"red": {"f": "smoke/a::b", "g": "smoke/c::d"}[letter]} if letter in "fg" else {}
+            red: dict[str, Figure] = {"red": {"f": "smoke/a::b", "g": "smoke/c::d"}[letter]} if letter in "fg" else {}
             night.add(Check(name, verdict, "seen", 1.0, red))
         heard.unlink(missing_ok=True)
         words = [sys.executable, "-c", f"import sys; open({str(heard)!r}, 'w').write(sys.stdin.read())"]
