@@ -183,6 +183,15 @@ def test_a_rank_that_does_not_come_to_the_port_is_named_and_those_that_came_are_
 
 
 @pytest.mark.slow
+def test_a_rank_that_went_to_another_port_is_named_with_it(tmp_path: Path) -> None:
+    with socket.create_server(("localhost", 0)) as free, socket.create_server(("localhost", 0)) as other:
+        ports = [str(server.getsockname()[1]) for server in (free, free, other)]
+    meeting = [{"MASTER_ADDR": "localhost", "MASTER_PORT": port} for port in ports]
+    ended = join(tmp_path / "logs", [{**plain(rank, 3), **meeting[rank]} for rank in range(3)], "--deadline", "40")
+    assert f"and rank 2 of 3 did not come, rank 2 went to localhost:{ports[2]}" in ended[0].stderr, ended[0].stderr
+
+
+@pytest.mark.slow
 def test_a_folder_that_is_deleted_while_the_ranks_run_is_said_in_a_sentence(tmp_path: Path) -> None:
     meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "40")
     places = [plain(rank, 2) for rank in (0, 1)]

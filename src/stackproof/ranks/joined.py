@@ -272,10 +272,21 @@ def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
             f"rank {place.rank} did not reach rank 0 at {where} ({first}): check that rank 0 was started, "
             "and that its host name and port can be reached from here"
         )
-    size, came = place.world_size, [rank for rank in range(place.world_size) if _started(spec.folder, rank)]
-    who = f"not all of {size} ranks came"
-    if f" {len(came)}/{size} clients" in text:  # else some have their folder on their own hosts
-        who = f"{named([rank for rank in range(size) if rank not in came])} of {size} did not come"
+    size, traces, who = (
+        place.world_size,
+        Traces(spec.folder, place.world_size),
+        f"not all of {place.world_size} ranks came",
+    )
+    others = [rank for rank in range(size) if f"{_MEETING} at {where}" not in traces.phases(rank)]
+    if f" {size - len(others)}/{size} clients" in text:  # else some have their folder on their own hosts
+        places = {
+            rank: phase.removeprefix(f"{_MEETING} at ")
+            for rank in others
+            for phase in traces.phases(rank)
+            if _MEETING in phase
+        }
+        elsewhere = "".join(f", rank {rank} went to {other}" for rank, other in places.items())
+        who = f"{named(others)} of {size} did not come{elsewhere}"
     return (
         f"rank 0 waited at {where}, and {who} ({first}): "
         "what is missing was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
