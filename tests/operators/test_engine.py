@@ -208,6 +208,9 @@ def test_numbers_of_every_dtype_are_moved_by_opposite_pairs(dtype: torch.dtype) 
     line = torch.linspace(1, 2, 9, dtype=dtype)
     up, down = (moved(line, torch.finfo(dtype).eps, draw) - line for draw in (0, 1))
     assert ((up * down) < 0).all()
+    zeros = torch.tensor([0.0, -0.0], dtype=dtype)
+    assert [moved(zeros, 0.1, draw).signbit().tolist() for draw in range(4)] == [[False, True]] * 4
+    assert moved(torch.tensor([0.0, 1.0], dtype=dtype), 0.1, 0, normwise=True)[0] != 0
 
 
 def test_code_for_a_card_makes_its_arguments_there() -> None:

@@ -251,7 +251,10 @@ def widened(tree: Any) -> Any:
 
 
 def moved(tree: Any, eps: float, draw: int, normwise: bool = False) -> Any:
-    """Return the tree with each number up or down by this share of itself, or of the largest if `normwise`; draws are opposite in pairs."""
+    """Return the tree with each number up or down by this share of itself, or of the largest if `normwise`; draws are opposite in pairs.
+
+    A zero keeps its sign, which decides on which side of a cut it is.
+    """
     generator = torch.Generator().manual_seed(draw // 2)
 
     def move(leaf: Any) -> Any:
@@ -264,7 +267,8 @@ def moved(tree: Any, eps: float, draw: int, normwise: bool = False) -> Any:
         steps = (signs * shares).to(leaf.device) * eps
         sizes = still.abs().nan_to_num(0.0, 0.0, 0.0).max() if normwise else still
         shifted = still + steps * sizes
-        return torch.where(still.isfinite(), shifted, still).to(leaf.dtype).requires_grad_(leaf.requires_grad)
+        free = still.isfinite() & (normwise | (still != 0))
+        return torch.where(free, shifted, still).to(leaf.dtype).requires_grad_(leaf.requires_grad)
 
     return tree_map(move, tree)
 
