@@ -66,6 +66,14 @@ def _near(x: torch.Tensor, number: float) -> bool:
             "mixed, with empty",
         ),
         ("parts", "sum", "sum.", lambda out: out * 1.001, lambda x, *_: x.numel() > 1000, "numbers of ["),
+        (
+            "parts",
+            "index_add",
+            "index_add.",
+            lambda out: out - 1,
+            lambda x, _, i, __: len(i) == 65,
+            "65 ones at one index",
+        ),
         ("elementwise", "ceil", "ceil.default", lambda out: out + 0.0, lambda *_: True, "as NumPy has it"),
         (
             "elementwise",

@@ -22,7 +22,7 @@ LONG = (3000, 16_385, 65_539, 2**20 + 1)
 LONGEST = 2**24 + 2**12 + 1
 """More than float32 counts."""
 _COUNTS = ("histc", "bincount", "count_nonzero")
-REPEATS = (3, 300, 513, 4096, 100_000)
+REPEATS = (3, 65, 129, 300, 513, 4096, 100_000)
 
 _Definition = Callable[..., Any]
 
@@ -186,7 +186,7 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
 
 
 def _repeated(point: OperatorPoint, count: int) -> Iterator[Relation]:
-    """Yield calls that write many numbers to one place, half of them zeros, against the same in float64."""
+    """Yield calls that write many numbers to one place, half of them zeros, against the same in float64, and ones against few at a time."""
     if point.dtype is torch.int64:
         return
     call = _INTO[point.name]
@@ -196,6 +196,13 @@ def _repeated(point: OperatorPoint, count: int) -> Iterator[Relation]:
     index = torch.zeros(count, dtype=torch.int64, device=point.device)
     code = f"# {call.__doc__ or 'adds all of them into one place'}\nfirst = second = None"
     yield Relation(f"{count} repeats of one index", (source, index), {}, call, call, code, tolerance=0.02, widened=True)
+    if count <= 2 / torch.finfo(point.dtype).eps and "reduce" not in point.name and "bag" not in point.name:
+
+        def by_few(ones: torch.Tensor, index: torch.Tensor) -> Any:
+            return sum(call(ones[n : n + 16], index[n : n + 16]) for n in range(0, count, 16))
+
+        ones = (torch.ones_like(source), index)
+        yield Relation(f"{count} ones at one index", ones, {}, call, by_few, code, exact=True)
 
 
 def _base(source: torch.Tensor) -> torch.Tensor:
