@@ -123,6 +123,12 @@ def test_a_planted_fault_is_named(judge: str, name: str, kernel: str, change: An
     compile(code, "repro", "exec")
 
 
+def test_every_order_of_a_norm_over_a_list_is_asked() -> None:
+    for order in (1, torch.inf):
+        plant = (lambda out: [x * 1.01 for x in out], lambda _, own, *__, order=order: own == order)
+        assert f"ord={order}" in wrong("lists", "norm", "_foreach_norm.Scalar", *plant)[0]
+
+
 @pytest.mark.parametrize(
     "case",
     [

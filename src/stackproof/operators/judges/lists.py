@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -17,6 +18,8 @@ _SHAPES, _MORE = ((7,), (33, 5), (), *[(3,)] * 8), ((70_001,), *[(3,)] * 104)
 """On cards one longer than what a block of a kernel over lists takes (2^16), and more than such a kernel takes at once (110)."""
 _OTHERS = ((0,), (33, 5), (), (0, 3), (4, 6), (5,), (0,))
 """Empty ones first, last and between: the second is transposed, the third in float64, the fifth has gaps."""
+_ORDERS = (2, 1, math.inf)
+"""Of norms; an infinite one of nothing raises."""
 _RAISES = {"addcdiv", "Tensor"}
 """Whose derivative raises, of lists with numbers without dimensions and of a number that is a tensor (torch 2.4.1 to 2.15)."""
 _SINGLE: Mapping[str, Callable[..., Any]] = {
@@ -53,14 +56,20 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             if overload.endswith("out"):
                 continue
             alike = _SHAPES if point.on_host else _SHAPES + _MORE
+            orders = _ORDERS if any(argument.name == "ord" for argument in operator._schema.arguments) else _ORDERS[:1]
             for kind, shapes in (("of one kind", alike), ("mixed, with empty ones", _OTHERS)):
-                yield _relation(point, operator, f"{packet}.{overload}, {kind}", shapes)
+                for order in orders:
+                    more = "" if order == _ORDERS[0] else f", ord={order}"
+                    own = tuple(shape for shape in shapes if order == _ORDERS[0] or 0 not in shape)
+                    yield _relation(point, operator, f"{packet}.{overload}, {kind}{more}", own, order)
 
 
-def _relation(point: OperatorPoint, operator: Any, says: str, shapes: tuple[tuple[int, ...], ...]) -> Relation:
+def _relation(
+    point: OperatorPoint, operator: Any, says: str, shapes: tuple[tuple[int, ...], ...], order: float
+) -> Relation:
     in_place = operator._schema.name.endswith("_")
     shapes = ((4, 4), (33, 33)) if point.name == "mm" else shapes
-    arguments = [_argument(point, argument, shapes) for argument in operator._schema.arguments]
+    arguments = [_argument(point, argument, shapes, order) for argument in operator._schema.arguments]
     inputs = tuple(argument for argument in arguments if argument is not None)
 
     def listed(*inputs: Any) -> Any:
@@ -89,10 +98,12 @@ def _item(argument: Any, place: int) -> Any:
     return argument[place] if several else argument
 
 
-def _argument(point: OperatorPoint, argument: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
+def _argument(point: OperatorPoint, argument: Any, shapes: tuple[tuple[int, ...], ...], order: float) -> Any:
     """Return what a signature asks for, or nothing for an option."""
     number: Any = 3 if point.dtype is torch.int64 else 0.75
-    if argument.name in ("alpha", "ord"):
+    if argument.name == "ord":
+        return order
+    if argument.name == "alpha":
         return None if argument.kwarg_only else argument.default_value
     match str(argument.type):
         case "List[Tensor]":
