@@ -74,6 +74,14 @@ def _near(x: torch.Tensor, number: float) -> bool:
             lambda x, _, i, __: len(i) == 65,
             "65 ones at one index",
         ),
+        (
+            "exact",
+            "pow",
+            "pow.Tensor_Scalar",
+            lambda out: out.double().long(),
+            lambda x, _: x.dtype is torch.int64,
+            "large whole numbers",
+        ),
         ("elementwise", "ceil", "ceil.default", lambda out: out + 0.0, lambda *_: True, "as NumPy has it"),
         (
             "elementwise",

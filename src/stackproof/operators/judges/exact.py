@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import torch
@@ -18,10 +21,25 @@ _BIT = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _OFFSET = 2**60 + 1
 _BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": {"max": 5}}
 
+_ARITHMETIC: Mapping[str, tuple[int, tuple[int, ...], Callable[[list[int]], Any]]] = {
+    "sum": (2**56, (0,), sum),
+    "cumsum": (2**56, (0,), lambda x: [*accumulate(x)]),
+    "prod": (2**8, (0,), math.prod),
+    "cumprod": (2**8, (0,), lambda x: [*accumulate(x, mul)]),
+    "add": (_OFFSET, (_OFFSET,), lambda x: [n + _OFFSET for n in x]),
+    "sub": (_OFFSET, (7,), lambda x: [n - 7 for n in x]),
+    "mul": (2**30, (2**30 + 1,), lambda x: [n * (2**30 + 1) for n in x]),
+    "square": (2**30, (), lambda x: [n * n for n in x]),
+    "pow": (2**19, (3,), lambda x: [n**3 for n in x]),
+}
+"""What is added to numbers, what comes after them, and what Python has: whole numbers that no double holds."""
+
 
 def suits(name: str, _op: Any) -> bool:
     """Whether it multiplies and adds, moves, or chooses."""
-    return any(member(group, name) for group in ("multiplies and adds", "moves", "chooses", "exact of each number"))
+    return name in _ARITHMETIC or any(
+        member(group, name) for group in ("multiplies and adds", "moves", "chooses", "exact of each number")
+    )
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
@@ -31,7 +49,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         yield from _moved(point)
     if member("exact of each number", name) and point.dtype is torch.float32:
         yield _signed(point)
-    if point.dtype is torch.int64 and (member("chooses", name) or name in ("sum", "cumsum")):
+    if point.dtype is torch.int64 and (member("chooses", name) or name in _ARITHMETIC):
         yield from _shifted(point)
     if member("multiplies and adds", name) and point.dtype is not torch.int64:
         calls = [("", inputs, options) for inputs, options, _ in point.samples(6)]
@@ -126,14 +144,11 @@ def _shifted(point: OperatorPoint) -> Iterator[Relation]:
     def far(*arguments: Any, **options: Any) -> Any:
         return shifted(point.op(*shifted(arguments, _OFFSET), **shifted(options, _OFFSET)), -_OFFSET)
 
-    if point.name in ("sum", "cumsum"):
-        code = "first = operator(arguments[0], 0)\nsecond = sum(arguments[0].tolist())"
-
-        def expected(x: torch.Tensor) -> torch.Tensor:
-            sums = torch.tensor([sum(x.tolist()[: n + 1]) for n in range(len(x))], device=x.device)
-            return sums[-1] if point.name == "sum" else sums
-
-        yield Relation(says, (line * (2**56 + 1),), {}, lambda x: point.op(x, 0), expected, code, exact=True)
+    if point.name in _ARITHMETIC:
+        offset, more, python = _ARITHMETIC[point.name]
+        code = f"first = operator(arguments[0], *{more})\nsecond = None  # what Python's whole numbers give"
+        expected = lambda x: torch.tensor(python(x.tolist()), device=x.device)  # noqa: E731
+        yield Relation(says, (2 * line + 1 + offset,), {}, lambda x: point.op(x, *more), expected, code, exact=True)
         return
     if point.name in _BOUNDS:
         bounds = {name: _OFFSET + bound for name, bound in _BOUNDS[point.name].items()}
