@@ -56,8 +56,12 @@ def _relation(
 
     def second(*inputs: torch.Tensor) -> torch.Tensor:
         query, key, value = (tensor.cpu() for tensor in inputs)
-        mask, causal, grouped = case.mask(), case.kind == "causal", case.heads[0] != case.heads[1]
-        output: torch.Tensor = definition(query, key, value, mask, is_causal=causal, enable_gqa=grouped)
+        options = {
+            "is_causal": case.kind == "causal",
+            "scale": case.scale,
+            "enable_gqa": case.heads[0] != case.heads[1],
+        }
+        output: torch.Tensor = definition(query, key, value, case.mask(), **options)
         return output
 
     ulps = _FEW_ULPS if dtype.itemsize == 2 else _ULPS

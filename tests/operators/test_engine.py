@@ -169,6 +169,8 @@ def red(judge: str, name: str) -> set[str]:
 def test_an_option_that_a_module_loses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.nn.LeakyReLU, "forward", lambda _, x: torch.nn.functional.leaky_relu(x))
     assert red("modules", "LeakyReLU") >= {"with negative_slope=1.01"}
+    with Planted("hardswish_.default", lambda out: out.clamp_(max=1), lambda *_: True):
+        assert red("modules", "Hardswish") == {"with inplace=True"}
 
 
 def test_an_option_that_an_optimiser_loses_is_seen_as_is_a_direction(monkeypatch: pytest.MonkeyPatch) -> None:

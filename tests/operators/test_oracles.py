@@ -14,12 +14,14 @@ from stackproof.operators import engine
 from stackproof.operators.oracles import Decomposed
 from tests.operators.faults import CPU, Fault, scaled
 
+ATTENTION, FLASH = "nn.functional.scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu"
 EVERYWHERE = [
     ("softmax", "aten._softmax.default", scaled, "as defined"),
     ("topk", "aten.topk.default", scaled, "as defined"),
     ("nn.functional.avg_pool2d", "aten.avg_pool2d.default", scaled, "as defined"),
     ("roll", "aten.roll.default", lambda x: x.flip(0), "as a size"),
     ("cumsum", "aten.cumsum.default", lambda x: scaled(x) if max(x.shape, default=0) > 5 else x, " as "),
+    (ATTENTION, f"aten.{FLASH}_backward.default", scaled, "as defined, in float64"),
     ("nn.functional.gelu", "aten.gelu_backward.default", scaled, "as defined"),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -41,7 +43,8 @@ def attended(case: attention.AttentionShape, kernel: attention.Kernel | None = N
 
 
 def test_a_case_means_what_it_says() -> None:
-    causal, padded = BY_NAME["causal"], BY_NAME["padding mask"].mask()
+    causal, padded, shaped = BY_NAME["causal"], BY_NAME["padding mask"].mask(), BY_NAME["odd lengths"]
+    assert not torch.allclose(attended(shaped), attended(replace(shaped, scale=None)), rtol=0.1)
     torch.testing.assert_close(attended(causal)[:, :, 0], causal.inputs(torch.float32, CPU)[2][:, :, 0])
     assert padded is not None and not padded[-1, ..., -1].any() and padded[0].all()
 

@@ -49,6 +49,8 @@ class AttentionShape:
     kind: Literal["full", "causal", "mask"]
     repeat: bool = False
     """Keys and values of grouped heads are repeated before the call, as transformers did before torch 2.5 could share them."""
+    scale: float | None = None
+    """What scores are multiplied by; the default is one over the root of the width."""
 
     @property
     def grouped(self) -> bool:
@@ -113,7 +115,8 @@ def run(case: AttentionShape, inputs: Sequence[torch.Tensor], kernel: Kernel | N
     query, *others = inputs
     share, mask, witness = case.heads[0] // case.heads[1], case.mask(), Witness()
     key, value = (x.repeat_interleave(share, dim=1) if case.repeat else x for x in others)
-    options: dict[str, Any] = {"is_causal": case.kind == "causal", **({"enable_gqa": True} if case.grouped else {})}
+    options: dict[str, Any] = {"is_causal": case.kind == "causal", "scale": case.scale}
+    options |= {"enable_gqa": True} if case.grouped else {}
     options["attn_mask"] = None if mask is None else mask.to(query.device)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

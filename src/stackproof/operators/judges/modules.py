@@ -46,7 +46,7 @@ _SHAPED: Mapping[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     **{f"Dropout{sides}d": ({}, (3, 8, *[3] * sides)) for sides in (1, 2, 3)},
 }
 """Where torch has neither samples of the module nor of the function."""
-_PLACES = ("device", "dtype", "inplace", "size_average", "reduce")
+_PLACES = ("device", "dtype", "size_average", "reduce")
 """No options, or no longer."""
 Case = tuple[dict[str, Any], tuple[Any, ...], dict[str, Any]]
 """Options of the constructor, and what the module is called with."""
@@ -141,6 +141,9 @@ def _options(point: OperatorPoint, calls: list[Any]) -> Iterator[Relation]:
                 continue
             values = _others(parameter, text, call)
             found = next(filter(None, (_differing(base, name, values) for base in dict.fromkeys((together, call)))), [])
+            if name == "inplace":  # changes no result
+                bases = dict.fromkeys((together, call))
+                found = [_Call(point, {**base.options, name: True}, base.inputs, base.named) for base in bases]
             yield from (other.relation(f"with {name}={other.shown(name)}") for other in found)
             together = found[-1] if found else together
 
@@ -249,7 +252,7 @@ class _Call:
         bound = inspect.signature(self.point.op).bind(**self.options)
         bound.apply_defaults()
         given: dict[str, Any] = {}
-        for name in (name for name in names if name not in named):
+        for name in (name for name in names if name not in named and name != "inplace"):
             if name.replace("_", ".") in state:
                 given[name] = state[name.replace("_", ".")]
             elif name in layer._parameters or name in layer._buffers:

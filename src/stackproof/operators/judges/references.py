@@ -75,10 +75,13 @@ def _bag(
     if padding_idx is not None:
         shares = shares * (index != padding_idx % len(weight))
     total = (places == torch.arange(count, device=indices.device)[:, None]).to(weight.dtype) * shares
+    rows = weight[index]
+    if more.get("scale_grad_by_freq"):
+        rows = rows.detach() + (rows - rows.detach()) / index.bincount(minlength=len(weight))[index][:, None]
     if mode == "max":
         chosen = total[..., None] != 0
-        return weight[index].where(chosen, -torch.inf).amax(1).where(chosen.any(1), 0)
-    return total @ weight[index] / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
+        return rows.where(chosen, -torch.inf).amax(1).where(chosen.any(1), 0)
+    return total @ rows / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
 
 
 def around(padding: Any, reach: list[int]) -> list[int]:
@@ -143,7 +146,7 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     alike = [call for call in drawn if len({leaf.dtype for leaf in tree_leaves(call) if numeric(leaf)}) < 2]
     calls = [call for call in alike if not call[1].get("dropout_p")]  # of several dtypes each rounds by its own
     if function := definition(point.op, point.name) if point.dtype is torch.float64 or not point.on_host else None:
-        yield from _functions(point, function, calls)
+        yield from _functions(point, function, calls, backward)
     if not point.on_host:
         return
     for call in calls[:3] if not narrow else ():
@@ -273,13 +276,17 @@ def _rounded(leaf: Any) -> Any:
     return leaf.detach().round() if torch.is_tensor(leaf) and leaf.is_floating_point() else leaf
 
 
-def _functions(point: OperatorPoint, function: Callable[..., Any], calls: list[Any]) -> Iterator[Relation]:
+def _functions(
+    point: OperatorPoint, function: Callable[..., Any], calls: list[Any], backward: bool
+) -> Iterator[Relation]:
     code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
+    first, second = (with_gradients(way, backward and point.on_host) for way in (point.op, function))
+    floor = 512 * torch.finfo(torch.float64).eps if point.on_host else 0.0  # gradients cancel
     mixed = _mixed(point, calls) if point.on_host else ()  # on a card an index out of bounds ends the process
     for place, call in enumerate([*calls, *(call[1:] for call in mixed)]):
         inputs, named = detached(call)
-        how: dict[str, Any] = {"ulps": 512.0, "widened": True, "refusable": place >= len(calls)}
-        yield Relation("as defined, in float64", inputs, named, point.op, function, code, **how)
+        how: dict[str, Any] = {"ulps": 512.0, "floor": floor, "widened": True, "refusable": place >= len(calls)}
+        yield Relation("as defined, in float64", inputs, named, first, second, code, **how)
 
 
 def _decomposed(point: OperatorPoint, says: str, inputs: Any, named: Any, backward: bool, **more: Any) -> Relation:
