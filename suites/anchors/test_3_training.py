@@ -240,8 +240,8 @@ def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> No
     weights = [torch.ones(3, dtype=_wide(stack, place), device=device.torch, requires_grad=True) for place in range(2)]
     optimiser, scaling = torch.optim.SGD([{"params": [weight]} for weight in weights], lr=0.5), scaler()
     expected, scale, good = np.ones(3), 64.0, 0
-    for turn, bad in enumerate((False, False, False, True, False, False, True)):
-        slope = torch.tensor([1.0, 2.0, float("inf") if bad else 4.0], device=device.torch)
+    for turn, bad in enumerate((0.0, 0.0, 0.0, math.inf, 0.0, 0.0, math.nan)):
+        slope = torch.tensor([1.0, 2.0, bad or 4.0], device=device.torch)
         optimiser.zero_grad()
         scaling.scale((weights[0] * slope).sum() + (weights[1] * slope).sum()).backward()
         scaling.step(optimiser)

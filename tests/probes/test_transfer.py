@@ -71,3 +71,19 @@ def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.Tensor, "to", late)
     with pytest.raises(CheckFailed, match=r"sums over buffers \[0, 1\] were taken before"):
         transfer.overlap(HOST, lambda tensor: tensor, buffers=2)
+
+
+def test_a_sampler_that_keeps_its_order_and_parts_that_share_samples_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    transfer.shuffles()
+    with monkeypatch.context() as patch, pytest.raises(CheckFailed, match="in no part of a split"):
+        patch.setattr(transfer, "random_split", lambda data, _: [torch.utils.data.Subset(data, range(9))] * 2)
+        transfer.shuffles()
+    order = torch.utils.data.RandomSampler.__iter__
+    orders: dict[object, list[int]] = {}
+    monkeypatch.setattr(
+        torch.utils.data.RandomSampler,
+        "__iter__",
+        lambda self: iter(orders.setdefault(self, list(order(self))) if self.generator else order(self)),
+    )
+    with pytest.raises(CheckFailed, match="shuffled alike"):
+        transfer.shuffles()

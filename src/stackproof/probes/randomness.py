@@ -91,6 +91,10 @@ def restores(device: Device) -> None:
     again("dropout", torch.nn.functional.dropout(ones, 0.5), mask, "after the state was restored")
     generator = seeded(device, 3)
     saved = generator.get_state()
+    for one in (torch.rand, torch.randn):
+        alone, after = (one(1, device=device.torch, generator=generator) for _ in range(2))
+        others("a generator", alone, after, "one after the other")
+    generator.set_state(saved)
     drawn = DRAWS["normal"](device, generator)
     generator.set_state(saved)
     again("a generator", DRAWS["normal"](device, generator), drawn, "after its state was restored")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler, get_worker_info
+from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler, get_worker_info, random_split
 from torch.utils.data.distributed import DistributedSampler
 
 from stackproof.device.kinds import Device
@@ -104,8 +104,13 @@ def shuffles() -> None:
     plain = DataLoader(Numbers(), batch_size=None, shuffle=True)
     ranked: DistributedSampler[Batch] = DistributedSampler(Numbers(), 2, 0, seed=5)
     torch.manual_seed(5)
-    epochs = [list(plain.sampler) for _ in range(3)]
-    require(epochs[0] != epochs[1] != epochs[2] != epochs[0], f"epochs are shuffled alike: {epochs[0][:6]} and again")
+    for shuffled in (plain, loader(0)):  # by torch's own generator, and by one that is given
+        epochs = [list(shuffled.sampler) for _ in range(3)]
+        alike = f"epochs are shuffled alike: {epochs[0][:6]} and again"
+        require(epochs[0] != epochs[1] != epochs[2] != epochs[0], alike)
+    parts = random_split(Numbers(), [SAMPLES // 3, SAMPLES - SAMPLES // 3])
+    lost = sorted(set(range(SAMPLES)) - {index for part in parts for index in part.indices})
+    require(not lost, f"samples {lost[:5]} are in no part of a split")
     orders = []
     for epoch in range(2):
         ranked.set_epoch(epoch)
