@@ -75,13 +75,10 @@ def _bag(
     if padding_idx is not None:
         shares = shares * (index != padding_idx % len(weight))
     total = (places == torch.arange(count, device=indices.device)[:, None]).to(weight.dtype) * shares
-    rows = weight[index]
-    if more.get("scale_grad_by_freq"):
-        rows = rows.detach() + (rows - rows.detach()) / index.bincount(minlength=len(weight))[index][:, None]
     if mode == "max":
         chosen = total[..., None] != 0
-        return rows.where(chosen, -torch.inf).amax(1).where(chosen.any(1), 0)
-    return total @ rows / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
+        return weight[index].where(chosen, -torch.inf).amax(1).where(chosen.any(1), 0)
+    return total @ weight[index] / (total.sum(1, keepdim=True).clamp(min=1) if mode == "mean" else 1)
 
 
 def around(padding: Any, reach: list[int]) -> list[int]:
@@ -117,6 +114,8 @@ _WRITTEN: Mapping[str, Callable[..., Any]] = {
     "nn.functional.embedding_bag": _bag,
 }
 """Where torch has none."""
+_OTHER_GRADIENTS = {"nn.functional.embedding_bag"}
+"""Whose gradient an option divides by how often a row is used."""
 
 
 def definition(op: Any, name: str) -> Callable[..., Any] | None:
@@ -280,8 +279,9 @@ def _functions(
     point: OperatorPoint, function: Callable[..., Any], calls: list[Any], backward: bool
 ) -> Iterator[Relation]:
     code = f"# second: torch._refs.{point.name} or its definition, in float64\nfirst = second = operator(*arguments, **options)"
-    first, second = (with_gradients(way, backward and point.on_host) for way in (point.op, function))
-    floor = 512 * torch.finfo(torch.float64).eps if point.on_host else 0.0  # gradients cancel
+    backward = backward and point.on_host and point.name in _WRITTEN.keys() - _OTHER_GRADIENTS
+    first, second = (with_gradients(way, backward) for way in (point.op, function))
+    floor = 512 * torch.finfo(torch.float64).eps if backward else 0.0  # gradients cancel
     mixed = _mixed(point, calls) if point.on_host else ()  # on a card an index out of bounds ends the process
     for place, call in enumerate([*calls, *(call[1:] for call in mixed)]):
         inputs, named = detached(call)
