@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
-from operator import mul
 from typing import Any
 
 import torch
@@ -24,8 +22,6 @@ _BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": 
 _ARITHMETIC: Mapping[str, tuple[int, tuple[int, ...], Callable[[list[int]], Any]]] = {
     "sum": (2**56, (0,), sum),
     "cumsum": (2**56, (0,), lambda x: [*accumulate(x)]),
-    "prod": (2**8, (0,), math.prod),
-    "cumprod": (2**8, (0,), lambda x: [*accumulate(x, mul)]),
     "add": (_OFFSET, (_OFFSET,), lambda x: [n + _OFFSET for n in x]),
     "sub": (_OFFSET, (7,), lambda x: [n - 7 for n in x]),
     "mul": (2**30, (2**30 + 1,), lambda x: [n * (2**30 + 1) for n in x]),
@@ -37,9 +33,7 @@ _ARITHMETIC: Mapping[str, tuple[int, tuple[int, ...], Callable[[list[int]], Any]
 
 def suits(name: str, _op: Any) -> bool:
     """Whether it multiplies and adds, moves, or chooses."""
-    return name in _ARITHMETIC or any(
-        member(group, name) for group in ("multiplies and adds", "moves", "chooses", "exact of each number")
-    )
+    return any(member(group, name) for group in ("multiplies and adds", "moves", "chooses", "exact of each number"))
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
