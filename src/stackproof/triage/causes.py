@@ -287,7 +287,7 @@ def _unexplained(known: _Known, recognised: list[Incident]) -> list[Incident]:
         left_over = [
             replace(row, who=tuple(blamed)) if no else row for row, no in zip(left_over, nameless, strict=True)
         ]
-    return left_over
+    return _merged(left_over)
 
 
 def _silent(weight: Weight, row: Incident, findings: list[Incident]) -> bool:
@@ -303,6 +303,17 @@ def _silent(weight: Weight, row: Incident, findings: list[Incident]) -> bool:
         return explained or (nameless and any(other.kind == CONSEQUENCE for other in others))
     faults = [other for other in others if other.kind == FAULT and other.signature]
     return weight is Weight.SIGNAL and any(other.who[0][0] != "rank" for other in faults)
+
+
+def _merged(rows: list[Incident]) -> list[Incident]:
+    ranked = [row for row in rows if row.who[0][0] == "rank"]
+    for row in [row for row in rows if row not in ranked]:
+        same = [other for other in ranked if other.title == row.title]
+        if len(same) == 1:
+            ranked[ranked.index(same[0])] = replace(same[0], hits=(*row.hits, *same[0].hits))
+        else:
+            ranked.append(row)
+    return ranked
 
 
 def _apart(death: Death, faults: list[Incident]) -> bool:
