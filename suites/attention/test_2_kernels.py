@@ -56,12 +56,10 @@ def _relation(
 
     def second(*inputs: torch.Tensor) -> torch.Tensor:
         query, key, value = (tensor.cpu() for tensor in inputs)
-        options = {
-            "is_causal": case.kind == "causal",
-            "scale": case.scale,
-            "enable_gqa": case.heads[0] != case.heads[1],
-        }
-        output: torch.Tensor = definition(query, key, value, case.mask(), **options)
+        causal, grouped = case.kind == "causal", case.heads[0] != case.heads[1]
+        output: torch.Tensor = definition(
+            query, key, value, case.mask(), is_causal=causal, scale=case.scale, enable_gqa=grouped
+        )
         return output
 
     ulps = _FEW_ULPS if dtype.itemsize == 2 else _ULPS
