@@ -116,10 +116,8 @@ def _clean_job(rows: list[Fault], scale: float) -> Task:
     words = [call.verb, call.stack or STACK, *call.suites, "whole" if call.whole else "", *call.arguments]
     words += [first.injection.ground, "alone" if first.clean_alone else ""]
     name, deadline_s = f"clean/{' '.join(filter(None, words))}", _CLEAN_DEADLINE_S * scale
-    call, judge = (
-        replace(call, only=(), stack=call.stack or STACK, scale=scale),
-        partial(compare.compare_clean, name, wanted),
-    )
+    call = replace(call, only=(), stack=call.stack or STACK, scale=scale)
+    judge = partial(compare.compare_clean, name, wanted)
     return Task(name, first.clean_alone, False, call, first.injection.spare, wanted, deadline_s, judge)
 
 

@@ -53,8 +53,7 @@ def call(words: Sequence[str], log: Path, deadline_s: float, python: Path = Path
     with contextlib.suppress(Refusal):  # of a verb that writes no record
         record = reading.read(kept)
         if bad := [check.id for check in _bad(record)]:
-            more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
-            figures[RED] = ", ".join(bad[:_NAMED]) + more
+            figures[RED] = text.first_few(bad, _NAMED)
         return StageOutcome(verdict, summary(record), figures)
     return StageOutcome(verdict, last(log), figures)
 

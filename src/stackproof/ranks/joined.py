@@ -272,21 +272,13 @@ def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
             f"rank {place.rank} did not reach rank 0 at {where} ({first}): check that rank 0 was started, "
             "and that its host name and port can be reached from here"
         )
-    size, traces, who = (
-        place.world_size,
-        Traces(spec.folder, place.world_size),
-        f"not all of {place.world_size} ranks came",
-    )
-    others = [rank for rank in range(size) if f"{_MEETING} at {where}" not in traces.phases(rank)]
+    size, here, traces = place.world_size, f"{_MEETING} at {where}", Traces(spec.folder, place.world_size)
+    who, others = f"not all of {size} ranks came", [rank for rank in range(size) if here not in traces.phases(rank)]
     if f" {size - len(others)}/{size} clients" in text:  # else some have their folder on their own hosts
-        places = {
-            rank: phase.removeprefix(f"{_MEETING} at ")
-            for rank in others
-            for phase in traces.phases(rank)
-            if _MEETING in phase
-        }
-        elsewhere = "".join(f", rank {rank} went to {other}" for rank, other in places.items())
-        who = f"{named(others)} of {size} did not come{elsewhere}"
+        who = f"{named(others)} of {size} did not come"
+        for rank in others:
+            went = [phase.partition(" at ")[2] for phase in traces.phases(rank) if phase.startswith(_MEETING)]
+            who += "".join(f", rank {rank} went to {other}" for other in went[-1:])
     return (
         f"rank 0 waited at {where}, and {who} ({first}): "
         "what is missing was not started, failed before it could say so (its log is on its own host), or cannot reach this host"

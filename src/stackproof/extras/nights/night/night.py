@@ -77,6 +77,10 @@ def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any
 
     `before`: records of earlier nights, the newest first. The first night tells what failed in it, which `was` nothing.
     """
+
+    def ending(check: Check) -> tuple[Verdict, Figure | None]:
+        return check.verdict, check.figures.get(verbs.RED)
+
     known: dict[str, Check] = {}
     for earlier in before[:_NIGHTS]:
         try:
@@ -84,7 +88,6 @@ def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any
         except Refusal:  # the pages say so
             continue
         known = {check.id: check for check in night.checks if check.verdict is not Verdict.SKIPPED} | known
-    same = {name: (check.verdict, check.figures.get(verbs.RED)) for name, check in known.items()}
     rows = [
         {
             "check": check.id,
@@ -94,7 +97,7 @@ def changes(record: Record, path: Path, before: Sequence[Path]) -> dict[str, Any
         }
         for check in record.checks
         if check.verdict is not Verdict.SKIPPED
-        and same.get(check.id, (Verdict.PASSED, None)) != (check.verdict, check.figures.get(verbs.RED))
+        and ending(check) != (ending(known[check.id]) if check.id in known else (Verdict.PASSED, None))
     ]
     facts = {"stack": record.stack, "host": record.provenance.get("host", ""), "record": str(path)}
     return {**facts, "verdict": record.verdict.value, "changes": rows} if rows else {}
