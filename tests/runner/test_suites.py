@@ -45,9 +45,8 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
     _cores(monkeypatch, 16)
     beside: dict[tuple[str, ...], float] = {
         ("a/test_2_ranks.py",): 16,
-        ("a/test_3_rates.py",): math.inf,
         ("large",): 64,
-        ("c",): math.inf,
+        ("a/test_3_rates.py", "c"): math.inf,
     }
     assert stages(names, folder) == (Stage(("a/test_1_values.py", "b"), 8, beside),)
     _cores(monkeypatch, 2)

@@ -89,7 +89,8 @@ class OperatorPoint:
         """Draw numbers of both signs."""
         generator = torch.Generator().manual_seed(self.draw.randrange(1 << 30))
         wide = torch.complex128 if self.dtype.is_complex else torch.float64
-        return (torch.randn(shape, generator=generator, dtype=wide) * scale).to(self.dtype).to(self.device)
+        made = (torch.randn(shape, generator=generator, dtype=wide) * scale).to(self.dtype)
+        return made.to(self.device, non_blocking=True)
 
 
 @dataclass(frozen=True)

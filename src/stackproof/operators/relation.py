@@ -187,6 +187,15 @@ def symptom(wrong: str) -> str:
     return "" if wrong.startswith("number") else re.split(r"[\d\"\\]", wrong)[0].strip()
 
 
+def on_host(tree: Any) -> Any:
+    """Return the tree with tensors on the CPU, after one wait for all copies of them."""
+    waiting = {leaf.device for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)}
+    copied = tree_map(lambda leaf: leaf.to("cpu", non_blocking=True) if isinstance(leaf, torch.Tensor) else leaf, tree)
+    for device in waiting:
+        torch.get_device_module(device).synchronize()
+    return copied
+
+
 def refuse_on_host(routes: Sequence[Route], arguments: Any, options: Any) -> None:
     """Try calls for a card on the CPU first: what the CPU refuses, a card's kernel may assert, and then nothing works there.
 
@@ -196,9 +205,9 @@ def refuse_on_host(routes: Sequence[Route], arguments: Any, options: Any) -> Non
     leaves = [leaf for leaf in tree_leaves((arguments, options)) if isinstance(leaf, torch.Tensor)]
     if all(leaf.device.type == REFERENCE.type for leaf in leaves):
         return
-    on_host = tree_map(lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, (arguments, options))
+    tried = on_host(detached((arguments, options)))
     for route in routes:
-        inputs, named = _copied(detached(on_host))
+        inputs, named = _copied(tried)
         try:
             route(*inputs, **named)
         except Exception as error:
@@ -333,7 +342,8 @@ def _outputs(tree: Any) -> _Results:
     )
     tensors = {name: leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for name, leaf in leaves}
     dense = {name: tensor if tensor.layout is torch.strided else tensor.to_dense() for name, tensor in tensors.items()}
-    return {name: tensor.detach().resolve_conj().cpu() for name, tensor in dense.items()}
+    results: _Results = on_host({name: tensor.detach().resolve_conj() for name, tensor in dense.items()})
+    return results
 
 
 _UNSUPPORTED = (

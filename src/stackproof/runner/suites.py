@@ -151,12 +151,18 @@ def _merged(listed: list[Stage]) -> tuple[Stage, ...]:
         if merged and (merged[-1].workers > 1) == (stage.workers > 1):
             last = merged[-1]
             workers = max(last.workers, stage.workers)
-            apart, held = {**last.apart, **stage.apart}, last.held + stage.held
-            merged[-1] = Stage(last.suites + stage.suites, workers, apart, held)
+            merged[-1] = Stage(last.suites + stage.suites, workers, _joined(last, stage.apart), last.held + stage.held)
         else:
             merged.append(stage)
     for before, stage in list(pairwise(merged)):
         if before.suites and before.workers > 1 and not stage.apart:
-            merged[merged.index(before)] = replace(before, apart={**before.apart, stage.suites: math.inf})
+            merged[merged.index(before)] = replace(before, apart=_joined(before, {stage.suites: math.inf}))
             merged.remove(stage)
     return tuple(stage if stage.suites else Stage(tuple(chain(*stage.apart)), 1) for stage in merged)
+
+
+def _joined(stage: Stage, more: Mapping[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    """Return what runs apart from a stage, with more; all that always comes last shares a process."""
+    rows = {**stage.apart, **more}
+    last = tuple(chain(*(suites for suites, gib in rows.items() if gib == math.inf)))
+    return {**{suites: gib for suites, gib in rows.items() if gib != math.inf}, **({last: math.inf} if last else {})}

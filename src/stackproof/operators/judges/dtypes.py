@@ -129,8 +129,9 @@ def _mixed(point: OperatorPoint, call: _Call, odd: int) -> Iterator[Relation]:
 
             def promoted(*arguments: Any, result: Any = result, own: Any = own, **options: Any) -> Any:
                 turned, _ = tree_flatten((arguments, options))
+                device = next(turned[n].device for n in places if isinstance(turned[n], torch.Tensor))
                 for n in places:
-                    turned[n] = torch.as_tensor(turned[n], device=point.device).to(result)
+                    turned[n] = torch.as_tensor(turned[n]).to(device, result, non_blocking=True)
                 arguments, options = tree_unflatten(turned, form)
                 results = op(*arguments, **options)
                 return results.to(own) if own else results

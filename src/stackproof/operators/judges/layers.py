@@ -66,10 +66,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
 
 
 def _defined(dtype: torch.dtype, layer: torch.nn.Module, each: Any, inputs: Any, named: dict[str, Any]) -> Relation:
-    """Compare with the database's own reference, which is given the layer for its options and its parameters."""
-    twin = copy.deepcopy(layer).double()
+    """Compare with the database's own reference on the host, which is given the layer for its options and its parameters."""
+    twin = copy.deepcopy(layer).to(REFERENCE, torch.float64)
 
     def reference(*arguments: Any, **options: Any) -> Any:
+        arguments, options = placed((arguments, options), REFERENCE)
         return each.reference_fn(twin, *arguments, **options)
 
     floor = 16 * torch.finfo(dtype).eps  # terms of size one cancel

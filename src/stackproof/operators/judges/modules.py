@@ -144,7 +144,8 @@ def _options(point: OperatorPoint, calls: list[Any]) -> Iterator[Relation]:
             if name == "inplace":  # changes no result
                 bases = dict.fromkeys((together, call))
                 found = [_Call(point, {**base.options, name: True}, base.inputs, base.named) for base in bases]
-            yield from (other.relation(f"with {name}={other.shown(name)}") for other in found)
+            training = name != "inplace"  # in place a card's kernel may draw other numbers from one seed
+            yield from (other.relation(f"with {name}={other.shown(name)}", training) for other in found)
             together = found[-1] if found else together
 
 
