@@ -40,16 +40,19 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
 
 
-@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
+@pytest.mark.parametrize(
+    ("number", "named"), [(errno.EROFS, True), (errno.ENOSPC, True), (errno.ENOSPC, False), (errno.EACCES, True)]
+)
 def test_a_disk_that_says_no_ends_any_verb_with_a_sentence(
-    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: int, named: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def failing(*_: object) -> None:
-        raise OSError(number, os.strerror(number), "/some/where")
+        raise OSError(number, os.strerror(number), *(["/some/where"] if named else []))
 
+    where = "/some/where" if named else "a file that is written"
     monkeypatch.setattr("stackproof.doctor.checkup.examine", failing)
     assert cli.main(["doctor"]) == 2
-    assert f"stackproof: /some/where: cannot be used ({os.strerror(number)}); make room" in capsys.readouterr().err
+    assert f"stackproof: {where}: cannot be used ({os.strerror(number)}); make room" in capsys.readouterr().err
 
 
 def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

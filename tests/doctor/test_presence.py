@@ -93,7 +93,16 @@ def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
     assert "bad: broken - " in said
     assert "tiny: present" in said
     assert "bad/stack.toml: 'python' is missing" in str(found.broken)
+
     assert [stack.name for stack in found.stacks_here] == ["tiny"]
+
+
+def test_a_definition_that_lacks_what_no_check_asks_for_is_broken(root: Path) -> None:
+    definition = root / "stacks" / "tiny" / "stack.toml"
+    definition.write_text(
+        f'{definition.read_text(encoding="utf-8")}\n[missing]\nnosuch = "a reason"\n', encoding="utf-8"
+    )
+    assert "'missing.nosuch' is no capability" in str(presence.look(["tiny"]).broken)
 
 
 def test_what_is_present_is_returned_in_order(root: Path) -> None:

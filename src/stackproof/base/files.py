@@ -55,12 +55,16 @@ def why_unreadable(path: Path, most: int = MOST_BYTES) -> str:
     return ""
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a write of an open file says, without its name."""
+
+
 def disk_refusal(error: OSError) -> Refusal | None:
     """Return the refusal of a file system that is full, read-only or closed to us; None for any other error, which is a bug."""
-    if error.errno not in _NO or not error.filename:
+    if error.errno not in (_NO if error.filename else _FULL):
         return None
     return Refusal(
-        f"{error.filename}: cannot be used ({error.strerror}); make room or make it writable, or work in a folder that is"
+        f"{error.filename or 'a file that is written'}: cannot be used ({error.strerror}); make room or make it writable, or work in a folder that is"
     )
 
 

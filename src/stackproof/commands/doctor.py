@@ -65,6 +65,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
     if options.json and options.report:
         raise Refusal("--json and --report are two forms of one answer; leave one out")
+    if options.all and (options.json or options.report):
+        raise Refusal("--all adds to what a terminal shows, and the other forms say all; leave it out")
     here = machine.Machine()
     seen = checkup.examine(options.stack, here)
     if options.json not in (None, _STDOUT):

@@ -37,6 +37,7 @@ _CHOOSING = {
     "--replay": "replay", "--continue": "resume", "--only": "only", "--suite": "suites", "--dataset": "dataset",
 }  # fmt: skip
 """Flags that say what runs, which such a flag would ignore."""
+_OUTPUTS = {"--json": "json", "--junit": "junit", "--markdown": "markdown"}
 _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
@@ -116,7 +117,8 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
 
 def _run(options: argparse.Namespace) -> int:
     for name, what in _SHOWING.items():
-        others = (flag for flag, other in _CHOOSING.items() if getattr(options, other) and other != name)
+        flags = {**_CHOOSING, **(_OUTPUTS if name == "explain" else {})}
+        others = (flag for flag, other in flags.items() if getattr(options, other) and other != name)
         if getattr(options, name) and (ignored := next(others, "")):
             raise Refusal(f"--{name} {what} and runs nothing; leave out {ignored}")
     if options.explain:

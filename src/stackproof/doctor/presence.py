@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from stackproof.base import advice, files, processes
 from stackproof.base.errors import Refusal
-from stackproof.stack import environments, hosts, lockfile, stacks
+from stackproof.stack import capabilities, environments, hosts, lockfile, stacks
 from stackproof.stack.stacks import Stack
 
 NOTHING = "nothing"
@@ -58,7 +58,8 @@ def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os
     loaded, refusals = dict[str, Stack](), dict[str, Refusal]()
     for name in names:
         try:
-            loaded[name] = stacks.load(name)
+            capabilities.require_known(stack := stacks.load(name))
+            loaded[name] = stack
         except Refusal as refusal:
             refusals[name] = refusal
     seen, here, unready = [], [], {}

@@ -122,6 +122,8 @@ def _night(options: argparse.Namespace) -> int:
             "--without leaves no stage out of which a verdict could come; leave one in, such as doctor "
             "(scan and confirm go by what measure has measured)"
         )
+    if options.anchor and options.notify:
+        raise Refusal("--anchor new measures nothing that could change; leave out --notify")
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
     needed = ("numpy", "scipy") if "site" in options.without else ("numpy", "scipy", "jinja2")
