@@ -63,8 +63,9 @@ def disk_refusal(error: OSError) -> Refusal | None:
     """Return the refusal of a file system that is full, read-only or closed to us; None for any other error, which is a bug."""
     if error.errno not in (_NO if error.filename else _FULL):
         return None
+    place = error.filename or "a file that is written"
     return Refusal(
-        f"{error.filename or 'a file that is written'}: cannot be used ({error.strerror}); make room or make it writable, or work in a folder that is"
+        f"{place}: cannot be used ({error.strerror}); make room or make it writable, or work in a folder that is"
     )
 
 
