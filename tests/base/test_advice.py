@@ -111,7 +111,7 @@ def test_advice_changes_nothing_for_what_is_imported_later() -> None:
         (["night", "--stack", "cpu", "--only", "gemm-float32"], "night --stack cpu --only gemm-float32"),
         (["night", "--site", "/srv/www", "--markdown=a.md", "--json", "x"], "night --site /srv/www --markdown=a.md"),
         (["verify", "--json", "/home/me/x.json", "--preset=full", "--results=/home/me"], "verify --preset=full"),
-        (["drill", "--continue", "--locked", "--results", "out"], "drill"),
+        (["verify", "--continue", "--locked", "--results", "out"], "verify"),
         (["watch", "--stack", "cpu", "--", "train", "--token", "secret"], "watch --stack cpu"),
         (["gate", "--env", "A=b c; rm -rf ~"], "gate --env 'A=b c; rm -rf ~'"),
     ],

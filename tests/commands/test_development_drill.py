@@ -8,7 +8,7 @@ import pytest
 
 from stackproof import cli
 from stackproof.drill import drill
-from stackproof.record import reading, records
+from stackproof.record import reading
 from stackproof.record.records import Check, Figure, Record, Verdict
 
 
@@ -47,16 +47,6 @@ def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
     assert code == 1
     assert reading.read(out).checks[0].id == "records/metric-missing"
     assert "failed: records/metric-missing: NOT CAUGHT" in capsys.readouterr().out
-
-
-def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "smoke.json"
-    checks = [Check("smoke/a::b", Verdict.FAILED, "wrong", 1.0)]
-    records.write(Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", 1.0, Verdict.FAILED, checks=checks), path)
-    assert cli.main(["drill", "--only", "metric-missing", "--continue", str(path), "--results", str(tmp_path)]) == 2
-    assert "is a record of `smoke`; name one of `drill`" in capsys.readouterr().err
-    assert cli.main(["drill", "--only", "metric-missing", "--continue", "--results", str(tmp_path)]) == 2
-    assert "there is no earlier drill of cpu" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -32,7 +32,6 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
         "source": "user report A7",
         "fast": False,
         "clean_alone": False,
-        "waits": False,
         "deadline_s": 60,
         "call": call(),
         "injection": injection or Planted("fired()"),

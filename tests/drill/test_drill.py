@@ -13,7 +13,7 @@ import pytest
 from stackproof.drill import drill as conduct
 from stackproof.drill import run
 from stackproof.drill.drill import cleans
-from stackproof.drill.inject import Checkout, Edit, Planted, Site, Variables
+from stackproof.drill.inject import Checkout, Edit, Planted, Variables
 from stackproof.drill.table import Fault, Faults, Symptoms
 from stackproof.record.records import Check, Record, Verdict
 
@@ -57,34 +57,6 @@ def test_a_fault_is_caught_and_its_run_without_it_is_clean(verbs: Callable[[str]
     assert sorted(heard) == sorted(check.id for check in found.checks)
 
 
-def test_what_passed_earlier_is_not_run_again(verbs: Callable[[str], None]) -> None:
-    verbs("False")
-    stood = Check("compute/some-fault", Verdict.PASSED, "was caught then", 1.0)
-    red = Check("clean/verify cpu rng", Verdict.FAILED, "was red then", 1.0)
-    earlier = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 60.0, checks=[stood, red])
-    heard: list[str] = []
-    fault_ = fault(FIRES)
-    gone = Record("drill", "cpu", "", checks=[stood, Check("coverage", Verdict.PASSED, "all", 0.0)])
-    assert conduct.passed_earlier(gone, [fault_]).keys() == {"compute/some-fault"}
-    found = conduct.conduct(
-        conduct.DrillRequest(Faults((fault_,), ()), (fault_,), 2, earlier=earlier), lambda check: heard.append(check.id)
-    )
-    assert ends(found) == {"compute/some-fault": Verdict.PASSED, "clean/verify cpu rng": Verdict.PASSED}
-    assert heard == ["clean/verify cpu rng", "coverage"]
-    assert found.checks[0].reason == "was caught then"
-    assert found.seconds > 60.0
-    assert str(found.provenance["continued from"]).startswith("2026-01-01")
-
-
-def test_a_row_that_is_run_again_has_its_run_without_the_fault_again(verbs: Callable[[str], None]) -> None:
-    verbs("planted")
-    green = Check("clean/verify cpu rng", Verdict.PASSED, "nothing was red then", 1.0)
-    earlier = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 60.0, checks=[green])
-    fault_ = fault(FIRES)
-    found = conduct.conduct(conduct.DrillRequest(Faults((fault_,), ()), (fault_,), 2, earlier=earlier), lambda _: None)
-    assert [check.reason for check in found.checks if check.id == green.id] != [green.reason]
-
-
 def test_a_fault_that_nothing_catches_fails_the_drill(verbs: Callable[[str], None]) -> None:
     verbs("False")
     found = drill(fault(FIRES))
@@ -126,33 +98,6 @@ def test_runs_without_a_fault_keep_company_where_they_may() -> None:
         ("clean/verify cpu rng", False),
         ("clean/verify cpu rng alone", True),
     ]
-
-
-class Slow(Planted):
-    """Takes until another fault has been injected."""
-
-    other = threading.Event()
-
-    def inject(self, site: Site) -> None:
-        """Wait for the other."""
-        assert self.other.wait(60), "the other never ran"
-        super().inject(site)
-
-
-class Quick(Planted):
-    """Lets the slow one go on."""
-
-    def inject(self, site: Site) -> None:
-        """Tell it."""
-        Slow.other.set()
-        super().inject(site)
-
-
-def test_a_fault_that_waits_keeps_no_worker(verbs: Callable[[str], None]) -> None:
-    verbs("planted")
-    hangs = fault(Slow("fired()", "everywhere"), id="hangs", waits=True)
-    found = drill(hangs, fault(Quick("fired()", "everywhere"), id="other"), workers=1)
-    assert set(ends(found).values()) == {Verdict.PASSED}
 
 
 @pytest.fixture

@@ -14,12 +14,8 @@ from stackproof.project import projects
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.drill.drill import DrillRequest
     from stackproof.project.projects import Project
-    from stackproof.record.records import Record
-    from stackproof.record.writer import Outputs
 
-_NEWEST = Path()
 _WORKERS = (
     "runs side by side; they wait a seventh of their time, so there is one more than two cores keep busy (default: 3)"
 )
@@ -32,10 +28,6 @@ def add(verbs: arguments.Verbs) -> None:
     verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
     arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
     verb.add_argument("--workers", type=arguments.count, default=3, metavar="N", help=_WORKERS)
-    help_ = "take what passed in the newest drill (or in this record of one) as it was, and run the rest"
-    verb.add_argument(
-        "--continue", dest="earlier", nargs="?", type=arguments.place, const=_NEWEST, metavar="RECORD", help=help_
-    )
     help_ = "build the environments that the drill needs, and run in the first"
     arguments.add_shared(verb, "--locked", help=help_)
     help_ = (
@@ -63,38 +55,21 @@ def _drill(options: argparse.Namespace) -> int:
 
         drilled = [stacks.load(name) for name in loaded.stacks]
         return arguments.again([stack for stack in drilled if hosts.inspect(stack).present], options.typed)
-    from stackproof.drill.drill import DrillRequest  # needs what only the environment has
-    from stackproof.record import resume
+    from stackproof.drill import drill  # needs what only the environment has
+    from stackproof.record import console, writer
 
     outputs = arguments.outputs(options)
     outputs.prepare()
     chosen = tuple(loaded.choose(tuple(options.only), options.fast))
     if not chosen:
         raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
-    path = options.earlier
-    earlier = _earlier(resume.newest(outputs.results, "drill", table.STACK) if path == _NEWEST else path)
-    return _conduct(DrillRequest(loaded, chosen, options.workers, options.deadline_scale, earlier), outputs)
-
-
-def _conduct(request: DrillRequest, outputs: Outputs) -> int:
-    from stackproof.drill import drill
-    from stackproof.record import console, writer
-
-    with console.Terminal().watching(f"drill: {len(request.chosen)} faults") as terminal:
-        terminal.collected(request.left + 1)
+    request = drill.DrillRequest(loaded, chosen, options.workers, options.deadline_scale)
+    with console.Terminal().watching(f"drill: {len(chosen)} faults") as terminal:
+        terminal.collected(len(chosen) + len(drill.cleans(chosen)) + 1)
         record = drill.conduct(request, terminal.finished)
     where = writer.keep(record, outputs.folder(record) / "record.json", outputs)
     console.show(record, where)
     return record.verdict.exit_code
-
-
-def _earlier(path: Path | None) -> Record | None:
-    from stackproof.record import reading
-
-    record = reading.read_verified(path) if path else None
-    if record is not None and record.verb != "drill":
-        raise Refusal(f"--continue {path}: is a record of `{record.verb}`; name one of `drill`")
-    return record
 
 
 def _expect(options: argparse.Namespace) -> int:

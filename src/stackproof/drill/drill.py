@@ -26,11 +26,10 @@ _CLEAN_DEADLINE_S = 900
 
 @dataclass(frozen=True)
 class Task:
-    """One run: its name, whether it runs alone or only waits, which checks it calls at what site, and who judges it."""
+    """One run: its name, whether it runs alone, which checks it calls at what site, and who judges it."""
 
     name: str
     alone: bool
-    waits: bool
     call: Call
     prepare: Callable[[Site], None]
     checks: tuple[str, ...]
@@ -47,36 +46,25 @@ class DrillRequest:
     workers: int = 1
     scale: float = 1.0
     """Multiplies every run's deadline, for slow hosts."""
-    earlier: Record | None = None
-    """A drill that was stopped: what passed in it stands as it was and is not run again."""
-
-    @property
-    def left(self) -> int:
-        """How many runs there are to do, with a fault and without one."""
-        every = len(self.chosen) + len(cleans(self.chosen))
-        return every - len(passed_earlier(self.earlier, self.chosen))
 
 
 def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
     """Run the drill and return its record, one check per fault; `finished` hears of each as it ends."""
-    table, chosen, scale, earlier = request.table, request.chosen, request.scale, request.earlier
+    table, chosen, scale = request.table, request.chosen, request.scale
     began = time.monotonic()
     facts = provenance.host_facts(stacks.load(STACK))
     counts = {"faults": len(chosen), "of": len(table.rows), "workers": request.workers}
     record = writer.begin("drill", STACK, facts | counts)
-    if earlier is not None:
-        record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
-    ended = passed_earlier(earlier, chosen)
+    ended: dict[str, Check] = {}
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
     clean = cleans(chosen, scale)
-    every = [*clean, *(_fault_job(fault, scale) for fault in chosen)]
-    jobs = [job for job in every if job.name not in ended]
+    jobs = [*clean, *(_fault_job(fault, scale) for fault in chosen)]
     try:
         for check in _run(jobs, scratch, request.workers):
             ended[check.id] = check
             finished(check)
     except KeyboardInterrupt:
-        finished(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
+        finished(left := Check("drill", Verdict.INTERRUPTED, f"{len(jobs) - len(ended)} runs are missing", 0.0))
         ended[left.id] = left
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -85,17 +73,8 @@ def conduct(request: DrillRequest, finished: Callable[[Check], None]) -> Record:
     record.checks.append(compare.compare_coverage(table, suites.defined()))
     finished(record.checks[-1])
     record.verdict = overall(check.verdict for check in record.checks)
-    record.seconds = time.monotonic() - began + (earlier.seconds if earlier else 0.0)
+    record.seconds = time.monotonic() - began
     return record
-
-
-def passed_earlier(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
-    """Return what passed earlier of this drill's runs, by name; a run without a fault is of no use to a row that was not there, or red."""
-    passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
-    open_ = [fault for fault in chosen if fault.name not in passed]
-    names = {fault.name for fault in chosen} | {clean.name for clean in cleans(chosen)}
-    names -= {clean.name for clean in cleans(open_)}
-    return {name: passed[name] for name in names & passed.keys()}
 
 
 def cleans(chosen: Sequence[Fault], scale: float = 1.0) -> list[Task]:
@@ -118,14 +97,14 @@ def _clean_job(rows: list[Fault], scale: float) -> Task:
     name, deadline_s = f"clean/{' '.join(filter(None, words))}", _CLEAN_DEADLINE_S * scale
     call = replace(call, only=(), stack=call.stack or STACK, scale=scale)
     judge = partial(compare.compare_clean, name, wanted)
-    return Task(name, first.clean_alone, False, call, first.injection.spare, wanted, deadline_s, judge)
+    return Task(name, first.clean_alone, call, first.injection.spare, wanted, deadline_s, judge)
 
 
 def _fault_job(fault: Fault, scale: float) -> Task:
     call = replace(fault.call, stack=fault.call.stack or STACK, scale=fault.call.scale * scale)
     names = (*fault.expected.red, *fault.expected.green)
     judge, deadline_s = partial(compare.compare_fault, fault), fault.deadline_s * scale
-    return Task(fault.name, False, fault.waits, call, fault.injection.inject, names, deadline_s, judge)
+    return Task(fault.name, False, call, fault.injection.inject, names, deadline_s, judge)
 
 
 def _site(call: Call, folder: Path) -> Site:
@@ -141,19 +120,16 @@ def _site(call: Call, folder: Path) -> Site:
 
 
 def _run(jobs: Sequence[Task], scratch: Path, workers: int) -> Iterator[Check]:
-    """Run the jobs that may have company side by side, those that only wait in a slot of their own, then the others one by one."""
+    """Run the jobs that may have company side by side, then the others one by one."""
     stop = threading.Event()
-    with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as waiting:
-        started = [
-            (waiting if job.waits else pool).submit(_attempt, job, scratch, stop) for job in jobs if not job.alone
-        ]
+    with ThreadPoolExecutor(workers) as pool:
+        started = [pool.submit(_attempt, job, scratch, stop) for job in jobs if not job.alone]
         try:
             for future in as_completed(started):
                 yield future.result()
         except BaseException:  # Ctrl-C: end those that run
             stop.set()
-            for slots in (pool, waiting):
-                slots.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
     for job in jobs:
         if job.alone:

@@ -58,8 +58,6 @@ class Fault:
     fast: bool = False
     clean_alone: bool = False
     """Whether nothing else may run beside the run without the fault, because it is about time; the fault is seen in any company."""
-    waits: bool = False
-    """Whether it mostly waits for a deadline, so that it keeps no worker from working."""
     deadline_s: int = _DEADLINE_S
     call: Annotated[Call, INLINE]
     injection: Annotated[Injection, Key("inject"), Kinds(KINDS)]

@@ -213,7 +213,7 @@ def show(record: Record, where: Path, console: Console | None = None, *, verbose
     console.print(Text(f"what to do: {what_to_do(record, where)}"), soft_wrap=True)
 
 
-_RESUMED = (*SUITE_VERBS, "bisect", "drill")
+_RESUMED = (*SUITE_VERBS, "bisect")
 """Verbs that have `--continue`."""
 
 
