@@ -45,7 +45,6 @@ def _add_gate(verbs: arguments.Verbs) -> None:
     verb.add_argument("--same", action="store_true", help="compare what is here with itself: shows the noise")
     help_ = "plant a fault in the head, to see the gate find it (an unknown kind lists all)"
     verb.add_argument("--head-drill", default="", metavar="KIND=VALUE", help=help_)
-    verb.add_argument("--unlike", action="store_true", help="compare although the devices or drivers differ")
     help_ = "the sides may compute different things from equal seeds, because the change is meant; the page says so"
     verb.add_argument("--accept-changed", action="store_true", help=help_)
     help_ = "do not end at once where something exact is worse, such as a loss; ask how fast both are too"
@@ -88,7 +87,7 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
         require_named(options.only)
     planted.read(options.head_drill)
     return variants.GateRequest(
-        **both, **_judged(options), base=base, head=replace(head, drill=options.head_drill), unlike=options.unlike,
+        **both, **_judged(options), base=base, head=replace(head, drill=options.head_drill),
     )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ def compare(comparison: Comparison, folder: Path, progress: GateProgress, began:
     progress.say("both sides started, and said what they have")
     comparison = replace(comparison, plan=replace(comparison.plan, asked=hello[HEAD]["subjects"]))
     facts = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
-    require_alike(comparison, facts)
+    require_alike(facts)
     subjects, lost = match_subjects(comparison, hello)
     results = Results(comparison.plan, comparison.kind, lost={each.subject: each for each in lost})
     results.same_torch = facts[BASE].get("torch") == facts[HEAD].get("torch")
@@ -190,17 +190,17 @@ def _not_skipped(lost: Lost) -> Lost:
     return replace(lost, verdict=Verdict.FAILED, reason=f"{lost.reason}; the base runs it") if skipped else lost
 
 
-def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> None:
-    """Refuse to compare unlike devices or drivers, unless that was asked for."""
+def require_alike(facts: Mapping[str, Mapping[str, Figure]]) -> None:
+    """Refuse to compare unlike devices or drivers."""
 
     def driver(side: Mapping[str, Figure]) -> str:
         return ", ".join(map(" ".join, sorted(store.state(side).groups.get("driver", {}).items())))
 
     for what, fact_of in (("devices", lambda side: store.place(side).devices), ("driver", driver)):
         base, head = fact_of(facts[BASE]), fact_of(facts[HEAD])
-        if base != head and not comparison.request.unlike:
+        if base != head:
             both = f"(base: {base or 'unknown'}; head: {head or 'unknown'})"
-            why = "a difference would not be the change's; add --unlike if that is what is compared"
+            why = "a difference would not be the change's; name sides that run on the same"
             raise Refusal(f"the two sides have unlike {what} {both}; {why}")
 
 

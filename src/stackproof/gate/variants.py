@@ -83,7 +83,6 @@ class CompareRequest:
     device: str = ""
     minutes: float = 10.0
     deadline_scale: float = 1.0
-    unlike: bool = False
     accept_changed: bool = False
     go_on: bool = False
     """Whether times are asked on where something exact is worse already."""

@@ -44,7 +44,6 @@ def add(verbs: arguments.Verbs) -> None:
     verb.add_argument("--deadline", type=arguments.seconds, default=600.0, metavar="S", help=help_)
     gate.add_common(verb)
     arguments.add_shared(verb, *arguments.REPORTS)
-    verb.add_argument("--unlike", action="store_true", help="search although the devices or drivers differ")
     help_ = "go on where a search of the same ends was stopped (default: the newest)"
     verb.add_argument(
         "--continue", dest="go_on", nargs="?", action=once, names="a journal", kind=Path, const=NEWEST, metavar="JOURNAL", help=help_
@@ -76,7 +75,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
             options.unpinned or Path(shutil.which("python") or sys.executable),
         )
     both = gate.common(options)
-    foreign = ("what", "device", "only", "profile", "unlike") if options.command is not None else ()
+    foreign = ("what", "device", "only", "profile") if options.command is not None else ()
     if option := next((name for name in foreign if getattr(options, name)), ""):
         raise Refusal(f"--command says what is worse and where it is run, and so does --{option}; leave one out")
     if options.always and options.command is None and "/" not in (options.what or ""):
@@ -97,7 +96,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         check_what(options.what) if options.what else None
         bench_subjects.require_named(options.only)
     return endpoints.BisectRequest(
-        **both, good=good, bad=bad, unlike=options.unlike, what=options.what or "", command=command, deadline=options.deadline,
+        **both, good=good, bad=bad, what=options.what or "", command=command, deadline=options.deadline,
         always=options.always, journal=options.go_on,
     )  # fmt: skip
 

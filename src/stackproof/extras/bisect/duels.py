@@ -221,9 +221,7 @@ class Duels:
     def _ends(self, hello: Mapping[str, Any], what: str) -> cells.Results:
         """Launch both ends; what is exact is known after the launches that count, a time at the looks that are declared."""
         comparison, subject = self.comparison, what.partition("::")[0]
-        gate_loop.require_alike(
-            comparison, {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
-        )
+        gate_loop.require_alike({name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()})
         request, asked = comparison.request, replace(comparison.plan, asked=hello[cells.HEAD]["subjects"])
         if subject and subject not in comparison.plan.count.names:
             request = replace(request, only=(subject,))
