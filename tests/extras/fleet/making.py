@@ -30,7 +30,7 @@ RIGHT = "00000000deadbeef"
 PRODUCTS = 1000
 """So many each row of the replay has."""
 SAMPLES = 21
-ALL = FleetPlan(SCHEMA, "cpu", "tiny", ("n1",), (), 0, "")
+ALL = FleetPlan(SCHEMA, "cpu", "tiny", ("n1",), (), "")
 
 
 @dataclass
@@ -114,12 +114,11 @@ def fleet(
     *odd: MadeHost,
     silent: tuple[str, ...] = (),
     without: tuple[str, ...] = (),
-    cards: int = 0,
 ) -> Path:
     """Make a sweep of equal hosts n01, n02, ... besides odd ones, with its plan; silent ones are in the plan alone."""
     equal = [MadeHost(f"n{number:02}") for number in range(1, count + 1)]
     named = [host.name for host in (*equal, *odd)]
-    plan.make("cpu", "tiny", [*named, *silent], seed=1, without=without, cards=cards).keep(folder)
+    plan.make("cpu", "tiny", [*named, *silent], seed=1, without=without).keep(folder)
     leave(folder, *equal, *odd)
     return folder
 

@@ -46,8 +46,6 @@ def _add_plan(steps: arguments.Verbs) -> None:
     step.add_argument("--profile", choices=("tiny", "full"), help="how much (default: tiny on a CPU, else full)")
     help_ = "leave this out on every host: doctor, smoke, a subject or a kernel of the replay; may be repeated"
     step.add_argument("--without", action="append", default=[], metavar="PART", help=help_)
-    help_ = "so many cards on each host; fewer is incomplete (default: as many as it says that it has)"
-    step.add_argument("--cards", type=arguments.count, default=0, metavar="N", help=help_)
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -55,7 +53,7 @@ def _plan(options: argparse.Namespace) -> int:
 
     stack, folder = stacks.load(options.stack), options.folder.absolute()
     profile, hosts = options.profile or plan.usual(stack.device), plan.expanded(options.hosts)
-    made = plan.make(stack.name, profile, hosts, without=options.without, cards=options.cards)
+    made = plan.make(stack.name, profile, hosts, without=options.without)
     path = made.keep(folder)
     card = ["stackproof", "fleet", "card", str(folder), "--locked"]
     slurm = shlex.join(["sbatch", "--nodelist=HOST", "--exclusive", "--wrap", shlex.join(card)])

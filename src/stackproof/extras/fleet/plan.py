@@ -160,7 +160,7 @@ def host(name: str) -> str:
     return name
 
 
-SCHEMA = "stackproof.extras.fleet-plan/2"
+SCHEMA = "stackproof.extras.fleet-plan/3"
 NAME = "plan.json"
 RECORDS = "records"
 """The folder, below that of a sweep, in which each host leaves its record."""
@@ -195,8 +195,6 @@ class FleetPlan:
     hosts: tuple[str, ...]
     without: tuple[Annotated[str, toml.OneOf(parts)], ...]
     """What no host does; the judgement says so."""
-    cards: int
-    """So many on each host; 0 is as many as it says that it has."""
     id: str
     """Drawn when the plan is made; each record names it."""
 
@@ -246,8 +244,8 @@ def load(folder: Path) -> FleetPlan:
 
 
 def make(
-    stack: str, profile: str, hosts: Iterable[str], seed: int | None = None, without: Sequence[str] = (), cards: int = 0
-) -> FleetPlan:  # fmt: skip
+    stack: str, profile: str, hosts: Iterable[str], seed: int | None = None, without: Sequence[str] = ()
+) -> FleetPlan:
     """Return a plan whose hosts stand in a random order.
 
     Refusal: there is no host, or a name that can be none, or nothing of that name could be left out.
@@ -259,7 +257,7 @@ def make(
         meant = f"{suggestion(bad, parts())}; name one of: {', '.join(parts())}"
         raise Refusal(f"--without '{text.plain(bad, 60)}' is nothing that hosts do{meant}")
     random.Random(seed).shuffle(named)
-    return FleetPlan(SCHEMA, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8))
+    return FleetPlan(SCHEMA, stack, profile, tuple(named), tuple(without), secrets.token_hex(8))
 
 
 def expanded(text: str) -> list[str]:
