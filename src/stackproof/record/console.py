@@ -100,19 +100,13 @@ class Terminal:
             )
 
 
-_BARS = " ▁▂▃▄▅▆▇█"
-_PLAIN_BARS = " .:-=+*#@"
-_BINS = 10
 _MOST_FIGURES = 400
-_TAIL = 0.02
-"""The slowest samples are in the last bin together: one hiccup must not flatten all others into the first."""
 
 
-def figures(record: Record, encoding: str = "utf-8", most: int = _MOST_FIGURES) -> TextTable:
+def figures(record: Record, most: int = _MOST_FIGURES) -> TextTable:
     """Return the measurements as rates, those of one piece of work in one row; a column that says nothing is left out."""
-    bars = _BARS if encoding.lower().startswith("utf") else _PLAIN_BARS
-    heads = ("figures", "of", "rate", "±", "fast .. slow", "of peak", "memory", "reference", "note")
-    rows = [heads, *(_cells(list(group), bars) for _, group in groupby(record.measurements, key=_subject))]
+    heads = ("figures", "of", "rate", "±", "of peak", "memory", "reference", "note")
+    rows = [heads, *(_cells(list(group)) for _, group in groupby(record.measurements, key=_subject))]
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     heads, *rows = zip(*columns, strict=True)
     right, wide = ("rate", "±", "memory"), ("of peak", "reference", "note")
@@ -131,7 +125,7 @@ def _subject(row: Measurement) -> tuple[str, str, int]:
     return row.workload, row.metric, row.world_size
 
 
-def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
+def _cells(rows: list[Measurement]) -> tuple[str, ...]:
     first = rows[0]
     noise, peak, memory = (_number(first, name) for name in ("noise", "of_peak", "peak_memory_bytes"))
     references = (figure for row in rows for figure in reference.find(row.workload, row.preset, row.unit))
@@ -140,7 +134,6 @@ def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
         f"{counted(first.world_size, 'rank')}, {first.preset}, {first.dtype}",
         (",\n" if noise is not None else ", ").join(shown(row.value, row.unit) for row in rows),
         "" if noise is None else f"{noise:.1%}",
-        sparkline(first.samples, bars),
         "" if peak is None else f"{peak:.0%}" if peak >= 0.01 else f"{peak:.2g}",
         "" if not memory else f"{memory / 1e9:.2f} GB",
         ",\n".join(
@@ -153,21 +146,6 @@ def _cells(rows: list[Measurement], bars: str) -> tuple[str, ...]:
 def _number(row: Measurement, name: str) -> float | None:
     value = row.figures.get(name)
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def sparkline(samples: Sequence[float], bars: str = _BARS) -> str:
-    """Return a histogram of the samples in ten characters, fast ones left; nothing where there are too few for a shape."""
-    if len(samples) < _BINS:
-        return ""
-    ordered = sorted(samples)
-    low, high = ordered[0], ordered[int(len(ordered) * (1 - _TAIL)) - 1]
-    if high <= low:
-        return bars[-1]
-    counts = [0] * _BINS
-    for sample in ordered:
-        counts[min(_BINS - 1, int((sample - low) / (high - low) * _BINS))] += 1
-    most = max(counts)
-    return "".join(bars[-(-count * (len(bars) - 1) // most)] for count in counts)
 
 
 _STYLES = {
@@ -202,7 +180,7 @@ def show(record: Record, where: Path, console: Console | None = None, *, verbose
         console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
     parts: list[Part] = [_well_table(record)] if any(not check.verdict.exit_code for check in record.checks) else []
     if record.measurements:
-        parts.append(figures(record, console.encoding))
+        parts.append(figures(record))
     if verbose:
         slowest = sorted(record.checks, key=lambda check: -check.seconds)[:_SLOWEST]
         rows = [(check.id, f"{check.seconds:.1f}", f"{check.seconds / (record.seconds or 1):.0%}") for check in slowest]
