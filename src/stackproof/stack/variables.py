@@ -6,7 +6,6 @@ A value has a grammar: a pattern made of words, numbers or options. `findings` c
 
 from __future__ import annotations
 
-import difflib
 import enum
 import re
 import unicodedata
@@ -37,7 +36,6 @@ Expression = Annotated[re.Pattern[str], expression(re.IGNORECASE | re.DOTALL)]
 """A pattern for the whole of a text; case does not count."""
 
 _NUMBER = r"-?(\d+|0x[0-9a-f]+)"
-_ALIKE = 0.75
 
 
 def odd(value: str) -> bool:
@@ -62,8 +60,6 @@ class Grammar:
     """Whether no part of a list may stand in it twice."""
     host: str = ""
     """What of a host the value names: a key of `findings.KINDS`."""
-    open: bool = False
-    """Whether words of other libraries are legal too, so that only one near a known word is wrong."""
     says: str = ""
     """Ends "NAME='value' is not ..."."""
     example: str = ""
@@ -110,15 +106,8 @@ class Grammar:
         if self.options:
             return next(filter(None, map(self._wrong_option, _options(value))), "")
         parts = [part.strip() for part in value.split(",")]
-        if twice := [part for part in parts if self.distinct and parts.count(part) > 1]:
-            return f"names {twice[0]} twice"
-        strange = next(filter(self._misspelt, re.findall(r"[\w.]+", value.casefold())), "") if self.open else ""
-        return f"has {strange}, and a value is {self.says}" if strange else ""
-
-    def _misspelt(self, word: str) -> bool:
-        """Whether a word is none of ours and close to one; a name with dots is a module's."""
-        known = [choice.casefold() for choice in self.choices]
-        return word not in known and "." not in word and bool(difflib.get_close_matches(word, known, 1, _ALIKE))
+        twice = [part for part in parts if self.distinct and parts.count(part) > 1]
+        return f"names {twice[0]} twice" if twice else ""
 
     def _in_range(self, value: str) -> bool:
         number = int(value, 16) if "0x" in value.lower() else int(value)
