@@ -261,7 +261,7 @@ def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[EnvFinding]
 
 
 def _unexpanded(row: Variable, value: str) -> _Look | None:
-    match = None if row.literal else _UNEXPANDED.search(value)
+    match = _UNEXPANDED.search(value)
     if not match or match[0][0] in row.expands:
         return None
     remedy = f'export {row.name}="{value.replace("~", "$HOME", 1) if match[0] == "~" else value}"'

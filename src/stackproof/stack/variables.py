@@ -256,10 +256,8 @@ class Variable:
     shared: Annotated[str, OneOf(_shared), Key("grammar")] = ""
     own: Annotated[Grammar, INLINE]
     options: tuple[str, ...] = ()
-    literal: bool = False
-    """Whether a `$` in the value is meant."""
     expands: str = ""
-    """Which of `~` and `$` the library itself expands."""
+    """Which of `~` and `$` the library itself expands, or takes as they are."""
     below: str = ""
     """The variable whose number this one's stays below."""
     opened_by: str = ""
