@@ -87,18 +87,6 @@ def test_an_environment_without_pip_is_installed_into_with_uv(
     assert advice.pip("uninstall", "a b") == f"{tool} uninstall 'a b'"
 
 
-@pytest.mark.parametrize(
-    ("prefix", "line"),
-    [
-        ("/a/.cache/uv/archive-v0/Vz8MWSNeFNSv", "uvx --with scipy ..."),
-        ("/a/.local/share/uv/tools/stackproof", "uv tool install --with scipy ..."),
-    ],
-)
-def test_what_uv_runs_as_a_tool_is_called_with_more(monkeypatch: pytest.MonkeyPatch, prefix: str, line: str) -> None:
-    monkeypatch.setattr(sys, "prefix", prefix)
-    assert advice.install("scipy") == line
-
-
 def test_advice_changes_nothing_for_what_is_imported_later() -> None:
     script = "from stackproof.base import advice; advice.install('scipy'); import setuptools, distutils; print(distutils.__file__)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -19,8 +19,6 @@ from stackproof.base.text import error_line
 
 _IN_SESSION = "NOX_CURRENT_SESSION"
 """What nox tells the processes of a session."""
-_EPHEMERAL, _TOOLS = "archive-v0", ("uv", "tools")
-"""Where uv lays out what `uvx` runs once, and what `uv tool install` keeps."""
 _BUILD = frozenset({"smoke", "verify", "bench", "ddp", "rehearse", "explore", "upstream"})
 """Verbs that build the environment of a lock where `--locked` asks for it; a session of nox always does."""
 
@@ -65,11 +63,8 @@ def relock(stack: str, definition: Path | None = None) -> str:
 
 
 def install(*packages: str) -> str:
-    """Return what installs packages beside this Python; what uv runs as a tool is told of them where it is called."""
-    beside, where = shlex.join(word for package in packages for word in ("--with", package)), Path(sys.prefix).parts
-    if _EPHEMERAL in where:
-        return f"uvx {beside} ..."
-    return f"uv tool install {beside} ..." if where[-3:-1] == _TOOLS else pip("install", *packages)
+    """Return what installs packages beside this Python."""
+    return pip("install", *packages)
 
 
 def pip(*words: str) -> str:

@@ -187,8 +187,6 @@ class BisectOutcome:
     culprits: list[Culprit] = field(default_factory=list)
     tests: Sequence[SetTest] = ()
     changes: Sequence[str] = ()
-    go_on: str = ""
-    """What goes on then, when it is pasted to a shell."""
     immovable: Sequence[str] = ()
     """What differs too, and cannot be moved here."""
     notes: list[str] = field(default_factory=list)
@@ -231,7 +229,7 @@ class BisectOutcome:
             "journal": self.journal, "subject": self.subject,
         }  # fmt: skip
         texts = {
-            "held": "; ".join(self.immovable), "notes": "; ".join(self.notes), "go on": self.go_on,
+            "held": "; ".join(self.immovable), "notes": "; ".join(self.notes),
             "remedy": "; ".join(culprit.remedy for culprit in self.culprits),
         }  # fmt: skip
         return facts | {name: text for name, text in texts.items() if text}
@@ -266,7 +264,6 @@ def lines(record: Record) -> Iterator[tuple[str, str]]:
     for title, sentence in (
         ("cannot be moved here", facts.get("held")), ("notes", facts.get("notes")),
         ("tests", f"{tests}, {record.seconds / 60:.1f} min"), ("what to do", facts.get("remedy")),
-        ("to go on", facts.get("go on")),
     ):  # fmt: skip
         if sentence is not None:
             yield title, str(sentence)

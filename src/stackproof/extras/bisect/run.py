@@ -212,8 +212,7 @@ def _guarded(searching: Searching) -> None:
     except KeyboardInterrupt:
         search = searching.bisection
         suspects = search.splitting.suspects if search else [change.name for change in searching.changes]
-        result.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
-        result.go_on = again
+        result.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}; to go on: {again}"
     except (Refusal, OSError) as error:
         refusal = error if isinstance(error, Refusal) else files.disk_refusal(error)
         if refusal is None:
