@@ -242,6 +242,15 @@ def test_a_rank_that_waits_for_anothers_note_is_not_blamed(tmp_path: Path) -> No
     )
 
 
+def test_a_rank_in_a_collective_of_torchs_operators_waits_as_the_others_do(tmp_path: Path) -> None:
+    head = "Thread 0x00007f02 (most recent call first):\n"
+    door = '  File "/opt/torch/_ops.py", line 1350 in __call__\n'
+    functional = '  File "/opt/torch/distributed/_functional_collectives.py", line 138 in wait_tensor\n'
+    rank(tmp_path, 0, "step 1", stderr=COMPUTING.replace(head, head + door + functional))
+    rank(tmp_path, 1, "step 1", stderr=WAITING)
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 0 and rank 1 hung in 'step 1'; ")
+
+
 def test_journals_go_before_phases(tmp_path: Path) -> None:
     rank(tmp_path, 0, "step 1", stderr=WAITING)
     rank(tmp_path, 1, "step 1", "step 2", stderr=COMPUTING)
@@ -278,7 +287,7 @@ def test_a_rank_that_waits_in_the_forward_of_ddp_is_not_blamed_and_nobody_is_cal
     assert forward != WAITING
     rank(tmp_path, 0, "step 1", stderr=forward)
     rank(tmp_path, 1, "step 1", stderr=COMPUTING)
-    called(tmp_path, [(WORLD, SUM)] * 4, [(WORLD, SUM)] * 4)  # the reducer's broadcast of buffers is in no journal
+    called(tmp_path, [(WORLD, SUM)] * 4, [(WORLD, SUM)] * 4)
     said = who_hung(Traces(tmp_path, 2), 5.0)
     assert said.startswith("rank 1 hung in 'step 1'") and "none is behind" not in said
 
@@ -341,7 +350,7 @@ def test_if_nobody_is_behind_that_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rest", ["", "\0" * 700, "\n\n", "3\t0.1\tthe world", "one\t1.0\tthe world\t1\ta\tb\t"])
 def test_a_journal_that_is_cut_loses_no_more_than_that(tmp_path: Path, rest: str) -> None:
-    called(tmp_path, [(WORLD, SUM), ("DDP's gradients", "averaging")])
+    called(tmp_path, [(WORLD, SUM), ("group 1", "averaging")])
     path = blame.journal_path(tmp_path, 0)
     path.write_text(f"{path.read_text()}\n{rest}")
     assert ["all_reduce of 8 float32, SUM (train.py:0)", "averaging (train.py:1)"] == [

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import ProcessGroup
+from torch.distributed import _functional_collectives as functional
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ranks import blame, rank
@@ -47,7 +47,7 @@ def test_a_program_may_return_nothing_and_raise_what_no_text_holds(tmp_path: Pat
 
 @pytest.mark.usefixtures("group")
 def test_what_a_rank_calls_is_in_its_journal(tmp_path: Path) -> None:
-    before, path = ProcessGroup.allreduce, blame.journal_path(tmp_path, 0)
+    path = blame.journal_path(tmp_path, 0)
     mine = torch.ones(2, 3)
     with rank.journaled(path):
         second: Any = dist.new_group([0])
@@ -55,19 +55,28 @@ def test_what_a_rank_calls_is_in_its_journal(tmp_path: Path) -> None:
         dist.broadcast(mine.to(torch.bfloat16), 0, group=second)
         dist.all_gather_object([""], "something")
         dist.barrier()
-        model = DistributedDataParallel(torch.nn.Linear(3, 1))
+        model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.BatchNorm1d(1)))
         model(mine).sum().backward()
+        with torch.inference_mode():
+            functional.broadcast(mine.half(), 0, dist.group.WORLD).sum()
+        functional.all_reduce(torch.ones(7), "sum", second).sum()
     calls = blame.journal(tmp_path, 0)
     words = {call.words: (call.stream, call.number) for call in calls}
     name = second.group_name
     assert words["new_group of ranks [0]"] == (blame.NEW_GROUPS, 1)
     assert words["all_reduce of 2x3 float32, MAX"] == (blame.WORLD, 1)
     assert words["broadcast of 2x3 bfloat16, root 0"] == (f"group {name} of ranks 0", 1)
-    assert words["averaging"] == (blame.GRADIENTS, 1)
+    # DDP's reducer calls in C++: its buffers of two dtypes before a forward, its gradients after a backward.
+    operator = ", SUM" if hasattr(dist.ReduceOp, "unbox") else ""
+    in_cpp = ("broadcast of 2 float32, root 0", "broadcast of 1 int64, root 0", f"all_reduce of 6 float32{operator}")
+    assert set(in_cpp) <= set(words)
+    assert words[f"all_reduce of 7 float32{operator}"][0] == f"group {name} of ranks 0"
+    assert "broadcast of 2x3 float16, root 0" in words
     assert any(text.startswith("all_gather_object of ") for text in words) and "barrier" in words
     assert {call.line.partition(":")[0] for call in calls} == {Path(__file__).name}
     assert [call.seconds for call in calls] == sorted(call.seconds for call in calls)
-    assert ProcessGroup.allreduce is before
+    dist.barrier()
+    assert blame.journal(tmp_path, 0) == calls
 
 
 @pytest.mark.usefixtures("group")

@@ -101,7 +101,8 @@ class Traces:
         current = [number for number in heads if lines[number].startswith("Current")]
         following = lines[(current or heads)[-1] + 1 :] if heads else []
         frames = itertools.takewhile(lambda line: line.startswith("File "), map(str.strip, following))
-        return [frame for frame in frames if not frame.endswith(" in journal_notes")]  # ours, around torch's own
+        # Without ours and the door to torch's operators: what called it tells whether a rank waits.
+        return [frame for frame in frames if not frame.endswith(" in journal_notes") and "/torch/_ops.py" not in frame]
 
     def everything(self, rank: int) -> str:
         """Return what may explain a failure: the error, the end of the output and of the library's own log."""
@@ -114,7 +115,7 @@ class Traces:
 
 Journals: TypeAlias = Mapping[int, Sequence["JournalEntry"]]
 WORLD, TO_ONE = "the world", "point to point"
-NEW_GROUPS, GRADIENTS = "the new groups", "DDP's gradients"
+NEW_GROUPS = "the new groups"
 SLOTS, SLOT = 512, 512
 """How many calls a journal keeps, and the bytes of each."""
 _SHARE, _SHORTEST_S = 0.25, 0.1  # of the time from the first to the last common call; seconds
@@ -208,7 +209,7 @@ def differences(traces: Traces) -> str:
                 f"{named(odd)} and {named(alike)} did not call the same of {stream}: of {usual[0]} calls one differs that came "
                 f"before the last {SLOTS}, which are all that is kept",
             )
-    return "; ".join(text for stream, text in texts.items() if stream not in (NEW_GROUPS, GRADIENTS, TO_ONE))
+    return "; ".join(text for stream, text in texts.items() if stream not in (NEW_GROUPS, TO_ONE))
 
 
 def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]]) -> Departure | None:

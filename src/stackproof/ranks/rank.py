@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import ProcessGroup, Store
+from torch._C._distributed_c10d import ProcessGroup, ReduceOp, Store
 from torch.distributed import distributed_c10d
 
 from stackproof.base.files import write_atomically
@@ -37,7 +37,6 @@ from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
 from stackproof.ranks.blame import (
     FORMED,
-    GRADIENTS,
     LEAVING,
     NEW_GROUPS,
     SLOT,
@@ -115,10 +114,21 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
         stream.write(f"{name}\n")
 
 
-_FIRST = re.compile("_?(all|broadcast|reduce|gather|scatter|(monitored_)?barrier)")
-_TO_ONE = ("send", "recv", "recv_anysource")
+_TO_ONE = ("send", "recv", "recv_any_source")
 _C10D, _WRAPPERS = "distributed_c10d.py", ("c10d_logger.py", "contextlib.py", __file__)
 _TORCH = str(Path(torch.__file__).parent)
+# Every collective goes through an operator of c10d: Python's functions, DDP's reducer in C++, DTensor, FSDP. All calls pass this key
+# on their way to the backend, also in inference mode and in the threads of autograd.
+_KEY = torch._C.DispatchKey.BackendSelect
+_BELOW = torch._C._dispatch_keyset_full_after(_KEY)
+_NAMES = {
+    "alltoall_base": "all_to_all_single",
+    "allgather_base": "all_gather_into_tensor",
+    "reduce_scatter_base": "reduce_scatter_tensor",
+    "alltoall": "all_to_all",
+    "allgather": "all_gather",
+    "allreduce": "all_reduce",
+}
 
 
 class _Journal:
@@ -136,12 +146,11 @@ class _Journal:
         self._at, self._numbers, self._groups = 0, dict[str, int](), dict[Any, tuple[str, str]]()
         self._digests = dict[str, int]()
         self._began, self.flush = time.monotonic(), self._memory.flush
-        names = [name for name in vars(ProcessGroup) if _FIRST.match(name) or name in _TO_ONE]
-        places: list[tuple[Any, str]] = [
-            *((ProcessGroup, name) for name in names),
-            (dist.Reducer, "prepare_for_backward"),
-            (distributed_c10d, "_new_group_with_tag"),
-        ]
+        names = [name for name in torch._C._dispatch_get_all_op_names() if re.fullmatch(r"c10d::\w+", name)]
+        operators = [getattr(torch.ops.c10d, name.partition("::")[2]).default for name in names]
+        self._kernels = [(call, _kernel(self, call)) for call in operators if "ProcessGroup" in str(call._schema)]
+        self._library: Any = None
+        places: list[tuple[Any, str]] = [(distributed_c10d, "_new_group_with_tag")]
         self._places = [
             (owner, name, vars(owner)[name], _noting(self, name, getattr(owner, name))) for owner, name in places
         ]
@@ -149,21 +158,25 @@ class _Journal:
     def switch(self, on: bool) -> None:
         for owner, name, original, noting in self._places:
             setattr(owner, name, noting if on else original)
+        if self._library:
+            self._library._destroy()
+        self._library = torch.library.Library("c10d", "IMPL") if on else None  # type: ignore[no-untyped-call]
+        for operator, kernel in self._kernels if on else ():
+            self._library.impl(operator, kernel, _KEY.name, with_keyset=True)
 
     def note(self, stream: str, members: str, words: str, name: str = "") -> None:
         """Note a call; the name of torch.distributed's own function that was called goes before `name`."""
-        frame = sys._getframe(2)
-        while frame.f_back and (whose := _whose(frame.f_code.co_filename)):
+        frame, at, seconds = sys._getframe(1), self._at, time.monotonic() - self._began
+        self._at += 1  # at once: autograd's threads note, too
+        while (whose := _whose(frame.f_code.co_filename)) and frame.f_back:
             name = frame.f_code.co_name if whose == _C10D else name
             frame = frame.f_back
-        at, seconds = self._at, time.monotonic() - self._began
+        line = "autograd's thread" if whose else _line(frame.f_code, frame.f_lineno)
         number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
         self._digests[stream] = zlib.crc32(f"{name} {words}\n".encode(), self._digests.get(stream, 0))
-        line = (
-            f"{at}\t{seconds:.4f}\t{stream}\t{number}\t{name} {words}\t{_line(frame.f_code, frame.f_lineno)}\t{members}"
-        )
-        start, self._at = at % SLOTS * SLOT, at + 1
-        self._memory[start : start + SLOT] = line.encode()[: SLOT - 1].ljust(SLOT - 1) + b"\n"
+        text = f"{at}\t{seconds:.4f}\t{stream}\t{number}\t{name} {words}\t{line}\t{members}"
+        start = at % SLOTS * SLOT
+        self._memory[start : start + SLOT] = text.encode()[: SLOT - 1].ljust(SLOT - 1) + b"\n"
 
     def digests(self) -> dict[str, tuple[int, int]]:
         """Return by stream how many calls there were and a digest of all, also of those that are no longer kept."""
@@ -191,7 +204,7 @@ def _line(code: Any, number: int) -> str:
 
 @contextlib.contextmanager
 def journaled(path: Path) -> Iterator[None]:
-    """Note what this rank calls of torch's groups, of DDP's reducer (which goes on in C++), and each new group."""
+    """Note each collective of this rank and each new group."""
     journal = _Journal.current = _Journal(path)
     journal.switch(True)
     try:
@@ -222,14 +235,7 @@ def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Calla
     @functools.wraps(function)
     def journal_notes(*arguments: Any, **named: Any) -> Any:
         try:
-            if name == "prepare_for_backward":
-                journal.note(GRADIENTS, "", "averaging")
-            elif name == "_new_group_with_tag":
-                journal.note(NEW_GROUPS, "", f"of ranks {arguments[0] if arguments else named.get('ranks')}")
-            elif name in _TO_ONE:
-                journal.note(TO_ONE, "", " ".join(["with rank", *map(str, arguments[2:3])]), name)
-            else:
-                journal.note(*journal.group(arguments[0]), _passed(name, [*arguments[1:], *named.values()]), name)
+            journal.note(NEW_GROUPS, "", f"of ranks {arguments[0] if arguments else named.get('ranks')}")
         except Exception:  # what is noted must not end a program
             journal.note("what could not be noted", "", name)
         return function(*arguments, **named)
@@ -237,18 +243,48 @@ def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Calla
     return journal_notes
 
 
-def _passed(name: str, values: list[Any]) -> str:
+def _kernel(journal: _Journal, operator: Any) -> Callable[..., Any]:
+    """Return a kernel that notes a call of one of c10d's operators and hands it on."""
+    name = operator._schema.name.partition("::")[2].strip("_")
+    name = functools.reduce(lambda name, short: name.replace(short, _NAMES[short]), _NAMES, name)
+    parameters = [parameter.name for parameter in operator._schema.arguments]
+    hand_on = operator._handle.redispatch_boxed
+
+    def journal_notes(keys: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            passed = dict(zip(parameters, arguments, strict=False)) | named
+            group = ProcessGroup.unbox(passed.pop("process_group"))
+            if name in _TO_ONE:
+                journal.note(TO_ONE, "", " ".join(["with rank", *map(str, [*passed.values()][1:-1])]), name)
+            else:
+                journal.note(*journal.group(group), _passed(name, passed), name)
+        except Exception:  # what is noted must not end a program
+            journal.note("what could not be noted", "", name)
+        return hand_on(keys & _BELOW, *arguments, **named)
+
+    return journal_notes
+
+
+def _passed(name: str, passed: Mapping[str, Any]) -> str:
     """Say what all ranks of a collective must pass in alike: sizes (not those of all-to-all, which may differ), dtype, operator, root."""
-    options, tensors = values[-1] if values else None, list[torch.Tensor]()
-    for value in values:
+    tensors = list[torch.Tensor]()
+    for value in passed.values() if "barrier" not in name else ():
         tensors = [value] if isinstance(value, torch.Tensor) else value
         if isinstance(tensors, list) and tensors and isinstance(tensors[0], torch.Tensor):
             break
     else:
         tensors = []
-    operator = getattr(getattr(options, "reduceOp", None), "op", None)
-    shapes = () if "to" in name else tuple(tensor.shape for tensor in tensors)
-    return _words(shapes, tuple(tensor.dtype for tensor in tensors), operator, getattr(options, "rootRank", None))
+    operator = _operator(passed["reduce_op"]) if "reduce_op" in passed else None
+    shapes = () if "all_to_all" in name else tuple(tensor.shape for tensor in tensors)
+    return _words(shapes, tuple(tensor.dtype for tensor in tensors), operator, passed.get("root_rank"))
+
+
+def _operator(boxed: Any) -> Any:
+    if hasattr(ReduceOp, "unbox"):
+        return ReduceOp.unbox(boxed).op
+    frame = sys._getframe(3)  # before torch 2.7 only what Python's function was given tells
+    given = frame.f_locals.get("op") if _whose(frame.f_code.co_filename) == _C10D else None
+    return getattr(given, "op", given)
 
 
 @functools.lru_cache(4096)
