@@ -116,7 +116,7 @@ class Traces:
 Journals: TypeAlias = Mapping[int, Sequence["JournalEntry"]]
 WORLD, TO_ONE = "the world", "point to point"
 NEW_GROUPS = "the new groups"
-SLOTS, SLOT = 512, 512
+SLOTS, SLOT = 2048, 512
 """How many calls a journal keeps, and the bytes of each."""
 _SHARE, _SHORTEST_S = 0.25, 0.1  # of the time from the first to the last common call; seconds
 
