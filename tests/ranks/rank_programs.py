@@ -69,9 +69,17 @@ def skip_on_one(rank: Rank) -> dict[str, Any]:
 
 def another_operator_once(rank: Rank) -> dict[str, Any]:
     """Call one of many sums as something else on rank 1; nothing dies of that, and the journals keep only the last calls."""
-    for number in range(600):
+    for number in range(2200):
         differs = (rank.rank, number) == (1, 7)
         dist.all_reduce(torch.ones(8), op=dist.ReduceOp.MAX if differs else dist.ReduceOp.SUM)
+    return {}
+
+
+def other_buffers_on_one(rank: Rank) -> dict[str, Any]:
+    """Wrap buffers of another size on rank 1: gloo ends without an error."""
+    model = torch.nn.BatchNorm1d(4)
+    model.register_buffer("seen", torch.zeros(3 + rank.rank))
+    torch.nn.parallel.DistributedDataParallel(model)
     return {}
 
 
