@@ -320,6 +320,18 @@ def test_the_first_wrong_number_is_told() -> None:
     }  # fmt: skip
 
 
+def test_of_truth_values_one_that_is_plainly_wrong_is_told() -> None:
+    turn = turn_of("all_reduce", "max", "bool")
+    answer(turn)
+    (exact,) = turn.expected
+    true = int(exact.nonzero()[0])
+    view = turn.results[0][1].view(torch.uint8)
+    view[true] = 2
+    assert (fault(turn, COLLECTIVES["all_reduce"]) or {})["got"] == 2
+    view[true + 1] = 1 - int(exact[true + 1])
+    assert (fault(turn, COLLECTIVES["all_reduce"]) or {})["at"] == true + 1
+
+
 def spoil_input(turn: SimpleNamespace) -> None:
     turn.mine[0][2] = 1.5
 

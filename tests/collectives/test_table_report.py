@@ -87,6 +87,16 @@ def test_the_case_that_came_first_is_told_whichever_rank_saw_it() -> None:
         judge(ROW, WORLD, [outcome(fault=later), outcome(fault=FAULT)], None)
 
 
+def test_a_plainly_wrong_truth_value_is_told_before_one_that_is_a_larger_byte() -> None:
+    case = {**CASE, "dtype": "bool"}
+    two = {**FAULT, "case": case, "got": 2, "expected": 1}
+    false = {**FAULT, "case": {**case, "number": 9}, "got": 0, "expected": 1}
+    with pytest.raises(CheckFailed, match="rank 1 has 0 instead of 1"):
+        judge(ROW, WORLD, [outcome(fault=two), outcome(fault=false)], None)
+    with pytest.raises(CheckFailed, match="rank 0 has 2 instead of 1"):
+        judge(ROW, WORLD, [outcome(fault=two), outcome()], None)
+
+
 def test_what_one_call_cannot_show_has_no_code() -> None:
     wrong = [outcome(fault=FAULT)]
     assert repeatable(ROW, wrong) and not repeatable(ROW, [outcome()])

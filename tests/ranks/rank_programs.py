@@ -119,6 +119,24 @@ def sum_on_one(rank: Rank) -> dict[str, Any]:
     return {}
 
 
+def send_another_dtype(rank: Rank) -> dict[str, Any]:
+    if rank.rank == 0:
+        dist.send(torch.ones(8), 1)
+    else:
+        dist.recv(torch.ones(8, dtype=torch.int32), 0)
+    return {}
+
+
+def forget_a_message(rank: Rank) -> dict[str, Any]:
+    """Wait for a message that rank 0, which went on to the barrier, never sends."""
+    if rank.rank == 1:
+        work = dist.irecv(torch.ones(8), 0)
+        assert work is not None
+        work.wait()
+    dist.barrier()
+    return {}
+
+
 def prove_without_a_barrier(rank: Rank) -> dict[str, Any]:
     vars(dist)["barrier"] = lambda: None
     return prove(rank)

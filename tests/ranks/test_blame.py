@@ -199,7 +199,7 @@ SUM, SEND, WORLD = "all_reduce of 8 float32, SUM", "broadcast of 8 float32, root
 Noted = tuple[str, str]
 
 
-def called(folder: Path, *calls: list[Noted], own_s: tuple[float, ...] = (1.0, 1.0, 1.0)) -> None:
+def called(folder: Path, *calls: list[Noted], own_s: tuple[float, ...] = (1.0,) * 4) -> None:
     """Leave a journal for each rank: of each call its stream and words; a group's members are the digits in its name.
 
     `own_s`: what each rank does before each call, after which all wait for the slowest.
@@ -312,9 +312,81 @@ def test_a_member_that_never_called_in_its_group_is_behind(tmp_path: Path) -> No
     assert said.startswith("rank 2 hung") and "rank 2 did not call number 1 of group 1 of ranks 0, 2" in said
 
 
-def test_two_that_wait_to_receive_are_said_to(tmp_path: Path) -> None:
-    said = hung(tmp_path, *[[(WORLD, SUM), ("point to point", f"recv with rank {other}")] for other in (1, 0)])
-    assert "rank 0 was last in recv with rank 1 (train.py:1); rank 1 was last in recv with rank 0" in said
+def message(source: int, to: int, words: str) -> Noted:
+    return f"the messages from rank {source} to rank {to} of {source}{to}", words
+
+
+def test_two_that_wait_to_receive_are_a_deadlock(tmp_path: Path) -> None:
+    said = hung(tmp_path, *[[(WORLD, SUM), message(other, 1 - other, "recv of 8 int64")] for other in (1, 0)])
+    assert said.startswith("rank 1 did not send number 1 of the messages from rank 1 to rank 0")
+    assert "rank 0 did not send number 1 of the messages from rank 0 to rank 1" in said
+    assert "they wait for each other, which is a deadlock" in said
+
+
+def test_a_message_and_what_receives_it_are_compared(tmp_path: Path) -> None:
+    def said(*journals: list[Noted]) -> str:
+        for number in range(len(journals)):
+            rank(tmp_path, number, FORMED)
+        called(tmp_path, *journals)
+        return blame.differences(Traces(tmp_path, len(journals)))
+
+    sent, to_all = message(0, 1, "isend of 8 int64"), (WORLD, SUM)
+    assert said([sent, to_all], [to_all, message(0, 1, "recv of 8 int64")]) == ""
+    assert "as number 1 of the messages from rank 0 to rank 1" in said([sent], [message(0, 1, "recv of 4 int64")])
+    assert said([sent, to_all], [to_all]).startswith("rank 1 did not receive number 1 of the messages from rank 0 to ")
+    anybodys = ("the messages from any rank to rank 1 of 01", "recv of 8 int64")
+    assert said([sent], [anybodys]) == ""
+
+
+# A rank left out what it calls in a group or as a message, and went on to what all call: both wait, and the others for one of them.
+LEFT, RIGHT = ("group 1 of ranks 0, 1", SUM), ("group 2 of ranks 2, 3", SUM)
+
+
+@pytest.mark.parametrize(
+    ("journals", "words"),
+    [
+        (  # the others show what comes first
+            [[LEFT], [(WORLD, SUM)], [RIGHT, (WORLD, SUM)], [RIGHT, (WORLD, SUM)]],
+            "rank 1 did not call number 1 of group 1 of ranks 0, 1",
+        ),
+        (  # what the rank itself did before shows it
+            [[LEFT, (WORLD, SUM)] * 2 + [LEFT], [LEFT, (WORLD, SUM)] * 2 + [(WORLD, SUM)]],
+            "rank 1 did not call number 3 of group 1 of ranks 0, 1",
+        ),
+        (
+            [[(WORLD, SUM)], [message(0, 1, "recv of 8 int64")], [(WORLD, SUM)]],
+            "rank 0 did not send number 1 of the messages from rank 0 to rank 1",
+        ),
+    ],
+)
+def test_in_a_ring_the_rank_that_left_its_way_is_named_first(
+    tmp_path: Path, journals: list[list[Noted]], words: str
+) -> None:
+    lines = dict.fromkeys(call for calls in journals for call in calls)
+    for number in range(len(journals)):
+        rank(tmp_path, number, "step 1", stderr=WAITING)
+    called(tmp_path, *journals)
+    for number, calls in enumerate(journals):  # each call has a line of the program
+        path = blame.journal_path(tmp_path, number)
+        where = {f"train.py:{at}\t": f"train.py:{[*lines].index(call) % 2}\t" for at, call in enumerate(calls)}
+        path.write_text(
+            "\n".join(
+                line.replace(*pair) for line, pair in zip(path.read_text().split("\n"), where.items(), strict=True)
+            )
+        )
+    said = who_hung(Traces(tmp_path, len(journals)), 5.0)
+    who = words[:6]
+    assert said.startswith(words) and f"; {who} hung in 'step 1' (" in said
+
+
+def test_a_rank_in_a_group_is_not_blamed_for_the_one_that_it_waits_for(tmp_path: Path) -> None:
+    journals = [[LEFT], [], [RIGHT, (WORLD, SUM)], [RIGHT, (WORLD, SUM)]]
+    said = hung(tmp_path, *journals, waiting=(0, 2, 3))
+    assert said.startswith("rank 1 hung in 'step 1'")
+    failures(tmp_path, rank2=1)
+    rank(tmp_path, 2, FORMED, error="RuntimeError: Timed out waiting 3000ms for recv operation to complete")
+    rank(tmp_path, 1, FORMED)
+    assert str(failed(tmp_path, 4)).startswith("rank 1 did not call number 1 of group 1 of ranks 0, 1")
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,16 @@ ENDED = "ended with exit code 0, before its program had come to its end, in 'add
         ("hang_at_the_end", Verdict.HUNG, "rank 1 hung in 'writing a checkpoint' (rank 0 in 'leaving the group')"),
         ("sum_on_one", Verdict.HUNG, "rank 0 did not call number 2 of the world, all_reduce of 8 float32, SUM (rank_"),
         (
+            "send_another_dtype",
+            Verdict.FAILED,
+            "rank 0 and rank 1 called different things as number 1 of the messages from rank 0 to rank 1: rank 0 send of 8 float32 (",
+        ),
+        (
+            "forget_a_message",
+            Verdict.HUNG,
+            "rank 0 did not send number 1 of the messages from rank 0 to rank 1, irecv of 8 float32 (rank_programs.py:",
+        ),
+        (
             "prove_without_a_barrier",
             Verdict.FAILED,
             "rank 0 failed in 'barrier': RuntimeError: the barrier let rank 0 go before rank 1 came",
@@ -297,17 +307,24 @@ def test_a_store_that_an_earlier_run_left_is_refused(tmp_path: Path) -> None:
 def test_what_an_earlier_run_left_is_forgotten_but_its_record(tmp_path: Path) -> None:
     for name in ("rank0.json", "rank0.failure", "rank1.json", "rank10.json", "record.json"):
         (tmp_path / name).touch()
-    joining._forget(tmp_path, 1)
+    joining._forget(tmp_path, 1, "env://")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "lock",
         "rank0.failure",
         "rank0.json",
+        "rank1.alive",
         "rank10.json",
         "record.json",
     ]
-    joining._forget(tmp_path, 0)
+    joining._forget(tmp_path, 0, "env://")
     (kept,) = tmp_path.glob("record-*.json")
-    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank10.json", kept.name}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "lock",
+        "rank0.alive",
+        "rank1.alive",
+        "rank10.json",
+        kept.name,
+    }
 
 
 def test_what_others_left_is_forgotten_if_they_had_begun_before_this_rank_ended(tmp_path: Path) -> None:
@@ -318,23 +335,46 @@ def test_what_others_left_is_forgotten_if_they_had_begun_before_this_rank_ended(
     for name, at in (("rank0.alive", 10), ("rank1.json", 20), ("rank0.json", 30), ("record.json", 30)):
         leave(name, at)
     leave("rank2.alive", 25)  # begins this run already
-    joining._forget(tmp_path, 1)
-    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank2.alive", "record.json"}
+    joining._forget(tmp_path, 1, "env://")
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank1.alive", "rank2.alive", "record.json"}
     leave("rank0.alive", 10)
     leave("rank1.spec.json", 20)  # of a twin of this rank, which is at work with the others
-    joining._forget(tmp_path, 1)
-    assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank0.alive", "rank2.alive", "record.json"}
+    joining._forget(tmp_path, 1, "env://")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "lock",
+        "rank0.alive",
+        "rank1.alive",
+        "rank2.alive",
+        "record.json",
+    }
 
 
 def test_a_folder_in_which_another_run_works_is_refused(tmp_path: Path) -> None:
     alive = tmp_path / "rank0.alive"
-    alive.write_text(json.dumps({"host": socket.gethostname(), "processes": [os.getpid()]}), encoding="utf-8")
+    alive.write_text(json.dumps({"host": socket.gethostname(), "supervisor": os.getpid()}), encoding="utf-8")
     os.utime(alive, (10, 10))
     with pytest.raises(Refusal, match="rank 0 of another run is at work there; give each run a folder of its own"):
-        joining._forget(tmp_path, 0)
+        joining._forget(tmp_path, 0, "env://")
     (tmp_path / "rank0.json").write_text("{}", encoding="utf-8")  # it has come to its end
-    joining._forget(tmp_path, 0)
-    assert not alive.exists()
+    joining._forget(tmp_path, 0, "env://")
+    assert alive.stat().st_mtime > 10
+
+
+def test_two_runs_that_begin_in_one_folder_at_once_are_two(tmp_path: Path) -> None:
+    joining._forget(tmp_path, 0, "tcp://one:1234")
+    joining._forget(tmp_path, 0, "tcp://one:1234")  # a twin, which the others find
+    with pytest.raises(Refusal, match="rank 0 of another run is at work there"):
+        joining._forget(tmp_path, 0, "tcp://one:1235")
+
+
+def test_the_lowest_rank_that_is_left_writes_the_record(tmp_path: Path) -> None:
+    assert joining._writes(tmp_path, 1)  # rank 0 was not started
+    alive = tmp_path / "rank0.alive"
+    for supervisor, written in ((os.getpid(), False), (1 << 30, True)):
+        alive.write_text(json.dumps({"host": socket.gethostname(), "supervisor": supervisor}), encoding="utf-8")
+        assert joining._writes(tmp_path, 1) is written
+    alive.write_text(json.dumps({"host": "elsewhere", "supervisor": 1}), encoding="utf-8")
+    assert not joining._writes(tmp_path, 1)
 
 
 def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:
@@ -417,9 +457,10 @@ def _waiting(folder: Path, rank: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "number"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGTERM)])
-def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, place: int, number: signal.Signals) -> None:
-    """Its supervisor is the first of its two processes, the rank itself the second."""
+@pytest.mark.parametrize(
+    ("supervisor", "number"), [(True, signal.SIGKILL), (False, signal.SIGKILL), (False, signal.SIGTERM)]
+)
+def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, supervisor: bool, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "-m", "stackproof"]
     command += ["ranks", "--stack", "cpu", "--folder", str(tmp_path), "--program", PROGRAM, "--no-preflight"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), "OMP_NUM_THREADS": "1"}
@@ -428,12 +469,35 @@ def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, place: int, number
         until = time.monotonic() + WITHIN_S
         while not all(_waiting(tmp_path, rank) for rank in (0, 1)) and time.monotonic() < until:
             time.sleep(0.1)
-        living = json.loads((tmp_path / "rank1.alive").read_text(encoding="utf-8"))["processes"]
-        os.kill(living[place], number)
+        _kill(tmp_path, 1, number, supervisor)
         launcher.wait(WITHIN_S)
     found = reading.read(tmp_path / "record.json")
     assert found.verdict is Verdict.CRASHED
     assert found.checks[-1].reason.startswith(f"rank 1 ended with signal {number.name} in 'waiting'")
+
+
+def _kill(folder: Path, rank: int, number: signal.Signals, supervisor: bool) -> None:
+    """Send a signal to the supervisor of a rank, or to the rank."""
+    process = json.loads((folder / f"rank{rank}.alive").read_text(encoding="utf-8"))["supervisor"]
+    child = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()[0]
+    os.kill(process if supervisor else int(child), number)
+
+
+@pytest.mark.slow
+def test_without_the_supervisor_of_rank_0_the_next_rank_writes_the_record(tmp_path: Path) -> None:
+    folder, program = tmp_path / "logs", "tests.ranks.rank_programs:sum_for_ever"
+    meeting = ["--rendezvous", f"file://{tmp_path}", "--run", "x", "--program", program]
+    environs = [{**os.environ, **plain(rank, 2), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"} for rank in (0, 1)]
+    command = [sys.executable, "-m", "stackproof", "ranks", "--stack", "cpu", "--folder", str(folder), *meeting]
+    ranks = [subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL) for environ in environs]
+    until = time.monotonic() + WITHIN_S
+    while not all(_waiting(folder, rank) for rank in (0, 1)) and time.monotonic() < until:
+        time.sleep(0.1)
+    _kill(folder, 0, signal.SIGKILL, supervisor=True)
+    assert [rank.wait(WITHIN_S) for rank in ranks] == [-signal.SIGKILL, 1]
+    said = "rank 0 ended with signal SIGKILL in 'waiting'"
+    verdict, reason = reasons(folder)["program"]
+    assert (verdict, reason[: len(said)]) == (Verdict.CRASHED, said)
 
 
 @pytest.mark.slow

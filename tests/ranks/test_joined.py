@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ranks import joined
 from stackproof.ranks.launchers import Placement
@@ -55,7 +57,7 @@ def test_a_rank_that_was_started_and_did_not_come_is_said_to_be_there(tmp_path: 
 
 def test_a_rank_proves_collectives_and_training(alone: Rank) -> None:
     said = joined.prove(alone)
-    assert ["all-gather", "broadcast", "barrier"] == said["collectives"]
+    assert ["all-gather", "broadcast", "barrier", "DDP's mean"] == said["collectives"]
     assert len(said["training"]["losses"]) == 20
     assert said["training"]["losses"][-1] < 0.9 * said["training"]["losses"][0]
 
@@ -73,6 +75,18 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
         joined.prove(alone)
 
 
+def test_gradients_that_lack_a_rank_are_not_exact(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lost(DistributedDataParallel):
+        def __init__(self, module: torch.nn.Module) -> None:
+            super().__init__(module)
+            for parameter in module.parameters():
+                parameter.register_hook(torch.zeros_like)
+
+    monkeypatch.setattr(joined, "DistributedDataParallel", Lost)
+    with pytest.raises(RuntimeError, match="DDP's mean of known whole numbers is wrong"):
+        joined.prove(alone)
+
+
 @pytest.mark.parametrize(
     ("what", "theirs"),
     [
@@ -81,6 +95,7 @@ def test_a_collective_that_moves_wrong_data_is_not_exact(
         ("--program", "other:main"),
         ("--deadline", "6 s"),
         ("a program of the file", "0123"),
+        ("stackproof", "another checkout"),
     ],
 )
 def test_ranks_that_were_started_otherwise_form_no_group(what: str, theirs: str) -> None:

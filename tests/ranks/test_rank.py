@@ -51,19 +51,24 @@ def test_what_a_rank_calls_is_in_its_journal(tmp_path: Path) -> None:
     mine = torch.ones(2, 3)
     with rank.journaled(path):
         second: Any = dist.new_group([0])
+        dist.new_group([0], use_local_synchronization=True)
         dist.all_reduce(mine, op=dist.ReduceOp.MAX)
         dist.broadcast(mine.to(torch.bfloat16), 0, group=second)
         dist.all_gather_object([""], "something")
         dist.barrier()
         model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.BatchNorm1d(1)))
         model(mine).sum().backward()
+        world = dist.group.WORLD
+        assert world
         with torch.inference_mode():
-            functional.broadcast(mine.half(), 0, dist.group.WORLD).sum()
+            functional.broadcast(mine.half(), 0, world).sum()
         functional.all_reduce(torch.ones(7), "sum", second).sum()
     calls = blame.journal(tmp_path, 0)
-    words = {call.words: (call.stream, call.number) for call in calls}
+    words = {call.words: (call.stream, call.number) for call in reversed(calls)}
     name = second.group_name
     assert words["new_group of ranks [0]"] == (blame.NEW_GROUPS, 1)
+    local = [call.members for call in calls if call.stream == f"{blame.NEW_GROUPS} of 0"]
+    assert local == [(0,)]  # which other ranks need not call
     assert words["all_reduce of 2x3 float32, MAX"] == (blame.WORLD, 1)
     assert words["broadcast of 2x3 bfloat16, root 0"] == (f"group {name} of ranks 0", 1)
     # DDP's reducer calls in C++: its buffers of two dtypes before a forward, its gradients after a backward.

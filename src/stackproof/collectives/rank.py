@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from stackproof.base import rpc
 from stackproof.base.text import error_line
-from stackproof.collectives.calls import COLLECTIVES, Case, bits, fault, fold, play, prepare, sent
+from stackproof.collectives.calls import COLLECTIVES, Case, bits, fault, fold, lesser, play, prepare, sent
 from stackproof.collectives.table import BLOCKS, LATE, Row, cases, subgroups
 from stackproof.device.numerics import judge
 from stackproof.ranks.rank import AFTER_DEADLINE_S, Board, Rank
@@ -268,6 +268,8 @@ def _add(outcome: dict[str, Any], fields: Fields) -> None:
     outcome["digest"] += fields.get("digest", "")
     if "bound" in fields and fields["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * fields["bound"]:
         outcome |= {"error": fields["error"], "bound": fields["bound"]}
+    if fields.get("fault") and outcome["fault"] and lesser(outcome["fault"]) > lesser(fields["fault"]):
+        outcome["fault"] = None
     outcome |= {key: fields[key] for key in ("fault", "sentence", "blocks") if fields.get(key) and not outcome.get(key)}
 
 

@@ -20,7 +20,7 @@ from stackproof.base import places
 from stackproof.base.text import matches
 from stackproof.base.toml import Table, Wrong
 from stackproof.collectives import calls
-from stackproof.collectives.calls import COLLECTIVES, LARGEST, LONG, MOST_RANKS, Case, Collective
+from stackproof.collectives.calls import COLLECTIVES, LARGEST, LONG, MOST_RANKS, Case, Collective, lesser
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
@@ -360,7 +360,8 @@ def _notes(ranks: Sequence[Outcome]) -> str:
 def first_wrong(ranks: Sequence[Outcome]) -> int | None:
     """Return the rank whose first wrong case came first; None if no rank has one."""
     wrong = [rank for rank, outcome in enumerate(ranks) if outcome["fault"]]
-    return min(wrong, key=lambda rank: int(ranks[rank]["fault"]["case"]["number"]), default=None)
+    faults = {rank: ranks[rank]["fault"] for rank in wrong}
+    return min(wrong, key=lambda rank: (lesser(faults[rank]), int(faults[rank]["case"]["number"])), default=None)
 
 
 def _wrong(what: str, rank: int, outcome: Outcome) -> str:

@@ -22,7 +22,9 @@ from stackproof.record.checks import CheckCrashed, CheckFailed
 
 FORMED, LEAVING = "starting the program", "leaving the group"
 # Frames in which a rank waits for others, and is not itself what they wait for.
-_WAITING = re.compile(r'torch/(distributed|autograd|nn/parallel)/| in synchronize|ranks/rank\.py", line \d+ in wait$')
+_WAITING = re.compile(
+    r'torch/(distributed|autograd|nn/parallel)/| in synchronize|ranks/rank\.py", line \d+ in (wait|journal_notes)$'
+)
 _WRAPPED = 4  # a backend written in Python waits in frames of its own, above torch's
 _SIGTERM = -15  # from the launcher, which ends the others once one has failed, or from outside
 _AT_ONCE_S = 1.0  # what the times of two failures are worth
@@ -95,14 +97,18 @@ class Traces:
         return " / ".join(dict.fromkeys(_before_dump(self._tail(rank))[-count:]))
 
     def stack(self, rank: int) -> list[str]:
+        """Return the frames without ours around torch's own."""
+        return [frame for frame in self.frames(rank) if not frame.endswith(" in journal_notes")]
+
+    def frames(self, rank: int) -> list[str]:
         """Return the frames, the innermost first, of the thread that crashed, or of the main thread as the deadline dumped it (last)."""
         lines = self._tail(rank)
         heads = [number for number, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
         current = [number for number in heads if lines[number].startswith("Current")]
         following = lines[(current or heads)[-1] + 1 :] if heads else []
         frames = itertools.takewhile(lambda line: line.startswith("File "), map(str.strip, following))
-        # Without ours and the door to torch's operators: what called it tells whether a rank waits.
-        return [frame for frame in frames if not frame.endswith(" in journal_notes") and "/torch/_ops.py" not in frame]
+        # Without the door to torch's operators: what called it tells whether a rank waits.
+        return [frame for frame in frames if "/torch/_ops.py" not in frame]
 
     def everything(self, rank: int) -> str:
         """Return what may explain a failure: the error, the end of the output and of the library's own log."""
@@ -114,7 +120,7 @@ class Traces:
 
 
 Journals: TypeAlias = Mapping[int, Sequence["JournalEntry"]]
-WORLD, TO_ONE = "the world", "point to point"
+WORLD, TO_ONE, ANY = "the world", "the messages from", "any rank"
 NEW_GROUPS = "the new groups"
 SLOTS, SLOT = 2048, 512
 """How many calls a journal keeps, and the bytes of each."""
@@ -145,6 +151,11 @@ class JournalEntry:
     line: str
     members: tuple[int, ...]
 
+    @property
+    def alike(self) -> str:
+        """What the others have to call as well: a message is sent by one function and received by another."""
+        return self.words.partition(" of ")[2] if self.stream.startswith(TO_ONE) else self.words
+
     def __str__(self) -> str:
         return f"{self.words} ({self.line})"
 
@@ -174,20 +185,31 @@ class Departure:
 
 def departures(journals: Journals, begun: Collection[int] = ()) -> list[Departure]:
     """Compare the journals of all ranks, stream by stream; an empty one of a rank that has `begun` says that it called nothing."""
-    written = [call for calls in journals.values() for call in calls if call.stream != TO_ONE]
+    written = {call.stream: call.members or tuple(journals) for calls in journals.values() for call in calls}
     result = []
-    for stream, members in {call.stream: call.members or tuple(journals) for call in written}.items():
+    for stream, members in written.items():
         numbered = {
             rank: {call.number: call for call in journals[rank] if call.stream == stream}
             for rank in members
             if journals.get(rank) or rank in begun
         }
+        # Of a rank that has called much else since, and none of these, nobody knows how many of these there were.
+        known = {rank for rank in numbered if numbered[rank] or not journals[rank] or journals[rank][0].at == 0}
+        numbered = {rank: numbered[rank] for rank in members if rank in known}
+        if len(numbered) < 2 or _from_any(stream, written):
+            continue
         first = max(min(calls, default=1) for calls in numbered.values())
         last = max(max(calls, default=0) for calls in numbered.values())
         numbers = (_departure(stream, number, numbered) for number in range(first, last + 1))
-        if len(numbered) > 1 and (departure := next(filter(None, numbers), None)):
+        if departure := next(filter(None, numbers), None):
             result.append(departure)
-    return sorted(result, key=lambda departure: not departure.differ)
+    return result
+
+
+def _from_any(stream: str, streams: Collection[str]) -> bool:
+    """Whether the rank that messages go to also received some without naming the sender: which, no journal knows."""
+    anybodys = re.sub(rf"(?<={TO_ONE} )rank \d+", ANY, stream)
+    return stream.startswith(TO_ONE) and anybodys in streams
 
 
 def differences(traces: Traces) -> str:
@@ -199,25 +221,30 @@ def differences(traces: Traces) -> str:
     ranks = {
         rank: files.try_read_json(digests_path(journal_path(traces.folder, rank))) for rank in range(traces.world_size)
     }
-    for stream in dict.fromkeys(stream for streams in ranks.values() for stream in streams or ()):
-        ends = {rank: tuple(streams[stream]) for rank, streams in ranks.items() if streams and stream in streams}
-        (usual, _), *_ = Counter(ends.values()).most_common(1)
-        if odd := [rank for rank, end in ends.items() if end != usual]:
-            alike = [rank for rank in ends if rank not in odd]
+    ends = {rank: streams for rank, streams in ranks.items() if streams is not None}
+    written = {stream: members for streams in ends.values() for stream, (_, _, members) in streams.items()}
+    for stream, members in written.items():
+        of = {rank: tuple(ends[rank].get(stream, [0, 0])[:2]) for rank in members or ranks if rank in ends}
+        (usual, _), *_ = Counter(of.values()).most_common(1)
+        odd = [rank for rank, end in of.items() if end != usual]
+        if not odd and len(of) == len(members or ranks):
+            texts.pop(stream, None)
+        elif odd and not _from_any(stream, written):
+            alike = [rank for rank in of if rank not in odd]
             texts.setdefault(
                 stream,
-                f"{named(odd)} and {named(alike)} did not call the same of {stream}: of {usual[0]} calls one differs that came "
+                f"{named(odd)} and {named(alike)} did not call the same of {stream}: of {max(of.values())[0]} calls one differs that came "
                 f"before the last {SLOTS}, which are all that is kept",
             )
-    return "; ".join(text for stream, text in texts.items() if stream not in (NEW_GROUPS, TO_ONE))
+    return "; ".join(texts.values())
 
 
 def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]]) -> Departure | None:
     here = {rank: calls[number] for rank, calls in numbered.items() if number in calls}
     if not here:  # a line was cut off
         return None
-    (usual, count), *_ = Counter(call.words for call in here.values()).most_common(1)
-    ahead = [rank for rank, call in here.items() if call.words == usual]
+    (usual, count), *_ = Counter(call.alike for call in here.values()).most_common(1)
+    ahead = [rank for rank, call in here.items() if call.alike == usual]
     odd, missing = [rank for rank in here if rank not in ahead], [rank for rank in numbered if rank not in here]
     what, most = f"number {number} of {stream}", 2 * count > len(here)
     if not odd:
@@ -226,10 +253,12 @@ def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, Jou
         call, since = f"{what}, {here[ahead[0]]}", 1 + min(max(numbered[rank], default=0) for rank in missing)
         if since < number:
             call = f"number {since} of {stream}, which is no longer kept, nor {call}"
-        text = f"{named(missing)} did not call {call}, which {named(ahead)} called"
+        sends = stream.startswith(f"{TO_ONE} rank {missing[0]} ")
+        verb = "send" if sends else "receive" if stream.startswith(TO_ONE) else "call"
+        text = f"{named(missing)} did not {verb} {call}, which {named(ahead)} called"
         return Departure(tuple(missing), tuple(ahead), False, stream, text)
     for short, full in itertools.chain(itertools.product(odd, ahead), () if most else itertools.product(ahead, odd)):
-        left, whole = ([call.words for n, call in numbered[rank].items() if n >= number] for rank in (short, full))
+        left, whole = ([call.alike for n, call in numbered[rank].items() if n >= number] for rank in (short, full))
         if left == whole[1 : len(left) + 1]:
             text = f"{named([short])} skipped {what}, {here[full]}, which {named([full])} called"
             return Departure((short,), (full,), True, stream, text)
@@ -253,7 +282,7 @@ def late(journals: Journals) -> str:
     """
     arrivals: dict[tuple[str, int], dict[int, float]] = {}
     for rank, calls in journals.items():
-        for call in calls:
+        for call in (call for call in calls if not call.stream.startswith(TO_ONE)):
             arrivals.setdefault((call.stream, call.number), {})[rank] = call.seconds
     common = [sorted((at, rank) for rank, at in of.items()) for of in arrivals.values() if len(of) == len(journals)]
     if len(journals) < 2 or len(common) < 4:
@@ -279,11 +308,15 @@ def who_hung(traces: Traces, after_s: float) -> str:
     """
     silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
     ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
-    journals = traces.journals()
-    diverged = departures(journals, traces.begun())
-    behind = _behind(traces, ranks, diverged)
-    nobody = set(behind) == set(ranks)  # stands out: all wait
-    first = "".join(f"{row.text}; " for row in diverged if nobody or row.differ or any(map(traces.ended, row.ranks)))
+    journals, waiting = traces.journals(), [rank for rank in ranks if _waits(traces, rank)]
+    diverged, causes = _told(traces, waiting)
+    behind = _behind(traces, ranks, causes, waiting)
+    nobody = set(behind) == set(ranks) or len(waiting) == len(ranks)  # stands out: all wait
+    first = "".join(
+        f"{row.text}; "
+        for row in diverged
+        if row.differ or (causes.issuperset(row.ranks) and (nobody or any(map(traces.ended, row.ranks))))
+    )
     counts = {calls[-1].at + 1 if calls else 0 for calls in journals.values()}
     level = nobody and not diverged and len(counts) == 1 and 0 not in counts
     alike = f"; each rank had called {max(counts)} collectives, so none is behind" if level else ""
@@ -297,24 +330,53 @@ def who_hung(traces: Traces, after_s: float) -> str:
     others = first_few([f"rank {rank} in '{traces.place(rank)}'" for rank in rest], most=64)
     return (
         f"{first}{named(behind)} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{slow}{frame}{_called(journals, diverged, first)}{alike}{_theirs(traces, behind)}"
+        f"{after_s:.0f} s{slow}{frame}{_called(diverged, first)}{alike}{_theirs(traces, behind)}"
         f"{f'; it printed last: {last}' if last else ''}"
     )
 
 
-def _called(journals: Journals, diverged: Sequence[Departure], first: str) -> str:
-    """Say what is left to say of the journals: who is behind, who waits for one rank alone, and whether all wait in a ring."""
+def _called(diverged: Sequence[Departure], first: str) -> str:
+    """Say what is left to say of the journals: who is behind, and whether all wait in a ring."""
     sentences = [departure.text for departure in diverged if departure.text not in first]
     behind, ahead = {rank for row in diverged for rank in row.ranks}, {rank for row in diverged for rank in row.ahead}
     sentences += ["they wait for each other, which is a deadlock"] if behind and behind <= ahead else []
-    lasts = {rank: calls[-1] for rank, calls in journals.items() if calls}
-    sentences += [f"rank {rank} was last in {call}" for rank, call in lasts.items() if call.stream == TO_ONE]
     return "".join(f"; {sentence}" for sentence in sentences)
 
 
-def _behind(traces: Traces, ranks: Sequence[int], diverged: Sequence[Departure]) -> list[int]:
-    fewer = {rank for departure in diverged if not departure.differ for rank in departure.ranks}
-    if those := [rank for rank in ranks if rank in fewer and not _waits(traces, rank)]:
+def _told(traces: Traces, waiting: Collection[int]) -> tuple[list[Departure], set[int]]:
+    """Return where the journals depart, and the ranks at the end of the chain of who waits for whom; what accuses these comes first.
+
+    In a ring that is the rank whose last call never came after the one before it, which had been called before; else one that a
+    message waits for; else the rank that came to its last call in a way that the fewest ranks ever did; else all.
+    """
+    journals = traces.journals()
+    rows = departures(journals, traces.begun())
+    behind = [row for row in rows if not row.differ]
+    steps = {rank: list(itertools.pairwise(["", *(call.line for call in calls)])) for rank, calls in journals.items()}
+    accused = {rank for row in behind for rank in row.ranks if steps.get(rank)}
+    strayed = {rank for rank in accused if _strayed(*steps[rank])}
+    messages = _ends([row for row in behind if row.stream.startswith(TO_ONE)], waiting)
+    ways = Counter(step for mine in steps.values() for step in set(mine))
+    fewest = min((ways[steps[rank][-1]] for rank in accused), default=0)
+    rare = {rank for rank in accused if ways[steps[rank][-1]] == fewest}
+    one = [ranks for ranks in (strayed, messages, rare) if ranks is messages or len(ranks) == 1]
+    causes = next(filter(None, [_ends(behind, waiting), *one]), accused)
+    return sorted(rows, key=lambda row: (not row.differ, len(causes.symmetric_difference(row.ranks)))), causes
+
+
+def _strayed(*steps: tuple[str, str]) -> bool:
+    *earlier, last = steps
+    return last not in earlier and last[0] in dict(earlier)
+
+
+def _ends(rows: Sequence[Departure], waiting: Collection[int]) -> set[int]:
+    waits = {rank for row in rows for rank in row.ahead if rank in waiting}
+    return {rank for row in rows for rank in row.ranks} - waits
+
+
+def _behind(traces: Traces, ranks: Sequence[int], causes: Collection[int], waiting: Collection[int]) -> list[int]:
+    free = [rank for rank in ranks if rank not in waiting]
+    if those := [rank for rank in free or ranks if rank in causes]:
         return those
     least = min(len(traces.phases(rank)) for rank in ranks)
     equal = [rank for rank in ranks if len(traces.phases(rank)) == least]
@@ -339,13 +401,12 @@ def who_failed(traces: Traces) -> Exception:
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
     symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
-    journals = traces.journals()
-    diverged = departures(journals, traces.begun())
-    before = "".join(f"{departure.text}; " for departure in diverged if departure.differ or symptom)
+    diverged, causes = _told(traces, [rank for rank in range(traces.world_size) if not traces.ended(rank)])
+    before = "".join(f"{row.text}; " for row in diverged if row.differ or (symptom and causes.issuperset(row.ranks)))
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
         text = first_line(error, 160 if meaning else 400)
-        silent = f"{_silent(traces, failures)}{_called(journals, diverged, before)}" if symptom else ""
+        silent = f"{_silent(traces, failures)}{_called(diverged, before)}" if symptom else ""
         return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{silent}")
     ended, text = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
     ended += "" if first["exitcode"] else ", before its program had come to its end,"
@@ -367,7 +428,7 @@ def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
 
     One that left no stack is stopped or stuck outside Python.
     """
-    return any(map(_WAITING.search, traces.stack(rank)[:depth]))
+    return any(map(_WAITING.search, traces.frames(rank)[:depth]))
 
 
 def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:

@@ -70,6 +70,7 @@ PREFLIGHT = "preflight"
 PROVE = "stackproof.ranks.joined:prove"
 _GRACE_S = 3.0
 _OTHERS_S = 3.0
+_TWINS_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,12 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     _require_program(spec.program, [str(Path.cwd()), *stack.path("").split(os.pathsep), *sys.path])
     spec = replace(spec, address=launchers.rendezvous(place, os.environ, asked, run))
     store = _store_file(spec.address, spec.deadline_s)
-    _forget(spec.folder, place.rank)
-    record = _begin(stack, spec, place)
+    _forget(spec.folder, place.rank, spec.address)
+    try:
+        record = _begin(stack, spec, place)
+    except BaseException:
+        _alive(spec.folder, place.rank).unlink(missing_ok=True)  # who ends so is not killed
+        raise
     began = time.monotonic()
 
     def answered() -> None:
@@ -120,8 +125,10 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
         record.seconds = time.monotonic() - began
         verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
         refused = ended is not None and ended.id == PREFLIGHT
-        if place.rank:
+        if place.rank and not (ended and _writes(spec.folder, place.rank)):
             return RankResult(verdict, reason, refused)
+        if place.rank:
+            _put_aside(spec.folder)
         if store:
             store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
         _complete(record, spec, place, ended)
@@ -194,9 +201,6 @@ def _supervise(stack: Stack, spec: Spec, place: Placement, answered: Callable[[]
     with (folder / f"rank{place.rank}.log").open("wb") as output:
         command = [sys.executable, "-m", "stackproof.ranks.joined", str(spec.save(f"rank{place.rank}.spec.json"))]
         child = processes.start(command, output, stack.process_environment(), mark, _launcher_files(os.environ))
-        # Of a rank that is killed together with its supervisor nothing else is left.
-        living = {"host": socket.gethostname(), "processes": [os.getpid(), child.pid]}
-        write_atomically(folder / f"rank{place.rank}.alive", json.dumps(living))
         try:
             status, follows = _wait(child, spec.remaining_s + _GRACE_S, folder, place, answered)
         except KeyboardInterrupt:
@@ -267,24 +271,40 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
 
 def _at_work(folder: Path, rank: int) -> bool | None:
     """Whether a rank's supervisor on this host lives; None where it has said how its rank ended, or is on another host."""
-    living = files.try_read_json(folder / f"rank{rank}.alive") or {}
+    living = files.try_read_json(_alive(folder, rank)) or {}
     ended = any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
     if ended or living.get("host") != socket.gethostname():
         return None
     with contextlib.suppress(OSError, LookupError):
-        return bool(Path(f"/proc/{living['processes'][0]}/cmdline").read_bytes())  # of a zombie it is empty
+        return bool(Path(f"/proc/{living['supervisor']}/cmdline").read_bytes())  # of a zombie it is empty
     return False
 
 
 def _gone(folder: Path, world_size: int) -> list[int]:
     """Return the ranks of this host whose supervisor is gone without having said how its rank ended."""
-    return [rank for rank in range(1, world_size) if _at_work(folder, rank) is False]
+    return [rank for rank in range(world_size) if _at_work(folder, rank) is False]
 
 
-def _forget(folder: Path, rank: int) -> None:
+def _writes(folder: Path, rank: int) -> bool:
+    """Whether no supervisor of a lower rank is left that would write the record: rank 0's was never started, or was killed."""
+    return all(_at_work(folder, other) is False or not _alive(folder, other).exists() for other in range(rank))
+
+
+def _alive(folder: Path, rank: int) -> Path:
+    return folder / f"rank{rank}.alive"
+
+
+def _put_aside(folder: Path) -> None:
+    if (record := folder / "record.json").exists():
+        record.rename(folder / f"record-{record.stat().st_mtime:.0f}.json")
+
+
+def _forget(folder: Path, rank: int, address: str) -> None:
     """Delete what this rank left in an earlier run, and what ranks left that had begun before it ended there; keep that run's record."""
-    alive = folder / f"rank{rank}.alive"
-    if _at_work(folder, rank) and alive.stat().st_mtime < _BEGAN:  # not by a twin of this run, which the others find
+    alive, meeting = _alive(folder, rank), [address, *(os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))]
+    known = files.try_read_json(alive) or {}
+    # A twin of this rank begins with it and meets at the same place; the others find it.
+    if _at_work(folder, rank) and (alive.stat().st_mtime < _BEGAN - _TWINS_S or known.get("meeting") != meeting):
         raise Refusal(
             f"{folder}: rank {rank} of another run is at work there; give each run a folder of its own (--folder)"
         )
@@ -297,8 +317,12 @@ def _forget(folder: Path, rank: int) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     delete(f"rank{rank}")
-    if rank == 0 and (record := folder / "record.json").exists():
-        record.rename(folder / f"record-{record.stat().st_mtime:.0f}.json")
+    # Of a rank that is killed together with its supervisor nothing else is left.
+    write_atomically(
+        alive, json.dumps({"host": socket.gethostname(), "supervisor": os.getpid(), "meeting": meeting}), durably=False
+    )
+    if rank == 0:
+        _put_aside(folder)
     # A rank that begins just now has deleted its own, and leaves something for this run only once it has been here.
     with contextlib.suppress(OSError), files.locked(folder / "lock"):  # on a disk without locks, others' stays
         for path in folder.glob("rank*.alive"):

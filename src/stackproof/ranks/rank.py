@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -36,6 +36,7 @@ from stackproof.base.places import mount_suites
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
 from stackproof.ranks.blame import (
+    ANY,
     FORMED,
     LEAVING,
     NEW_GROUPS,
@@ -114,7 +115,7 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
         stream.write(f"{name}\n")
 
 
-_TO_ONE = ("send", "recv", "recv_any_source")
+_TO_ONE, _WAITS = ("send", "recv", "recv_any_source"), ("get", "wait")
 _C10D, _WRAPPERS = "distributed_c10d.py", ("c10d_logger.py", "contextlib.py", __file__)
 _TORCH = str(Path(torch.__file__).parent)
 # Every collective goes through an operator of c10d: Python's functions, DDP's reducer in C++, DTensor, FSDP. All calls pass this key
@@ -144,13 +145,14 @@ class _Journal:
             os.posix_fallocate(file.fileno(), 0, SLOTS * SLOT)  # a disk that fills up later ends no rank
             self._memory = mmap.mmap(file.fileno(), SLOTS * SLOT)
         self._at, self._numbers, self._groups = 0, dict[str, int](), dict[Any, tuple[str, str]]()
-        self._digests = dict[str, int]()
+        self._digests, self._members = dict[str, int](), dict[str, str]()
         self._began, self.flush = time.monotonic(), self._memory.flush
         names = [name for name in torch._C._dispatch_get_all_op_names() if re.fullmatch(r"c10d::\w+", name)]
         operators = [getattr(torch.ops.c10d, name.partition("::")[2]).default for name in names]
         self._kernels = [(call, _kernel(self, call)) for call in operators if "ProcessGroup" in str(call._schema)]
         self._library: Any = None
-        places: list[tuple[Any, str]] = [(distributed_c10d, "_new_group_with_tag")]
+        waits = ((owner, name) for owner in (Store, dist.Work) for name in _WAITS if name in vars(owner))
+        places: list[tuple[Any, str]] = [(distributed_c10d, "_new_group_with_tag"), *waits]
         self._places = [
             (owner, name, vars(owner)[name], _noting(self, name, getattr(owner, name))) for owner, name in places
         ]
@@ -173,21 +175,24 @@ class _Journal:
             frame = frame.f_back
         line = "autograd's thread" if whose else _line(frame.f_code, frame.f_lineno)
         number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
-        self._digests[stream] = zlib.crc32(f"{name} {words}\n".encode(), self._digests.get(stream, 0))
+        alike = words if stream.startswith(TO_ONE) else f"{name} {words}"
+        self._digests[stream] = zlib.crc32(f"{alike}\n".encode(), self._digests.get(stream, 0))
+        self._members[stream] = members
         text = f"{at}\t{seconds:.4f}\t{stream}\t{number}\t{name} {words}\t{line}\t{members}"
         start = at % SLOTS * SLOT
         self._memory[start : start + SLOT] = text.encode()[: SLOT - 1].ljust(SLOT - 1) + b"\n"
 
-    def digests(self) -> dict[str, tuple[int, int]]:
-        """Return by stream how many calls there were and a digest of all, also of those that are no longer kept."""
-        return {stream: (number, self._digests[stream]) for stream, number in self._numbers.items()}
+    def digests(self) -> dict[str, tuple[int, int, list[int]]]:
+        """Return by stream how many calls there were, a digest of all, also of those that are no longer kept, and its ranks."""
+        members = {stream: [int(rank) for rank in ranks.split(", ") if rank] for stream, ranks in self._members.items()}
+        return {stream: (number, self._digests[stream], members[stream]) for stream, number in self._numbers.items()}
 
     def group(self, group: Any) -> tuple[str, str]:
-        """Return what a group is called on all its ranks, and its members."""
+        """Return what a group is called on all its ranks, and its members where they are not all."""
         if group not in self._groups:
             members = ", ".join(map(str, dist.get_process_group_ranks(group)))
             world = group is dist.group.WORLD
-            self._groups[group] = (WORLD if world else f"group {group.group_name} of ranks {members}", members)
+            self._groups[group] = (WORLD, "") if world else (f"group {group.group_name} of ranks {members}", members)
         return self._groups[group]
 
 
@@ -235,7 +240,10 @@ def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Calla
     @functools.wraps(function)
     def journal_notes(*arguments: Any, **named: Any) -> Any:
         try:
-            journal.note(NEW_GROUPS, "", f"of ranks {arguments[0] if arguments else named.get('ranks')}")
+            if name not in _WAITS:  # no call of a group; its stack says that the rank waits
+                ranks = str(list((arguments[0] if arguments else named.get("ranks")) or range(dist.get_world_size())))
+                alone = ranks[1:-1] if named.get("use_local_synchronization") else ""  # else all ranks call it
+                journal.note(f"{NEW_GROUPS} of {alone}" if alone else NEW_GROUPS, alone, f"of ranks {ranks}")
         except Exception:  # what is noted must not end a program
             journal.note("what could not be noted", "", name)
         return function(*arguments, **named)
@@ -255,7 +263,7 @@ def _kernel(journal: _Journal, operator: Any) -> Callable[..., Any]:
             passed = dict(zip(parameters, arguments, strict=False)) | named
             group = ProcessGroup.unbox(passed.pop("process_group"))
             if name in _TO_ONE:
-                journal.note(TO_ONE, "", " ".join(["with rank", *map(str, [*passed.values()][1:-1])]), name)
+                journal.note(*_message(group, *passed.values(), sends=name == "send"), name)
             else:
                 journal.note(*journal.group(group), _passed(name, passed), name)
         except Exception:  # what is noted must not end a program
@@ -263,6 +271,19 @@ def _kernel(journal: _Journal, operator: Any) -> Callable[..., Any]:
         return hand_on(keys & _BELOW, *arguments, **named)
 
     return journal_notes
+
+
+def _message(group: Any, tensors: Sequence[torch.Tensor], *rest: int, sends: bool) -> tuple[str, str, str]:
+    """Return the stream of a message, the two ranks, and what both must give alike: how many numbers of which dtype."""
+    ranks = dist.get_process_group_ranks(group)
+    mine, *peer = (ranks[place] for place in (group.rank(), *rest[:-1]))
+    source, to = (str(rank) for rank in ((mine, *peer) if sends else ((peer or [ANY])[0], mine)))
+    over = "" if group is dist.group.WORLD else f" in group {group.group_name}"
+    stream = f"{TO_ONE} {'' if source == ANY else 'rank '}{source} to rank {to}{over}{f', tag {rest[-1]}' if rest[-1] else ''}"
+    words = _words(
+        tuple((tensor.numel(),) for tensor in tensors), tuple(tensor.dtype for tensor in tensors), None, None
+    )
+    return stream, ", ".join(sorted({source, to} - {ANY})), words
 
 
 def _passed(name: str, passed: Mapping[str, Any]) -> str:
