@@ -82,7 +82,7 @@ def cleans(chosen: Sequence[Fault], scale: float = 1.0) -> list[Task]:
     groups: dict[tuple[object, ...], list[Fault]] = {}
     for fault in chosen:
         call, ground, alone = fault.call, fault.injection.ground, fault.clean_alone
-        like = (ground, call.verb, call.stack, call.suites, call.whole, call.arguments, alone)
+        like = (ground, call.verb, call.stack or STACK, call.suites, call.whole, call.arguments, alone)
         groups.setdefault(like, []).append(fault)
     return [_clean_job(rows, scale) for rows in groups.values()]
 

@@ -150,7 +150,7 @@ def complaints(manifest: Manifest, run: Selection, stack: Stack, counted: bool =
             if run.exact and ids:
                 yield file, f"{manifest.name} has no row for {file}, whose {len(ids)} checks nobody would miss; {anew}"
         elif sentence := _otherwise(manifest, file, row, ids, run):
-            yield file, f"bring the checks of {file} back, or, {anew}: {sentence}"
+            yield file, f"the checks of {file} are not those of {manifest.name}; {anew}: {sentence}"
         elif counted and (left := _unexplained(row, ended[file], run.exact)):
             named = "; ".join(f"{check.id.partition('::')[2]} ({check.reason})" for check in left[:_NAMED])
             more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
