@@ -32,7 +32,7 @@ def test_the_gravest_stand_first_and_suspects_are_swept_again(judged: FleetJudge
     rows = told.splitlines()
     assert [row.split()[0] for row in rows[rows.index("not proved") + 2 :]][:4] == ["wrong", "slow", "not", "unlike"]
     assert [line.split()[2] for line in judged.drains()] == ["NodeName=slow1", "NodeName=wrong1"]
-    assert "five in all at least: wrong1, slow1" in told
+    assert "sweep wrong1, slow1 again with healthy hosts" in told
 
 
 def test_what_is_kept_is_json_that_says_the_same(judged: FleetJudgement) -> None:

@@ -157,10 +157,10 @@ def parts(judgement: FleetJudgement, folder: str) -> Iterator[outline.Part]:
         yield outline.TextTable(("is", "host", "why"), shown, "not proved", wide=(2,), most=_MOST)
     for group in judgement.groups:
         yield from _group(group)
-    if suspects := sorted((host for host in judgement.hosts if host.findings), key=_severity):
+    if suspects := sorted((host for host in judgement.hosts if host.findings or host.standing in BAD), key=_severity):
         names = ", ".join(host.host for host in suspects[:_MOST_NAMED])
         yield outline.Heading("to confirm, before anybody is drained", 2)
-        yield outline.TextLine(f"sweep them again with healthy hosts of their group, five in all at least: {names}", 1)
+        yield outline.TextLine(f"sweep {names} again with healthy hosts of their group, five in all at least", 1)
         again = advice.step(judgement.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST")
         yield outline.TextLine(again, 1)
     if drains := [*judgement.drains()]:
@@ -170,8 +170,7 @@ def parts(judgement: FleetJudgement, folder: str) -> Iterator[outline.Part]:
 
 def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
     """Rank by being wrong, then by how many subjects agree, then by the largest z."""
-    wrong = any(finding.standing is HostVerdict.WRONG for finding in host.findings)
-    return not wrong, -len(host.findings), -max((finding.z for finding in host.findings), default=0.0), host.host
+    return host.standing is not HostVerdict.WRONG, -len(host.findings), -max((finding.z for finding in host.findings), default=0.0), host.host
 
 
 def _group(group: JudgedGroup) -> Iterator[outline.Part]:
