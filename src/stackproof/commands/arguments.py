@@ -108,12 +108,22 @@ def add_needs(verb: argparse.ArgumentParser, flags: Sequence[str], *others: str)
     verb.set_defaults(needs={**(verb.get_default("needs") or {}), **dict.fromkeys(flags, others)})
 
 
+def add_alone(verb: argparse.ArgumentParser, flag: str, what: str, *company: str) -> None:
+    """Let a flag that does `what` be refused beside any flag but these, which it would ignore, and those that nox adds."""
+    allowed = {flag, *company, "--stack", "--locked", "--project"}
+    verb.set_defaults(alone={**(verb.get_default("alone") or {}), flag: (what, allowed)})
+
+
 def require_company(options: argparse.Namespace) -> None:
-    """Refuse a flag that stands without the one that it says something about."""
+    """Refuse a flag that stands without the one that it says something about, or beside one that ignores it."""
     typed = {word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", options.typed)}
     for flag, others in getattr(options, "needs", {}).items():
         if flag in typed and not typed.intersection(others):
             raise Refusal(f"{flag} says nothing without {' or '.join(others)}; add that, or leave {flag} out")
+    flags = [word for word in typed if word.startswith("--")]
+    for flag, (what, allowed) in getattr(options, "alone", {}).items():
+        if flag in typed and (ignored := next((word for word in flags if word not in allowed), "")):
+            raise Refusal(f"{flag} {what}; leave out {ignored}")
 
 
 _WRITTEN = ("json", "junit", "markdown")

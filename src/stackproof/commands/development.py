@@ -81,8 +81,10 @@ def _expect(options: argparse.Namespace) -> int:
         raise Refusal(
             "--like is for stacks without a record of their own; name records of the stack, or another's with --like"
         )
-    if options.check and options.like:
-        raise Refusal("--check writes nothing, and --like is of what is written; leave one out")
+    if options.check and (options.like or options.records):
+        raise Refusal(
+            "--check writes nothing, and records and --like are of what is written; leave them out, or --check"
+        )
     if options.locked:
         # Collecting needs no card, and vendors' wheels may be out of reach: the rehearsal has the same versions from upstream.
         return arguments.again([stack if stack.rehearsed else stack.rehearse()], options.typed)

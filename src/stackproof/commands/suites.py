@@ -31,13 +31,6 @@ READER = "verify"
 """The verb that shows a record of any verb."""
 _LARGEST_DATASET = 1 << 50
 _MOST_NAMED = 4
-_SHOWING = {"explain": "says what checks cover", "replay": "shows a record"}
-"""Flags with which nothing runs."""
-_CHOOSING = {
-    "--replay": "replay", "--continue": "resume", "--only": "only", "--suite": "suites", "--dataset": "dataset",
-}  # fmt: skip
-"""Flags that say what runs, which such a flag would ignore."""
-_OUTPUTS = {"--json": "json", "--junit": "junit", "--markdown": "markdown"}
 _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
@@ -98,6 +91,8 @@ def _add_run(verbs: arguments.Verbs, name: str, help_: str, called: arguments.Ve
     verb.add_argument("--verbose", action="store_true", help="print the slowest checks too")
     replay = "show this record, from any machine, and run nothing"
     verb.add_argument("--replay", type=arguments.place, metavar="FILE", help=replay)
+    outputs = ("--json", "--junit", "--markdown", "--verbose")
+    arguments.add_alone(verb, "--replay", "shows a record and runs nothing", *outputs)
     usual: dict[str, object] = {
         "suites": None, "otherwise": ("smoke",), "dataset": None, "explain": None, "rehearsed": False, "profile": "",
     }  # fmt: skip
@@ -110,17 +105,15 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
     verb.add_argument("--suite", dest="suites", action="append", choices=(*stacks.suites(), ALL), help=help_)
     help_ = "say what each check of this suite covers, and run nothing"
     verb.add_argument("--explain", choices=stacks.suites(), metavar="SUITE", help=help_)
+    arguments.add_alone(verb, "--explain", "says what checks cover and runs nothing")
     help_ = "look through this training set too (JSON or JSON Lines; suite data)"
     verb.add_argument("--dataset", type=arguments.place, metavar="FILE", help=help_)
     verb.set_defaults(otherwise=default)
 
 
 def _run(options: argparse.Namespace) -> int:
-    for name, what in _SHOWING.items():
-        flags = {**_CHOOSING, **(_OUTPUTS if name == "explain" else {})}
-        others = (flag for flag, other in flags.items() if getattr(options, other) and other != name)
-        if getattr(options, name) and (ignored := next(others, "")):
-            raise Refusal(f"--{name} {what} and runs nothing; leave out {ignored}")
+    if options.stack:
+        stacks.load(options.stack)
     if options.explain:
         print("\n".join(suites.explained(options.explain)).lstrip())  # noqa: T201
         return 0

@@ -95,6 +95,8 @@ class KnownIssue:
         if self.expires > datetime.date.today() + _LONGEST:
             why = f"a row ends within {_LONGEST.days} days, when its thread is read again"
             raise Wrong("expires", f"is {self.expires}; {why}")
+        if self.most < 1:
+            raise Wrong("most", f"is {self.most}; it must be 1 or more, because a row that excuses nothing is none")
         if not self.link.startswith("https://"):
             raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 

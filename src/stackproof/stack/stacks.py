@@ -72,6 +72,9 @@ _Variable = Annotated[
         "([A-Za-z_][A-Za-z0-9_]*)?", "is {}, and no variable has such a name; write one such as CUDA_VISIBLE_DEVICES"
     ),
 ]
+_Module = Annotated[
+    str, _like(r"[A-Za-z_]\w*(\.\w+)*", "contains {}, which is no module's name; write one such as torch")
+]
 _State = Literal["set", "unset", "any"]
 _FORMER = ("optimisers",)
 """Suites that are gone: the frozen sides of nights still name them, and nothing is asked of them."""
@@ -145,7 +148,7 @@ class Rehearsal:
 
     device: _Word
     backend: _Word
-    imports: tuple[str, ...]
+    imports: tuple[_Module, ...]
     flavour: Flavour
     substitutes: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -178,7 +181,7 @@ class Stack:
     """Every c10d backend that users of the stack may choose, its own first."""
     shared_card_backend: str = "gloo"
     priority: int
-    imports: tuple[str, ...]
+    imports: tuple[_Module, ...]
     precisions: Annotated[tuple[str, ...], OneOf(PRECISIONS)]
     visibility: _Variable
     driver: Driver = Driver()

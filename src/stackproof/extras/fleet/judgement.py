@@ -170,7 +170,12 @@ def parts(judgement: FleetJudgement, folder: str) -> Iterator[outline.Part]:
 
 def _severity(host: JudgedHost) -> tuple[bool, int, float, str]:
     """Rank by being wrong, then by how many subjects agree, then by the largest z."""
-    return host.standing is not HostVerdict.WRONG, -len(host.findings), -max((finding.z for finding in host.findings), default=0.0), host.host
+    return (
+        host.standing is not HostVerdict.WRONG,
+        -len(host.findings),
+        -max((finding.z for finding in host.findings), default=0.0),
+        host.host,
+    )
 
 
 def _group(group: JudgedGroup) -> Iterator[outline.Part]:

@@ -79,6 +79,7 @@ def add_night(verbs: arguments.Verbs) -> None:
         "freeze this checkout's commit as the new anchor of the stack, write that into its file, and measure nothing"
     )
     verb.add_argument("--anchor", choices=["new"], help=help_)
+    arguments.add_alone(verb, "--anchor", "measures nothing", "--unpinned")
     help_ = (
         "hand this command what has changed since the nights before, as JSON on its standard input; no shell is used"
     )
@@ -122,8 +123,11 @@ def _night(options: argparse.Namespace) -> int:
             "--without leaves no stage out of which a verdict could come; leave one in, such as doctor "
             "(scan and confirm go by what measure has measured)"
         )
-    if options.anchor and options.notify:
-        raise Refusal("--anchor new measures nothing that could change; leave out --notify")
+    for stage, named in (("site", options.site), ("measure", options.only)):
+        if stage in options.without and named:
+            raise Refusal(
+                f"--without {stage} leaves out what --{'site' if stage == 'site' else 'only'} is for; name one of them"
+            )
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
     needed = ("numpy", "scipy") if "site" in options.without else ("numpy", "scipy", "jinja2")
