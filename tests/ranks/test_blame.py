@@ -263,6 +263,18 @@ def test_of_many_ranks_those_that_never_called_are_named(tmp_path: Path) -> None
     assert said.startswith("rank 1 hung in 'step 1' (rank 0 in 'step 1', rank 2 in 'step 1')")
 
 
+def test_where_most_ranks_ended_without_a_call_it_was_one_too_many(tmp_path: Path) -> None:
+    for number in (0, 2):
+        rank(tmp_path, number, "step 1", LEAVING, stderr=WAITING)
+    rank(tmp_path, 1, "step 1", error="RuntimeError: Connection closed by peer")
+    called(tmp_path, *([(WORLD, SUM)] * count for count in (4, 5, 4)))
+    said = who_hung(Traces(tmp_path, 3), 5.0)
+    assert said.startswith(
+        f"rank 1 called number 5 of the world, {SUM} (train.py:4), and rank 0 and rank 2 ended without it; rank 1 hung"
+    )
+    assert "it had raised RuntimeError" in said
+
+
 def test_the_first_call_that_a_rank_did_not_make_is_numbered_though_no_longer_kept(tmp_path: Path) -> None:
     for number in (0, 1):
         rank(tmp_path, number, FORMED, stderr=WAITING)

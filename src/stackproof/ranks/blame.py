@@ -183,8 +183,11 @@ class Departure:
     text: str
 
 
-def departures(journals: Journals, begun: Collection[int] = ()) -> list[Departure]:
-    """Compare the journals of all ranks, stream by stream; an empty one of a rank that has `begun` says that it called nothing."""
+def departures(journals: Journals, begun: Collection[int] = (), ended: Collection[int] = ()) -> list[Departure]:
+    """Compare the journals of all ranks, stream by stream; an empty one of a rank that has `begun` says that it called nothing.
+
+    Ranks that have `ended` are no longer waited for: where most of them never made a call, who made it made one too many.
+    """
     written = {call.stream: call.members or tuple(journals) for calls in journals.values() for call in calls}
     result = []
     for stream, members in written.items():
@@ -200,7 +203,7 @@ def departures(journals: Journals, begun: Collection[int] = ()) -> list[Departur
             continue
         first = max(min(calls, default=1) for calls in numbered.values())
         last = max(max(calls, default=0) for calls in numbered.values())
-        numbers = (_departure(stream, number, numbered) for number in range(first, last + 1))
+        numbers = (_departure(stream, number, numbered, ended) for number in range(first, last + 1))
         if departure := next(filter(None, numbers), None):
             result.append(departure)
     return result
@@ -217,7 +220,7 @@ def differences(traces: Traces) -> str:
 
     The journals tell which call; where it is no longer in them, the digests of all calls tell that there was one.
     """
-    texts = {row.stream: row.text for row in departures(traces.journals(), traces.begun())}
+    texts = {row.stream: row.text for row in departures(traces.journals(), traces.begun(), range(traces.world_size))}
     ranks = {
         rank: files.try_read_json(digests_path(journal_path(traces.folder, rank))) for rank in range(traces.world_size)
     }
@@ -239,7 +242,9 @@ def differences(traces: Traces) -> str:
     return "; ".join(texts.values())
 
 
-def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]]) -> Departure | None:
+def _departure(
+    stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]], ended: Collection[int]
+) -> Departure | None:
     here = {rank: calls[number] for rank, calls in numbered.items() if number in calls}
     if not here:  # a line was cut off
         return None
@@ -253,6 +258,9 @@ def _departure(stream: str, number: int, numbered: Mapping[int, Mapping[int, Jou
         call, since = f"{what}, {here[ahead[0]]}", 1 + min(max(numbered[rank], default=0) for rank in missing)
         if since < number:
             call = f"number {since} of {stream}, which is no longer kept, nor {call}"
+        elif len(missing) > len(ahead) and not {*missing}.difference(ended):
+            text = f"{named(ahead)} called {call}, and {named(missing)} ended without it"
+            return Departure(tuple(ahead), tuple(missing), True, stream, text)
         sends = stream.startswith(f"{TO_ONE} rank {missing[0]} ")
         verb = "send" if sends else "receive" if stream.startswith(TO_ONE) else "call"
         text = f"{named(missing)} did not {verb} {call}, which {named(ahead)} called"
@@ -321,7 +329,9 @@ def who_hung(traces: Traces, after_s: float) -> str:
     level = nobody and not diverged and len(counts) == 1 and 0 not in counts
     alike = f"; each rank had called {max(counts)} collectives, so none is behind" if level else ""
     stack, last = traces.stack(behind[0]), traces.last_lines(behind[0])
-    frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
+    frame = "; it left no stack, so it was stopped or stuck outside Python"
+    if stack or traces.error(behind[0]):
+        frame = f"; it was in {stack[0]}" if stack else f"; it had raised {first_line(traces.error(behind[0]), 160)}"
     slow = ""
     if traces.place(behind[0]) in _STARTING:
         remedy = f"where a slow disk or {processes.load()} is why, --deadline-scale 4 (or --deadline) allows it more"
@@ -350,7 +360,7 @@ def _told(traces: Traces, waiting: Collection[int]) -> tuple[list[Departure], se
     message waits for; else the rank that came to its last call in a way that the fewest ranks ever did; else all.
     """
     journals = traces.journals()
-    rows = departures(journals, traces.begun())
+    rows = departures(journals, traces.begun(), [rank for rank in journals if traces.ended(rank)])
     behind = [row for row in rows if not row.differ]
     steps = {rank: list(itertools.pairwise(["", *(call.line for call in calls)])) for rank, calls in journals.items()}
     accused = {rank for row in behind for rank in row.ranks if steps.get(rank)}
