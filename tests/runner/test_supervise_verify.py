@@ -345,20 +345,15 @@ SHARED = "import os, pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_
 
 
 @pytest.mark.slow
-def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
-    table = '[[suite]]\nname = "own"\nworkers = 2\n'
-    record = run_suite({"test_a.py": SHARED, "../suites.toml": table}, expected=12)
+def test_workers_share_the_checks_and_who_is_done_takes_the_others(run_suite: RunSuite, tmp_path: Path) -> None:
+    slow = [n for n in range(12) if zlib.crc32(f"own/a::one[{n}]".encode()) % 2]
+    met = tmp_path / "met"
+    met.mkdir()
+    both = "    (met / str(os.getpid())).touch()\n    while len(os.listdir(met)) < 2:\n        time.sleep(0.01)\n"
+    text = f"import pathlib, time\nmet = pathlib.Path({str(met)!r})\n{SHARED}{both}    time.sleep(0.3 if n in {slow} else 0)\n"
+    record = run_suite({"test_a.py": text, "../suites.toml": '[[suite]]\nname = "own"\nworkers = 2\n'}, expected=12)
     assert record.verdict is Verdict.PASSED
     assert len({check.id for check in record.checks}) == 12
-    assert len({check.figures["pid"] for check in record.checks}) == 2
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_done_takes_checks_of_the_other(run_suite: RunSuite) -> None:
-    slow = [n for n in range(12) if zlib.crc32(f"own/a::one[{n}]".encode()) % 2]
-    text = f"import time\n{SHARED}    time.sleep(0.3 if n in {slow} else 0)\n"
-    record = run_suite({"test_a.py": text, "../suites.toml": '[[suite]]\nname = "own"\nworkers = 2\n'}, expected=12)
-    assert record.verdict is Verdict.PASSED and len(record.checks) == 12
     assert len({check.figures["pid"] for check in record.checks if int(check.id[11:-1]) in slow}) == 2
 
 
