@@ -62,6 +62,8 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
     "year 0": (lambda f: f.update(started="0000-01-01T10:00:00+00:00"), "no calendar has that"),
     "value without a number": (lambda f: f["measurements"][0].update(value="nan"), "says nan"),
     "fewer samples": (lambda f: f["measurements"][0]["figures"].update(samples=3), "says 3 samples and holds"),
+    "a narrower bound": (lambda f: f["measurements"][0]["figures"].update(noise=0.0), "says 'noise' 0"),
+    "a lower bound": (lambda f: f["measurements"][0]["figures"].update(low=0.0), "says 'low' 0"),
 }
 
 

@@ -1,7 +1,7 @@
 """Reading records: what is in the file is held against its schema, its digests and itself, and is no evidence if it contradicts them.
 
 Its digest finds an edit. Of a record without one, such as that of a run that was killed, the verdict is worked out again from its checks,
-and values are held against their samples.
+and values and intervals from their samples.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.statistics import median_interval
 from stackproof.base.text import as_typed, plain
 from stackproof.record.records import (
     COMMITTED,
@@ -166,7 +167,7 @@ def _day(record: Record) -> Iterator[str]:
 
 
 def _of_measurement(row: Measurement) -> Iterator[str]:
-    """Hold the value and the number of samples against the samples."""
+    """Hold the value and the figures that come from samples against the samples."""
     low, high = statistics.median_low(row.samples), statistics.median_high(row.samples)
     near = low <= row.value <= high or any(math.isclose(row.value, end, rel_tol=_SLACK) for end in (low, high))
     if not near and not math.isnan(sum(row.samples)):
@@ -174,3 +175,10 @@ def _of_measurement(row: Measurement) -> Iterator[str]:
     count = row.figures.get("samples", len(row.samples))
     if count != len(row.samples):
         yield f"says {count} samples and holds {len(row.samples)}"
+    if not row.version or "low" not in row.figures:
+        return
+    interval = median_interval(row.samples)
+    for name, value in (("low", interval.low), ("high", interval.high), ("noise", interval.relative)):
+        stated = float(row.figures.get(name, value))
+        if not math.isnan(value) and not math.isclose(stated, value, rel_tol=_SLACK, abs_tol=1e-15):
+            yield f"says '{name}' {stated:g}, and its samples make it {value:g}"
