@@ -93,7 +93,6 @@ def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
     assert "bad: broken - " in said
     assert "tiny: present" in said
     assert "bad/stack.toml: 'python' is missing" in str(found.broken)
-
     assert [stack.name for stack in found.stacks_here] == ["tiny"]
 
 

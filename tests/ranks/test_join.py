@@ -483,16 +483,23 @@ def _kill(folder: Path, rank: int, number: signal.Signals, supervisor: bool) -> 
     os.kill(process if supervisor else int(child), number)
 
 
-@pytest.mark.slow
-def test_without_the_supervisor_of_rank_0_the_next_rank_writes_the_record(tmp_path: Path) -> None:
-    folder, program = tmp_path / "logs", "tests.ranks.rank_programs:sum_for_ever"
-    meeting = ["--rendezvous", f"file://{tmp_path}", "--run", "x", "--program", program]
+def _two_that_wait(folder: Path) -> list[subprocess.Popen[bytes]]:
+    """Start two ranks that meet in a file, and return when both wait in their program."""
+    program = "tests.ranks.rank_programs:sum_for_ever"
+    meeting = ["--rendezvous", f"file://{folder.parent}", "--run", "x", "--program", program]
     environs = [{**os.environ, **plain(rank, 2), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"} for rank in (0, 1)]
     command = [sys.executable, "-m", "stackproof", "ranks", "--stack", "cpu", "--folder", str(folder), *meeting]
     ranks = [subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL) for environ in environs]
     until = time.monotonic() + WITHIN_S
     while not all(_waiting(folder, rank) for rank in (0, 1)) and time.monotonic() < until:
         time.sleep(0.1)
+    return ranks
+
+
+@pytest.mark.slow
+def test_without_the_supervisor_of_rank_0_the_next_rank_writes_the_record(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    ranks = _two_that_wait(folder)
     _kill(folder, 0, signal.SIGKILL, supervisor=True)
     assert [rank.wait(WITHIN_S) for rank in ranks] == [-signal.SIGKILL, 1]
     said = "rank 0 ended with signal SIGKILL in 'waiting'"
@@ -504,14 +511,8 @@ def test_without_the_supervisor_of_rank_0_the_next_rank_writes_the_record(tmp_pa
 @pytest.mark.parametrize("both", [False, True])
 def test_a_rank_that_is_ended_from_outside_is_named_and_all_ranks_are_interrupted(tmp_path: Path, both: bool) -> None:
     """Only rank 1, as `kill` does; or all, as scancel does."""
-    folder, program = tmp_path / "logs", "tests.ranks.rank_programs:sum_for_ever"
-    meeting = ["--rendezvous", f"file://{tmp_path}", "--run", "x", "--program", program]
-    environs = [{**os.environ, **plain(rank, 2), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"} for rank in (0, 1)]
-    command = [sys.executable, "-m", "stackproof", "ranks", "--stack", "cpu", "--folder", str(folder), *meeting]
-    ranks = [subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL) for environ in environs]
-    until = time.monotonic() + WITHIN_S
-    while not all(_waiting(folder, rank) for rank in (0, 1)) and time.monotonic() < until:
-        time.sleep(0.1)
+    folder = tmp_path / "logs"
+    ranks = _two_that_wait(folder)
     for rank in ranks[0 if both else 1 :]:
         rank.send_signal(signal.SIGTERM)
     assert [rank.wait(WITHIN_S) for rank in ranks] != [0, 0]

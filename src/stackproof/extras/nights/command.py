@@ -123,11 +123,9 @@ def _night(options: argparse.Namespace) -> int:
             "--without leaves no stage out of which a verdict could come; leave one in, such as doctor "
             "(scan and confirm go by what measure has measured)"
         )
-    for stage, named in (("site", options.site), ("measure", options.only)):
+    for stage, flag, named in (("site", "--site", options.site), ("measure", "--only", options.only)):
         if stage in options.without and named:
-            raise Refusal(
-                f"--without {stage} leaves out what --{'site' if stage == 'site' else 'only'} is for; name one of them"
-            )
+            raise Refusal(f"--without {stage} leaves out what {flag} is for; name one of them")
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
     needed = ("numpy", "scipy") if "site" in options.without else ("numpy", "scipy", "jinja2")
