@@ -246,6 +246,8 @@ def _sweep(options: argparse.Namespace) -> int:
         for value in filter(None, map(str.strip, values.split(","))):
             require_known({name: value}, "--env")
     backends = [name for word in options.backend for name in word.split(",") if name]
+    if len({*backends}) < len(backends):
+        raise Refusal(f"--backend '{','.join(backends)}' names a backend twice; each is measured once")
     if options.stack:
         require_named(options.only)
         stack = stacks.load(options.stack, rehearsed=options.rehearsed)

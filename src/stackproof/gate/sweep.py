@@ -55,8 +55,6 @@ def grid(named: Mapping[str, str], backends: Sequence[str]) -> list[SweptSetting
         axes[name] = [(name, value.strip()) for value in values.split(",") if value.strip()]
         if len(set(axes[name])) < len(axes[name]):
             raise Refusal(f"--env '{name}={values}' names a value twice; each is measured once")
-    if len({*backends}) < len(backends):
-        raise Refusal(f"--backend '{','.join(backends)}' names a backend twice; each is measured once")
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
     if (many := math.prod(map(len, (backends or [""], *axes.values())))) > _MOST_SETTINGS:
