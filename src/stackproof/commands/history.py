@@ -1,4 +1,4 @@
-"""The verbs of what was kept: `asv`, `admit` and `verify-record`."""
+"""The verbs of what was kept: `asv` and `admit`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
-from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.runner.suites import DEFAULT_PROFILE
 
@@ -23,11 +22,9 @@ def add(verbs: arguments.Verbs) -> None:
     help_ = "which benchmarks: fast, regular or full"
     verb.add_argument("--profile", default=DEFAULT_PROFILE, metavar="NAME", help=help_)
     verb.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="asv's own command and arguments")
-    admit = "(dev) put records of figures, of nights and of what proves them among the published results, for a runner to commit"
-    verify = "is a record still what was written: its digests and its logs"
-    for name, help_, run in (("admit", admit, _admit), ("verify-record", verify, _verify_record)):
-        verb = arguments.add(verbs, name, help_, run)
-        verb.add_argument("records", nargs="+", type=arguments.place, metavar="RECORD", help="files of records")
+    help_ = "(dev) put records of figures, of nights and of what proves them among the published results, for a runner to commit"
+    verb = arguments.add(verbs, "admit", help_, _admit)
+    verb.add_argument("records", nargs="+", type=arguments.place, metavar="RECORD", help="files of records")
 
 
 def _asv(options: argparse.Namespace) -> int:
@@ -50,17 +47,3 @@ def _admit(options: argparse.Namespace) -> int:
     for path in options.records:
         print(timeline.admit(path))  # noqa: T201
     return 0
-
-
-def _verify_record(options: argparse.Namespace) -> int:
-    from stackproof.record import reading
-
-    code = 0
-    for path in options.records:
-        record = reading.read(path)
-        if text := reading.weakness(record, path.parent):
-            print(f"stackproof: {plain(f'{path}: {text}')}", file=sys.stderr)  # noqa: T201
-            code = 1
-        else:
-            print(plain(f"{path}: equals its own digests; it {record.verdict.value}"))  # noqa: T201
-    return code
