@@ -68,7 +68,6 @@ def first_line(text: object, most: int = 300) -> str:
 
 
 def error_line(error: BaseException, most: int = 300) -> str:
-    """Return the kind of an error and the first line of what it says."""
     return f"{type(error).__name__}: {first_line(error, most)}"
 
 

@@ -151,7 +151,6 @@ def _command_request(options: argparse.Namespace) -> CommandGateRequest:
 
 
 def _judged(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what any gate is asked of its verdict."""
     names = ("same", "accept_changed", "go_on", "exact", "allow_inconclusive")
     return {name: getattr(options, name) for name in names}
 

@@ -48,7 +48,6 @@ def count(kind: str) -> int:
 
 
 def visible(kind: str) -> tuple[Device, ...]:
-    """Return every visible device of the type."""
     return tuple(_class(kind)(kind, index) for index in range(count(kind)))
 
 

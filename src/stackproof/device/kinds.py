@@ -97,7 +97,6 @@ class Device:
         return self.kind
 
     def has(self, tensor: Tensor) -> bool:
-        """Whether a tensor lies on this very device."""
         return tensor.device.type == self.kind and self.torch.index in (None, tensor.device.index)
 
     def name(self) -> str:

@@ -82,7 +82,6 @@ class Judgement:
     anchor: float
 
     def sentence(self, what: str) -> str:
-        """Return one sentence with error and bound."""
         relation = "within" if self.ok else "exceeds"
         bound = f"the bound {self.bound:.2g} (CPU in that dtype: {self.anchor:.2g})"
         return f"{what}: error {self.error:.2g} against float64 {relation} {bound}"

@@ -87,7 +87,6 @@ def tool_for(kind: str) -> TelemetryTool | None:
 
 @cache
 def tools() -> tuple[TelemetryTool, ...]:
-    """Return all tools of the file."""
     with Table.load(FILE) as table:
         return table.rows("tool", TelemetryTool)
 

@@ -61,8 +61,6 @@ def gather(machine: Machine) -> dict[str, str]:
 
 
 def describe(facts: Facts) -> Iterator[Finding]:
-    """Yield the facts as three sentences."""
-
     def size(name: str) -> str:
         return _size(facts.get(name, ""))
 

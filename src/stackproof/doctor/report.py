@@ -45,7 +45,6 @@ def terminal(checkup: Checkup, width: int = _WIDEST, colour: bool = False, every
 
 
 def stack_lines(presence: Presence) -> Iterator[str]:
-    """Yield what there is of each stack, requirement by requirement."""
     yield f"host: {presence.host}"
     yield _would_prove(presence)
     for sight in presence.stacks:

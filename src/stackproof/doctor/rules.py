@@ -141,7 +141,6 @@ class Rule:
     link: str = ""
 
     def judge(self, facts: Facts) -> Iterator[Finding]:
-        """Yield the finding if the rule holds of these facts."""
         if (
             all(name in facts and pattern.fullmatch(facts[name]) for name, pattern in self.when.items())
             and not any(name in facts and pattern.fullmatch(facts[name]) for name, pattern in self.unless.items())
@@ -218,7 +217,6 @@ class Rules:
         return {card.pci: card for card in self.cards}
 
     def judge(self, area: str, facts: Facts) -> Iterator[Finding]:
-        """Yield what the rows of one area find in the facts."""
         rows: tuple[Rule | Agreement | ReleasePair, ...] = (*self.rows, *self.agreements, *self.pairs)
         for row in rows:
             if row.area == area:

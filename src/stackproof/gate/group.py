@@ -63,7 +63,6 @@ class RankServer:
         return {"peak-memory": self._rank.device.memory().peak}
 
     def count(self) -> Answer:
-        """Count what one run dispatches on this rank."""
         self._sampler.begin(1)
         counts = {"operators": computed.operators(self._work.run)}
         self._rank.device.synchronize()
@@ -191,7 +190,6 @@ class RankGroup:
         return partial(self._ask, request)
 
     def run(self) -> object:
-        """Run once on every rank."""
         return self._ask("block", runs=1)
 
     def compute(self) -> Answer:
@@ -199,7 +197,6 @@ class RankGroup:
         return {}
 
     def close(self) -> None:
-        """Let the ranks end."""
         for line in self._lines:
             with suppress(OSError):  # of a rank that is gone
                 line.sendall(b'{"ask": "stop"}\n')

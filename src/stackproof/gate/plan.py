@@ -18,7 +18,6 @@ ByDevice = Mapping[str, float]
 
 
 def of(values: Mapping[str, Value], kind: str) -> Value:
-    """Return the value for a type of device."""
     return values.get(kind, values["other"])
 
 

@@ -141,7 +141,6 @@ def ordered(record: Record) -> list[Check]:
 
 
 def tally(checks: Iterable[Check]) -> str:
-    """Return how many rows say what."""
     counts = Counter(map(word, checks))
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: _RANK.index(item[0])))
 
@@ -154,7 +153,6 @@ def word(check: Check) -> str:
 
 
 def cell_name(check: Check) -> str:
-    """Return a cell's name for people."""
     return f"{check.subject} {check.aspect}"
 
 

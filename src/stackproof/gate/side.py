@@ -88,7 +88,6 @@ class InProcess:
         return computed.fingerprint(self._work, self._timed)
 
     def run(self) -> object:
-        """Run once."""
         return self._sampler.run()
 
     def warm(self, seconds: float) -> Answer:
@@ -117,7 +116,6 @@ class InProcess:
         return {"peak-memory": self._device.memory().peak, "units": self._units.end() if self._units else {}}
 
     def count(self) -> Answer:
-        """Count one run."""
         return {"counters": computed.counts(self._sampler.run, self._device)}
 
     def conclude(self) -> Answer:

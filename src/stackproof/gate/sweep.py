@@ -40,7 +40,6 @@ class SweptSetting:
 
     @property
     def label(self) -> str:
-        """How people read it."""
         words = [self.backend, *(f"{name}={value}" for name, value in self.environment.items())]
         return " ".join(filter(None, words)) or "defaults"
 

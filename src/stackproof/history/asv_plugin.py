@@ -207,7 +207,6 @@ def _ask(interpreter: Path, name: str, rehearsed: bool) -> dict[str, Figure]:
 
 
 def _interpreter(stack: stacks.Stack) -> Path:
-    """Return the interpreter of a stack that is built, or say how to build it."""
     if named := os.environ.get(PYTHON):
         return Path(named)
     python = environments.python_of(environments.location(stack))

@@ -63,7 +63,6 @@ class DataRules:
 
 @cache
 def rules() -> DataRules:
-    """Load the rules once."""
     return Table.load(RULES).row(DataRules)
 
 

@@ -31,7 +31,6 @@ def uniform(device: Device) -> torch.Tensor:
 
 
 def seeded(device: Device, seed: int) -> torch.Generator:
-    """Return a generator of its own on the device."""
     return torch.Generator(device=device.torch).manual_seed(seed)
 
 

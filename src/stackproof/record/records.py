@@ -218,7 +218,6 @@ class Record:
         return row
 
     def as_json(self) -> str:
-        """Return the same as text."""
         return json.dumps(self.as_row(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 

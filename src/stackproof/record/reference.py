@@ -55,7 +55,6 @@ class Reference:
 
     @property
     def seconds(self) -> float:
-        """The figure in that unit."""
         return 1 / self.value if self.reported in _STORED else self.value
 
     def fits(self, subject: str, preset: str) -> bool:

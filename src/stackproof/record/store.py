@@ -55,7 +55,6 @@ class HistoryRules:
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """The patterns of each group of the state."""
         return {row.name: row.facts for row in self.state}
 
     def group(self, fact: str) -> str | None:
@@ -69,7 +68,6 @@ class HistoryRules:
 
 @cache
 def rules() -> HistoryRules:
-    """Load the table."""
     return Table.load(FILE).row(HistoryRules)
 
 
@@ -127,7 +125,6 @@ class State:
 
 
 def place(facts: Mapping[str, Figure]) -> Place:
-    """Return the place that the facts of a record tell."""
     values = _grouped(facts).get("place", {})
     names = sorted(value for name, value in values.items() if name.endswith(".name"))
     count = values.get("devices", "1")
@@ -142,7 +139,6 @@ def place(facts: Mapping[str, Figure]) -> Place:
 
 
 def state(facts: Mapping[str, Figure]) -> State:
-    """Return the state that the facts of a record tell."""
     groups = _grouped(facts)
     return State({name: groups[name] for name in rules().groups if name in groups})
 

@@ -69,7 +69,6 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """How people call it."""
         return display_path(self.path)
 
 

@@ -206,7 +206,6 @@ def _matches(environ: Mapping[str, str], name: str, pattern: re.Pattern[str]) ->
 
 @cache
 def combinations() -> tuple[Combination, ...]:
-    """Load `combinations.toml`."""
     with Table.load(TABLES / COMBINATIONS) as table:
         return table.rows("combination", Combination)
 

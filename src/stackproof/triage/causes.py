@@ -44,7 +44,6 @@ class Incident:
 
     @property
     def first(self) -> Hit:
-        """The first line of it."""
         return self.hits[0]
 
 
@@ -221,11 +220,9 @@ class _Known:
         self.rows = [row for row in seen if all(holds[probe.key] is wanted[probe.key] for probe in row.conditions)]
 
     def of(self, kind: str) -> list[Signature]:
-        """Return the rows of a kind."""
         return [row for row in self.rows if row.kind == kind]
 
     def finding(self, row: Signature, hits: Iterable[Hit] | None = None) -> Incident:
-        """Return the finding for a row, with all or some of its hits."""
         tally = self.evidence.tally(row.id)
         chosen = tally.edges if hits is None else list(hits)
         who = tuple(dict.fromkeys(map(self.people.who, chosen)))

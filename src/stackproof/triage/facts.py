@@ -41,7 +41,6 @@ class Conflict:
 
 
 def shown(evidence: Evidence) -> list[Shown]:
-    """Return the facts that the logs hold."""
     rows = []
     for fact in rules.facts(rules.FACT):
         hits = evidence.tally(fact.probe.key).kept

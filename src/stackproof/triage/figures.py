@@ -99,7 +99,6 @@ class TrainerLine(rules.Searched):
 
     @cached_property
     def probe(self) -> Probe:
-        """What is looked for."""
         return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, frugal=True)
 
 
@@ -166,7 +165,6 @@ class Training:
 
     @property
     def seconds(self) -> float | None:
-        """How long the training took."""
         if hours := self.figures.get("train_hours"):
             return 3600 * hours
         return self.figures.get("train_runtime") or (self.progress[-1].elapsed if self.progress else None)

@@ -100,7 +100,6 @@ def runs(arguments: Sequence[str], together: bool = False) -> list[Run]:
 
 
 def named(paths: Iterable[Path]) -> Run:
-    """Return these files as one run."""
     return Run("", [_source(path)[1] for path in paths])
 
 

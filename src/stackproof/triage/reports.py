@@ -52,7 +52,6 @@ class Report:
 
 @cache
 def probes() -> tuple[Probe, ...]:
-    """Return everything that is looked for."""
     signatures = (probe for row in rules.load_all() for probe in (row.probe, *row.conditions))
     return (*signatures, *rules.probes(), *(line.probe for line in figures.table().line))
 

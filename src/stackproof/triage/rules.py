@@ -86,7 +86,6 @@ class Signature:
 
     @cached_property
     def probe(self) -> Probe:
-        """What is looked for."""
         return Probe(self.id, _fixed(self.patterns), compiled(self.patterns), whole=True)
 
     @cached_property
@@ -138,7 +137,6 @@ class Searched:
                 raise Wrong("patterns", str(error)) from error
 
     def looked_for(self, **more: Any) -> Probe:
-        """Return the probe of the row."""
         texts = tuple(text.encode() for text in self.texts) or _fixed(self.patterns)
         return Probe(self.place, texts, compiled(self.patterns), **more)
 
@@ -167,7 +165,6 @@ class Ending(Searched):
 
     @cached_property
     def probe(self) -> Probe:
-        """What is looked for."""
         if self.role == ALIVE:  # a log is full of it
             return self.looked_for(kept=KEPT, counted=KEPT, timed=False, frugal=True)
         terse = self.role in (BARE, HINT)
@@ -201,7 +198,6 @@ class Fact(Searched):
 
     @cached_property
     def probe(self) -> Probe:
-        """What is looked for."""
         sample = self.role != COLLECTIVE  # of which the last of each rank counts
         return self.looked_for(kept=10 * KEPT, timed=False, asks=self.role == ASKED, sample=sample)
 
@@ -216,7 +212,6 @@ class Sign(Searched):
 
     @cached_property
     def probe(self) -> Probe:
-        """What is looked for."""
         return self.looked_for(kept=5 * KEPT, timed=False, sample=True)
 
 
@@ -244,7 +239,6 @@ class Contradiction:
 
     @cached_property
     def asked(self) -> Probe:
-        """What shows that it was asked for."""
         return Probe(f"{self.place}.asked", _fixed(self.asking), compiled(self.asking), timed=False, asks=True)
 
     @cached_property
@@ -272,7 +266,6 @@ class Claims:
 
 @cache
 def ends() -> Endings:
-    """Return the table of endings."""
     return Table.load(FOLDER / "endings.toml").row(Endings)
 
 
@@ -310,7 +303,6 @@ def expectations() -> dict[str, Expectation]:
 
 
 def probes() -> Iterator[Probe]:
-    """Yield all probes of these tables."""
     yield from (row.probe for row in endings())
     yield from (row.probe for row in facts())
     yield from (sign.probe for row in expectations().values() for sign in row.signs)

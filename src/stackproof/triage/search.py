@@ -161,7 +161,6 @@ class Shapes:
         self._idle.clear()
 
     def lines(self, window: Window, wanted: Wanted) -> Iterator[Row]:
-        """Yield the lines that hold texts."""
         bare = window.data[window.start : window.end].translate(SHAPE)
         keys = list(map(hash, _ADDRESS.sub(b"0x0", bare).split(b"\n")))
         rows = bare.split(b"\n")
@@ -218,7 +217,6 @@ class Plan:
             self._by_three.setdefault(rarest, []).append(text)
 
     def held(self, line: bytes) -> list[bytes]:
-        """Return the texts that a line holds."""
         threes = self._by_three.keys() & _threes(line)
         return sorted(text for three in threes for text in self._by_three[three] if text in line)
 
@@ -356,5 +354,4 @@ def cuts_number(text: str, start: int, end: int) -> bool:
 
 
 def compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    """Compile patterns for a probe."""
     return tuple(re.compile(pattern) for pattern in patterns)

@@ -23,7 +23,6 @@ _SIDE = "a commit, a lock or a record (default: this checkout as it is)"
 
 
 def add(verbs: arguments.Verbs) -> None:
-    """Add it to the parser of the command line."""
     help_ = (
         "which part of a change made something worse: a package, a variable, a commit, or several that must meet; "
         "every test runs beside the good side"

@@ -262,7 +262,6 @@ class Repository:
         return line.split() if bad else [*line.split(), LOCAL]
 
     def subjects(self, names: tuple[str, ...]) -> dict[str, str]:
-        """Return the subject line of each commit."""
         commits = [name for name in names if name != LOCAL]
         return {name: git.output(self.folder, "log", "-1", "--format=%s", name).strip() for name in commits}
 

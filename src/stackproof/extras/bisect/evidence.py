@@ -175,7 +175,6 @@ class Exact:
     fewest: int = 1
 
     def weigh(self, seen: Sequence[float]) -> float:
-        """Return all or nothing."""
         return CERTAIN if any(value > 0 for value in seen) else -CERTAIN
 
 
@@ -337,7 +336,6 @@ class Signs:
     seen: dict[int, list[float]] = field(default_factory=dict)
 
     def add(self, at: int, ran: float) -> None:
-        """Add a run of a place."""
         self.seen.setdefault(at, []).append(ran)
 
     def scores(self, count: int) -> list[float]:
@@ -357,7 +355,6 @@ class Ratios:
     seen: list[tuple[int, float]]
 
     def add(self, at: int, ran: float) -> None:
-        """Add a launch of a place."""
         self.seen.append((at, ran))
 
     def scores(self, count: int) -> list[float]:
@@ -394,7 +391,6 @@ class Lineage:
         return [range(begin, end + 1) for begin, end in zip(begins, ends, strict=True)]
 
     def likeliest(self) -> tuple[range, float]:
-        """Return the likeliest answer, and its probability."""
         posterior = self.posterior()
         masses = [(sum(posterior[at] for at in block), block) for block in self.blocks()]
         mass, block = max(masses, key=lambda pair: pair[0])

@@ -80,7 +80,6 @@ class BisectWord(str, Enum):
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict of the record."""
         exact = {BisectWord.FOUND: Verdict.PASSED, BisectWord.INTERRUPTED: Verdict.INTERRUPTED}
         return exact.get(self, Verdict.INCONCLUSIVE)
 
@@ -236,7 +235,6 @@ class BisectOutcome:
 
 
 def headline(record: Record) -> str:
-    """Return the one line that decides."""
     names = " and ".join(check.subject for check in culprits(record))
     word = str(record.provenance.get("bisect", record.verdict.value))
     ends = next((check.reason for check in record.checks if check.id == _ENDS), "")
@@ -244,12 +242,10 @@ def headline(record: Record) -> str:
 
 
 def culprits(record: Record) -> list[Check]:
-    """Return the checks that name a culprit."""
     return [check for check in record.checks if check.id.startswith(_CULPRIT)]
 
 
 def lines(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield what there is to say, each with its title."""
     facts = record.provenance
     if culprits(record):
         yield "what is worse", next(check.reason for check in record.checks if check.id == _ENDS)
@@ -274,13 +270,11 @@ def _parts(record: Record) -> list[outline.Part]:
 
 
 def show(record: Record, console: Console) -> None:
-    """Print it."""
     style = "bold green" if record.verdict is Verdict.PASSED else "bold yellow"
     outline.show([outline.TextLine(outline.Span(headline(record), style)), *_parts(record)], console)
 
 
 def markdown(record: Record) -> str:
-    """Return the outcome as Markdown, for a pull request."""
     changes = [outline.TextLine(line, 1) for line in str(record.provenance.get("changes", "")).split("\n") if line]
     folded = [outline.Fold("all changes between the ends", changes)] if changes else []
     return outline.markdown([outline.Heading(f"stackproof bisect: {headline(record)}", 3), *_parts(record), *folded])

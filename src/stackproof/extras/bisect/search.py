@@ -216,7 +216,6 @@ class Bisection:
         return self._settled(names, Exact(fewest=proof), CERTAIN, proof, seen)
 
     def changes(self, names: Collection[str]) -> list[OneChange]:
-        """Return the changes of these units."""
         return [change for unit in self.units if unit.name in names for change in unit.changes]
 
     def of(self, names: Collection[str]) -> SetTest | None:

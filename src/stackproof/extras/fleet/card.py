@@ -51,7 +51,6 @@ class CardTurns:
         files.write_atomically(self.folder / _COUNT, str(self.count))
 
     def meet(self, point: str) -> None:
-        """Wait until all cards are at this point."""
         (self.folder / f"{point}.{self.card}").touch()
         until = time.monotonic() + self.patience_s
         while self._missing(point) and time.monotonic() < until:
