@@ -180,6 +180,7 @@ def without_host() -> Record:
         (making.record(0, verb="night", verdict=Verdict.INTERRUPTED), "go on with it"),
         (without_host(), "on which host"),
         (replace(making.record(0), digests={}), "holds no digest of itself"),
+        (replace(making.record(0, commit="unknown"), digests={}), "which nobody can go back to"),
     ],
 )
 def test_what_is_kept_out_says_why(tmp_path: Path, record: Record, sentence: str) -> None:

@@ -12,8 +12,7 @@ from stackproof.base import git
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.text import first_few
-from stackproof.record import store
-from stackproof.record.reading import read_sealed
+from stackproof.record import reading, store
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, state
 
@@ -189,7 +188,7 @@ def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
     Raises:
         Refusal: it is no record, or what keeps it out, with the remedy.
     """
-    record = read_sealed(path)
+    record = reading.read_verified(path)
     if reason := objection(record):
         raise Refusal(f"{path}: is not admitted: {reason}")
     into = store.folder(record, base)
@@ -218,4 +217,4 @@ def objection(record: Record) -> str:
         return f"a fault was planted in it ({record.provenance['drilled']}); run again without the drill"
     if "host" not in record.provenance:
         return "it does not say on which host it was measured; measure again with this version"
-    return ""
+    return f"it {why}; name a record as its run has written it" if (why := reading.unproved(record)) else ""
