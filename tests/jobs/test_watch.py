@@ -115,8 +115,9 @@ def test_what_cannot_start_ends_as_shells_end(words: list[str], code: int, tmp_p
 def test_a_record_that_cannot_be_kept_costs_the_job_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    ended = _watch(tmp_path, "print('done'); raise SystemExit(3)", "--results", str(tmp_path / "file" / "below"))
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results/cpu").write_text("", encoding="utf-8")
+    ended = _watch(tmp_path, "print('done'); raise SystemExit(3)", "--stack", "cpu")
     assert (ended.returncode, ended.stdout) == (3, "done\n")
     assert "no record will be kept" in ended.stderr and not list((tmp_path / "temporary").iterdir())
 

@@ -33,10 +33,8 @@ def add(verbs: arguments.Verbs) -> None:
     verb.add_argument("--report", action="store_true", help=help_)
     _add_triage(verbs)
     help_ = "run one job as it is, and keep its record: provenance, figures, exit, what its log says"
-    verb = arguments.add(verbs, "watch", help_, _watch, "--stack")
+    verb = arguments.add(verbs, "watch", help_, _watch, "--stack", "--json", "--junit", "--results")
     verb.epilog, verb.usage = _EXIT_OF_JOB, "stackproof watch [flags] -- python train.py ..."
-    # What cannot be written is said, and the job runs: it is not refused here.
-    arguments.add_shared(verb, "--json", "--junit", "--results", type=Path)
     help_ = "the job, as you would type it; no shell is used"
     verb.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help=help_)
     help_ = "run your own tests on a stack, each under a deadline, in a process that may hang or crash"

@@ -14,10 +14,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import IO, Any
+from typing import IO
 
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
@@ -44,7 +43,6 @@ def watch(words: Sequence[str], outputs: Outputs, stack: Stack | None) -> int:
 
     `stack`: None for the one that this host has.
     """
-    outputs = _writable(outputs)
     folder, record = _opened(words, outputs, stack)
     job = _Job(words, folder)
     try:
@@ -69,17 +67,6 @@ def _say(text: str) -> None:
     """Say a sentence on stderr; stdout is the job's."""
     with suppress(OSError):
         os.write(2, f"stackproof watch: {plain(text)}\n".encode(errors="replace"))
-
-
-def _writable(outputs: Outputs) -> Outputs:
-    """Return the outputs without what cannot be written, or would wait for a reader; each is said, and the job runs."""
-    bad: dict[str, Any] = {}
-    for name in ("json", "junit"):
-        path = getattr(outputs, name)
-        if path and (why := files.why_unwritable(path)):
-            _say(f"{path} {why}; the record will not be written there")
-            bad[name] = None
-    return replace(outputs, **bad)
 
 
 def _opened(words: Sequence[str], outputs: Outputs, stack: Stack | None) -> tuple[Path, Record | None]:
