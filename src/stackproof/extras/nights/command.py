@@ -116,16 +116,21 @@ def _night(options: argparse.Namespace) -> int:
     from stackproof.api.runs import bench_subjects
 
     stack = stacks.load(options.stack)
-    options.profile = bench_subjects.profile(options.profile or plan.load().profile(stack.device)).name
     bench_subjects.require_named(options.only)
     if not set(STAGES).difference(options.without, ("scan", "confirm")) and not options.anchor:
         raise Refusal(
             "--without leaves no stage out of which a verdict could come; leave one in, such as doctor "
             "(scan and confirm go by what measure has measured)"
         )
-    for stage, flag, named in (("site", "--site", options.site), ("measure", "--only", options.only)):
+    of_stages = {
+        "--site": ("site", options.site),
+        "--only": ("measure", options.only),
+        "--profile": ("measure", options.profile),
+    }
+    for flag, (stage, named) in of_stages.items():
         if stage in options.without and named:
             raise Refusal(f"--without {stage} leaves out what {flag} is for; name one of them")
+    options.profile = bench_subjects.profile(options.profile or plan.load().profile(stack.device)).name
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
     needed = ("numpy", "scipy") if "site" in options.without else ("numpy", "scipy", "jinja2")
