@@ -98,7 +98,8 @@ def test_missing_hash_line_is_named_by_its_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("2.2.6", "2.2.7"), ("b" * 64, "c" * 64), ("https://vendor", "https://else")]
+    ("before", "after"),
+    [("2.2.6", "2.2.7"), ("b" * 64, "c" * 64), ("https://vendor", "https://else"), ("# packages: ", "# packages: 1")],
 )
 def test_edit_by_hand_is_refused(tmp_path: Path, before: str, after: str) -> None:
     path = written(tmp_path)
@@ -140,7 +141,7 @@ def test_a_lock_of_no_stack_is_made_by_no_session(tmp_path: Path) -> None:
         lockfile.read(path.rename(tmp_path / "some.lock"))
 
 
-@pytest.mark.parametrize("header", [{"stack": "other"}, {"kind": "rehearsal"}])
+@pytest.mark.parametrize("header", [{"stack": "other"}, {"kind": "rehearsal"}, {"python": "2.7"}])
 def test_a_lock_that_was_copied_from_elsewhere_is_refused(tmp_path: Path, header: dict[str, str]) -> None:
     folder = written(tmp_path, **header).parent
     stack = replace(stacks.load("cpu"), name="s", folder=folder)

@@ -109,6 +109,15 @@ def read_bytes(path: Path, remedy: str = "name a file that can be read") -> byte
         raise Refusal(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
 
 
+def read_text(path: Path, remedy: str = "name a file that can be read") -> str:
+    """Return the text of a file, without a mark of its byte order (Refusal: it cannot be read, or is not UTF-8)."""
+    try:
+        return read_bytes(path, remedy).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start} is 0x{error.object[error.start]:02x}"
+        raise Refusal(f"{path}: is not UTF-8 ({byte}); save it as UTF-8, or name another") from error
+
+
 class NotJsonError(Refusal):
     """What should be JSON is none: it was cut short or damaged, or never was any."""
 

@@ -188,11 +188,7 @@ def expression(flags: re.RegexFlag | int = 0) -> Parsed:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the table in `path`, or refuse with the file and line that is broken."""
     try:
-        return tomllib.loads(files.read_bytes(path, "check that it exists and is readable").decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise Refusal(
-            f"{path}: is not UTF-8 (byte {error.start} is 0x{error.object[error.start]:02x}); save it as UTF-8"
-        ) from error
+        return tomllib.loads(files.read_text(path, "check that it exists and is readable"))
     except RecursionError as error:
         raise Refusal(
             f"{path}: is not valid TOML: it holds tables or lists nested hundreds deep; write it flat"

@@ -63,6 +63,13 @@ def _stack(text: str) -> str:
     return text
 
 
+def word(text: str) -> str:
+    """Read a word that names something; an empty one is what becomes of a variable that CI has not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty: name something, or leave it out")
+    return text
+
+
 def _shared() -> dict[str, dict[str, Any]]:
     one_of = f"one of: {', '.join(stacks.names())}"
     return {
@@ -74,7 +81,9 @@ def _shared() -> dict[str, dict[str, Any]]:
             "help": "in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
         },
         "--device": {"default": "", "action": Once, "names": "a device", "help": "such as xpu:1 (default: the first)"},
-        "--only": {"action": "append", "default": [], "metavar": "SUBJECT", "help": "only this subject; may be repeated"},
+        "--only": {
+            "action": "append", "type": word, "default": [], "metavar": "SUBJECT", "help": "only this subject; may be repeated",
+        },
         "--minutes": {"type": minutes, "default": 10.0, "help": "begin nothing more after so long"},
         "--deadline-scale": {
             "type": positive, "default": 1.0, "metavar": "X", "help": "multiply every deadline, for slow hosts",
@@ -100,7 +109,7 @@ def add_named_stacks(verb: argparse.ArgumentParser, *, several: bool = False) ->
 
 def add_list(verb: argparse._ActionsContainer, flag: str, metavar: str, help_: str) -> None:
     """Add an option that may be repeated."""
-    verb.add_argument(flag, action="append", default=[], metavar=metavar, help=help_.replace("%", "%%"))
+    verb.add_argument(flag, type=word, action="append", default=[], metavar=metavar, help=help_.replace("%", "%%"))
 
 
 def add_needs(verb: argparse.ArgumentParser, flags: Sequence[str], *others: str) -> None:

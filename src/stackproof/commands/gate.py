@@ -170,7 +170,11 @@ def _command_side(options: argparse.Namespace, side: str) -> Variant:
         raise Refusal(f"--{side} names a commit and --{side}-dir a folder; a side is one of the two")
     folder = (folder or Path.cwd()).resolve()
     if not folder.is_dir():
-        why = "is a file; name the folder that holds it" if folder.is_file() else "there is no such folder"
+        why = (
+            "is a file; name the folder that holds it"
+            if folder.is_file()
+            else "there is no such folder; make it, or name another"
+        )
         raise Refusal(f"--{side}-dir {folder}: {why}")
     environment = assignments(getattr(options, f"{side}_env"), f"--{side}-env")
     return Variant(side, commit or "", environment=environment, folder=folder)

@@ -22,6 +22,7 @@ CARRIED = "STACKPROOF_STACKS"
 NAME = "stackproof.toml"
 _ALSO = "pyproject.toml"
 _TABLE = "tool.stackproof"
+_ABSENT = "; make it, or name what is there"
 STACKS, WORKLOADS = "stackproof.stacks", "stackproof.workloads"
 """The groups of entry points that name packages with folders of stacks, and modules with workloads."""
 
@@ -184,7 +185,7 @@ def load(file: Path) -> Project:
         value = getattr(read, key)
         path = folder / (value or usual)
         if value and not path.exists():
-            raise table.refuse(key, f"is '{value}', and {path} does not exist")
+            raise table.refuse(key, f"is '{value}', and {path} does not exist{_ABSENT}")
         return path if path.exists() else None
 
     workloads = [
@@ -210,7 +211,7 @@ def _modules(table: Table, folder: Path, text: str, named: bool) -> list[Path]:
     """Return the files of workloads in a folder, or the file that is named; helpers start with an underscore."""
     path = folder / text
     if named and not path.exists():
-        raise table.refuse("workloads", f"has '{text}', and {path} does not exist")
+        raise table.refuse("workloads", f"has '{text}', and {path} does not exist{_ABSENT}")
     if path.is_file():
         return [path]
     return sorted(file for file in path.glob("*.py") if not file.name.startswith(("_", "test_", "conftest")))

@@ -117,17 +117,18 @@ def read(path: Path) -> Lock:
         raise _broken(path, 0, "is not UTF-8 text") from error
     header, first = _header(path, lines)
     lock = Lock(path, hashlib.sha256(raw).hexdigest(), header, tuple(_pins(path, lines, first)))
-    if header["content"] != content_digest("".join(lines[first:])):
-        raise _broken(path, 0, "was changed after it was made: it does not match the digest in its header")
+    made = _header_of("".join(lines[first:]), len(lock.pins), len(lock.unhashed))
+    if wrong := next((key for key, value in made.items() if header[key] != value), ""):
+        raise _broken(path, 0, f"was changed after it was made: its header's '{wrong}' is not that of its pins")
     return lock
 
 
 def read_of(path: Path, stack: Stack) -> Lock:
     """Return a lock; one of another stack, or a rehearsal's where the stack itself is meant, is refused."""
     lock, kind = read(path), "rehearsal" if stack.substituted else "stack"
-    for key, asked_for in (("stack", stack.name), ("kind", kind)):
-        if (found := lock.header[key]) != asked_for:
-            what = f"is a lock of the {key} '{plain(found, 60)}', and '{asked_for}' is asked for"
+    for key, fit in (("stack", (stack.name,)), ("kind", (kind,)), ("python", stack.pythons)):
+        if not {*(found := lock.header[key]).split(", ")}.intersection(fit):
+            what = f"is a lock of the {key} '{plain(found, 60)}', and '{', '.join(fit)}' is asked for"
             if path == stack.lock:
                 raise _broken(path, 0, what)
             raise Refusal(f"{path}: {what}; name a lock that {advice.relock(stack.name, stack.folder)} has made")
@@ -152,7 +153,7 @@ def adopt(path: Path, stack: Stack) -> Path:
         }
         rows = [f"{name}=={version}" for name, versions in there.items() for version in versions]
     else:
-        text = files.read_bytes(path, _REMEDY).decode("utf-8", errors="replace")
+        text = files.read_text(path, _REMEDY)
         if any(line.startswith("# content: ") for line in text.splitlines()):
             return path
         rows = [line.strip() for line in text.replace("\\\n", " ").splitlines() if not _NO_ROW.fullmatch(line.strip())]
@@ -161,7 +162,9 @@ def adopt(path: Path, stack: Stack) -> Path:
     for row in rows:
         if (match := _FROZEN.match(row)) is None:
             why = f"'{plain(row, 60, lines=False)}' pins no release"
-            remedy = "write its pins here, or take it out and name a checkout with --good-source or --base-source"
+            remedy = (
+                "write NAME==VERSION; take out what is of a checkout, and name that with the --...-source of this side"
+            )
             raise Refusal(f"{path}: {why}; {remedy}")
         hashes = "".join(f" \\\n    --hash={digest}" for digest in re.findall(r"--hash=(sha256:[0-9a-f]{64})", row))
         text = f"{match[1]}=={match[2]}{f' ; {match[3]}' if match[3] else ''}{hashes}\n"
@@ -191,8 +194,7 @@ def adopt_side(path: Path, stack: Stack) -> Path:
 def text_of(like: Mapping[str, str], pins: Collection[str], *titles: str) -> str:
     """Return the text of a lock with these pins, each as its lines; `like`: of which stack it is, kind, Pythons and platform."""
     body = "".join(pins)
-    header = {**like, "packages": len(pins), "unhashed": sum("--hash" not in pin for pin in pins)}
-    header["content"] = content_digest(body)
+    header = {**like, **_header_of(body, len(pins), sum("--hash" not in pin for pin in pins))}
     return "".join(f"# {line}\n" for line in (*titles, *(f"{key}: {header[key]}" for key in HEADER_KEYS))) + body
 
 
@@ -206,6 +208,10 @@ def _site(folder: Path, own: Lock) -> Path:
     if python not in own.header["python"].split(", "):
         raise Refusal(f"{folder}: is of Python {python}, and '{own.header['stack']}' runs on {own.header['python']}")
     return sites[0]
+
+
+def _header_of(body: str, packages: int, unhashed: int) -> dict[str, str]:
+    return {"content": content_digest(body), "packages": str(packages), "unhashed": str(unhashed)}
 
 
 def content_digest(body: str) -> str:
@@ -264,10 +270,7 @@ def _broken(path: Path, line: int, what: str) -> Refusal:
 
 def requirements(path: Path) -> list[Requirement]:
     """Return what a `requirements.in` asks for; a line that cannot be read, or a name without a range, is refused."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refusal(f"{path}: cannot be read ({error}); every stack needs one") from error
+    lines = files.read_text(path, "every stack needs one").splitlines()
     pairs = [(number, f" {line}".partition(" #")[0].strip()) for number, line in enumerate(lines, 1)]
     return [_requirement(path, number, line) for number, line in pairs if line]
 
