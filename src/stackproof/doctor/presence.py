@@ -104,7 +104,7 @@ def _lock(stack: Stack) -> str:
         return f"unusable - {refusal}"
     relock = f"run {advice.relock(stack.name, stack.folder)} where the vendor's wheels can be reached"
     missing = f", unhashed: {len(lock.unhashed)} ({relock})" if lock.unhashed else ""
-    return f"{len(lock.pins)} packages, {lock.digest[:12]}{missing}"
+    return f"{len(lock.expected(lockfile.environment_of(stack.pythons[0])))} packages, {lock.digest[:12]}{missing}"
 
 
 def _environment(stack: Stack, present: bool) -> str:

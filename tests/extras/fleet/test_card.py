@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +19,7 @@ from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableErr
 from stackproof.extras import verbs
 from stackproof.extras.fleet import answers, card, judge, plan
 from stackproof.extras.fleet.judgement import HostVerdict
-from stackproof.record import records
+from stackproof.record import reading, records
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.stack import environment_proof, hosts, stacks
 
@@ -178,6 +179,20 @@ def test_a_host_answers_once(
     assert "n1: failed in 0.0 minutes: a: b is c; record: " in said and "has answered already" in said
     answers.record_path(tmp_path, "n1").write_text("{", encoding="utf-8")
     assert [cli.main(words), len(taken)] == [1, 2]
+
+
+def test_a_host_without_its_driver_leaves_a_record_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no(_: object) -> None:
+        raise StackUnavailableError("no driver")
+
+    monkeypatch.setattr(hosts, "require", no)
+    monkeypatch.setattr(hosts, "inspect", lambda _: SimpleNamespace(present=False))
+    plan.make("cpu", "tiny", ["n1"]).keep(tmp_path)
+    words = ["fleet", "card", str(tmp_path), "--locked", "--host", "n1"]
+    assert [cli.main(words), cli.main(words)] == [3, 3]
+    assert answers.reason(reading.read(answers.record_path(tmp_path, "n1"))) == "environment: no driver"
 
 
 def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:

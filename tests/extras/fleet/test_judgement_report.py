@@ -45,4 +45,6 @@ def test_a_reason_to_drain_cannot_hold_a_command(judged: FleetJudgement) -> None
     hostile = 'gemm\'; rm -rf $(pwd) `id` "x" | & > <\n\x1b[31m'
     (slow,) = (host for host in judged.hosts if host.host == "slow1")
     words = dataclasses.replace(slow, reason=hostile).drain()
+    cut = dataclasses.replace(slow, reason="gemm " * 40).drain()[-1]
+    assert cut.endswith("gemm ...") and len(cut) < 130
     assert len(words) == 5 and not set(words[-1]) & set("'\"`$;|&<>\n\x1b\\")

@@ -77,7 +77,9 @@ def test_what_is_wrong_stands_first(tmp_path: Path) -> None:
     assert lines[2].startswith("gpu2  doctor        1 problem   2026-03-04 05:06  a problem")
     assert lines[3].startswith("gpu2  smoke of cpu  failed ")
     assert lines[3].endswith("::devices: loss is NaN; holds no digest of itself, so that an edit of it does not show")
-    assert [line.split()[0] for line in lines[4:]] == ["gpu1", "gpu3"]
+    assert [line.split()[0] for line in lines[4:-1]] == ["gpu1", "gpu3"] and lines[-1].startswith(
+        "what to do: on a node"
+    )
 
 
 def test_chosen_checks_are_said_and_do_not_stand_for_the_whole_run(tmp_path: Path) -> None:

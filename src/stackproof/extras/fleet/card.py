@@ -99,12 +99,11 @@ class CardOrder:
 
 
 def answered(order: CardOrder) -> bool:
-    """Whether this host has answered already, as one whose job was started again may have."""
+    """Whether this host has answered already, as one whose job was started again may have; one that lacked its driver has not."""
     try:
-        answers.read(order.path, order.host, order.plan)
+        return answers.read(order.path, order.host, order.plan).record.verdict is not Verdict.UNAVAILABLE
     except Refusal:
         return False
-    return True
 
 
 @dataclass

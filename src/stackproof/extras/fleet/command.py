@@ -10,7 +10,7 @@ import time
 
 from stackproof.api.base import Refusal, advice, files, suggestion, text
 from stackproof.api.command import arguments
-from stackproof.api.stack import stacks
+from stackproof.api.stack import hosts, stacks
 
 _HELP = "many hosts: plan a sweep, let each host leave a record, judge them all, or put hosts side by side in a table"
 _SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
@@ -94,7 +94,7 @@ def _card(options: argparse.Namespace) -> int:
     if host not in chosen.hosts:
         why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {text.counted(len(chosen.hosts), 'other')}"
         raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
-    if options.locked:
+    if options.locked and hosts.inspect(stack).present:  # else the record says what this host lacks
         return arguments.again([stack], options.typed)
     order = card.CardOrder(chosen, folder.absolute(), host, options.deadline_scale)
     if card.answered(order):

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import shlex
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,7 +66,9 @@ class JudgedHost:
 
         Refusal: the name can be no host's.
         """
-        reason = f"stackproof: {self.standing.value}: {' '.join(_UNSAFE.sub(' ', self.reason).split())}"[:120].strip()
+        reason = textwrap.shorten(
+            f"stackproof: {self.standing.value}: {_UNSAFE.sub(' ', self.reason)}", 120, placeholder=" ..."
+        )
         return ["scontrol", "update", f"NodeName={plan.host(self.host)}", "State=DRAIN", f"Reason={reason}"]
 
 

@@ -109,3 +109,5 @@ def parts(found: Sequence[NodeAnswer], damaged: int) -> Iterator[outline.Part]:
     yield outline.TextLine(f"CANNOT SAY: {unread}; {every} read, all well" if damaged and not ill else said)
     rows = [(row.node, row.by, row.word, row.when[:16].replace("T", " "), row.reason) for row in found]
     yield outline.TextTable(("node", "by", "verdict", "when (UTC)", "what was seen"), rows, wide=(4,))
+    if ill or damaged:
+        yield outline.TextLine("what to do: on a node, what its sentence says; then let it write its file again")
