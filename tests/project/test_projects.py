@@ -96,6 +96,16 @@ def test_what_is_named_must_be_a_project(folder: Path, tmp_path: Path) -> None:
             projects.choose(str(named))
 
 
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
+    (tmp_path / "expected.toml").mkdir()
+    with pytest.raises(Refusal, match="expected.toml: is no file"):
+        projects.choose(str(tmp_path))
+    (tmp_path / "suites").write_text("", encoding="utf-8")
+    with pytest.raises(Refusal, match="suites: is no folder"):
+        projects.choose(str(tmp_path))
+
+
 def test_two_descriptions_are_refused(folder: Path) -> None:
     (folder / "pyproject.toml").write_text('[tool.stackproof]\nname = "other"\n', encoding="utf-8")
     with pytest.raises(Refusal, match="both describe a project; keep one"):

@@ -171,6 +171,9 @@ def test_the_folder_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(store.RESULTS, str(tmp_path))
     assert store.folders() == (tmp_path,)
     assert store.writable() == tmp_path
+    monkeypatch.setenv(store.RESULTS, __file__)
+    with pytest.raises(Refusal, match=f"{store.RESULTS}=.*: is a file; unset it"):
+        store.folders()
 
 
 FACTS = making.FACTS

@@ -336,6 +336,7 @@ def test_a_secret_is_not_shown() -> None:
     assert "quotes" in slip.sentence
     assert "secret" not in slip.sentence + slip.remedy
     assert findings.known(environ) == findings.Known((), (), ())
+    assert findings.known({"STACKPROOF_PROJECT": ""}) == findings.Known((), (), ())  # ours to ourselves
 
 
 @pytest.mark.parametrize(("name", "meant"), [("HF_API_TOKEN", "HF_TOKEN"), ("WANDB_KEY", "WANDB_API_KEY")])

@@ -186,6 +186,9 @@ def load(file: Path) -> Project:
         path = folder / (value or usual)
         if value and not path.exists():
             raise table.refuse(key, f"is '{value}', and {path} does not exist{_ABSENT}")
+        kind, fits = ("folder", path.is_dir()) if key in ("stacks", "suites") else ("file", path.is_file())
+        if path.exists() and not fits:
+            raise Refusal(f"{path}: is no {kind}, and the project's {key} are one; rename it")
         return path if path.exists() else None
 
     workloads = [

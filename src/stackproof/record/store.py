@@ -223,7 +223,11 @@ RESULTS = "STACKPROOF_RESULTS"
 
 def folders() -> tuple[Path, ...]:
     """Return the folders that histories are read from: what runners published, and this checkout's own runs."""
-    return (Path(os.environ[RESULTS]),) if os.environ.get(RESULTS) else (PUBLISHED, LOCAL)
+    if not (named := os.environ.get(RESULTS)):
+        return PUBLISHED, LOCAL
+    if os.path.isfile(named):  # noqa: PTH113 - false also for a name that no file can have
+        raise Refusal(f"{RESULTS}={named}: is a file; unset it, or name a folder of records")
+    return (Path(named),)
 
 
 def writable() -> Path:

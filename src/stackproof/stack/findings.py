@@ -193,7 +193,10 @@ def known(environ: Mapping[str, str], families: Collection[str] | None = None) -
     checked = tuple(sorted(name for name, row in rows.items() if row.grammar))
     prefixes = tuple(prefix for family in chosen for prefix in family.prefixes)
     unknown = (name for name in environ if name.startswith(prefixes) and name not in rows and name not in former())
-    return Known(checked, tuple(sorted(rows.keys() - set(checked))), tuple(sorted(unknown)))
+    free = (
+        name for name in rows if name not in checked and not name.startswith("STACKPROOF_")
+    )  # ours, to our own processes
+    return Known(checked, tuple(sorted(free)), tuple(sorted(unknown)))
 
 
 def of_results(environ: Mapping[str, str]) -> list[EnvFinding]:

@@ -102,6 +102,14 @@ def test_a_fleet_that_calls_a_host_slow_is_heard(tmp_path: Path) -> None:
     assert (found[0].word, found[0].reason, found[0].when[:10]) == ("slow", "monday: why", "2026-03-06")
 
 
+@pytest.mark.parametrize("wrong", [{"node": ["a"]}, {"looked": 3}, {"findings": [{"level": "problem", "sentence": 3}]}])
+def test_an_answer_of_wrong_types_is_damaged(tmp_path: Path, wrong: dict[str, object]) -> None:
+    told = {"schema": "stackproof.doctor/2", "node": "a", "looked": "b", "findings": [], **wrong}
+    (tmp_path / "a.json").write_text(json.dumps(told), encoding="utf-8")
+    with pytest.raises(Refusal, match="a.json: is damaged .*is no text"):
+        nodes.gather([tmp_path / "a.json"])
+
+
 def test_names_are_text(tmp_path: Path) -> None:
     run(tmp_path, node="a|b\n@all\x1b[31m<b>")
     said = outline.text(nodes.parts(nodes.gather([tmp_path])[0], 0))

@@ -73,7 +73,7 @@ def _read(path: Path) -> list[NodeAnswer]:
             return [_of_doctor(value)]
         return [*_of_fleet(value)] if schema == SCHEMA else []
     except (KeyError, TypeError, ValueError) as error:
-        raise Refusal(f"{path}: is damaged ({error!r}); write it anew") from error
+        raise Refusal(f"{path}: is damaged ({error}); write it anew") from error
 
 
 def _of_record(record: Record) -> NodeAnswer:
@@ -92,14 +92,20 @@ def _of_doctor(value: dict[str, Any]) -> NodeAnswer:
     }
     word = next((text.counted(len(lines), level) for level, lines in said.items() if lines), "no problem")
     first = next(iter(said["problem"] + said["warning"]), "")
-    return NodeAnswer(value["node"], "doctor", value["looked"], word, first, bool(said["problem"]))
+    return NodeAnswer(_text(value["node"]), "doctor", _text(value["looked"]), word, _text(first), bool(said["problem"]))
 
 
 def _of_fleet(value: dict[str, Any]) -> Iterator[NodeAnswer]:
     for host in value["hosts"]:
         word = HostVerdict(host["standing"])
         why = f"{value['fleet']}: {host['reason']}"
-        yield NodeAnswer(host["host"], "fleet", value["judged"], word.value, why, word in _UNWELL)
+        yield NodeAnswer(_text(host["host"]), "fleet", _text(value["judged"]), word.value, why, word in _UNWELL)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def parts(found: Sequence[NodeAnswer], damaged: int) -> Iterator[outline.Part]:

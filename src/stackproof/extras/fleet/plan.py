@@ -240,6 +240,8 @@ def load(folder: Path) -> FleetPlan:
     if chosen.stack not in stacks.names():
         shown = text.plain(chosen.stack, 40, lines=False)
         raise Refusal(f"{path}: is of stack '{shown}', which is none{suggestion(shown, stacks.names())}; {remedy}")
+    if not chosen.hosts:
+        raise Refusal(f"{path}: names no host; {remedy}")
     if odd := next((name for name in chosen.hosts if not is_host(name)), ""):
         raise Refusal(f"{path}: names the host '{text.plain(odd, 60)}', which no host can be called; {remedy}")
     return chosen
