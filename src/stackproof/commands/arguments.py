@@ -81,9 +81,7 @@ def _shared() -> dict[str, dict[str, Any]]:
             "help": "in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
         },
         "--device": {"default": "", "action": Once, "names": "a device", "help": "such as xpu:1 (default: the first)"},
-        "--only": {
-            "action": "append", "type": word, "default": [], "metavar": "SUBJECT", "help": "only this subject; may be repeated",
-        },
+        "--only": {"action": "append", "type": word, "default": [], "metavar": "SUBJECT", "help": "only this subject; may be repeated"},
         "--minutes": {"type": minutes, "default": 10.0, "help": "begin nothing more after so long"},
         "--deadline-scale": {
             "type": positive, "default": 1.0, "metavar": "X", "help": "multiply every deadline, for slow hosts",

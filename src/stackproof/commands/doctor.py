@@ -127,11 +127,5 @@ def _pytest(options: argparse.Namespace) -> NoReturn:
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     known = [] if options.locked else importlib.metadata.entry_points(group="pytest11")
     plugin = [] if any(entry_point.value == _ENTRY for entry_point in known) else ["-p", _ENTRY]
-    arguments.become(
-        arguments.prepared([stack]) if options.locked else sys.executable,
-        _ENTRY,
-        *plugin,
-        "--stack",
-        stack.name,
-        *words,
-    )
+    python = arguments.prepared([stack]) if options.locked else sys.executable
+    arguments.become(python, _ENTRY, *plugin, "--stack", stack.name, *words)

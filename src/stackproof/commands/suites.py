@@ -91,14 +91,7 @@ def _add_run(verbs: arguments.Verbs, name: str, help_: str, called: arguments.Ve
     verb.add_argument("--verbose", action="store_true", help="print the slowest checks too")
     replay = "show this record, from any machine, and run nothing"
     verb.add_argument("--replay", type=arguments.place, metavar="FILE", help=replay)
-    beside = (
-        "--json",
-        "--junit",
-        "--markdown",
-        "--verbose",
-        "--results",
-        "--deadline-scale",
-    )  # no answer depends on the last two
+    beside = (*arguments.REPORTS, "--verbose", "--deadline-scale")  # no answer depends on --results and the last
     arguments.add_alone(verb, "--replay", "shows a record and runs nothing", *beside)
     usual: dict[str, object] = {
         "suites": None, "otherwise": ("smoke",), "dataset": None, "explain": None, "rehearsed": False, "profile": "",

@@ -13,17 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from stackproof.base.errors import nearest, suggestion
 from stackproof.stack.stacks import TOOLKITS
-from stackproof.stack.variables import (
-    Combination,
-    Family,
-    Former,
-    Level,
-    Variable,
-    combinations,
-    families,
-    former,
-    odd,
-)
+from stackproof.stack.variables import Combination, Family, Former, Level, Variable, combinations, families, former, odd
 
 _UNEXPANDED = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\(|^~(?=/|$)")
 _SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|KEY)S?$", re.IGNORECASE)

@@ -13,16 +13,7 @@ from rich.console import Console
 
 from stackproof.api.base import files, statistics, text
 from stackproof.api.record import Check, Figure, Record, Verdict, outline
-from stackproof.extras.bisect.endpoints import (
-    ABSENT,
-    LOCAL,
-    ChangeKind,
-    Endpoint,
-    OneChange,
-    lock_text,
-    mixed,
-    short,
-)
+from stackproof.extras.bisect.endpoints import ABSENT, LOCAL, ChangeKind, Endpoint, OneChange, lock_text, mixed, short
 from stackproof.extras.bisect.evidence import Blame, SetWord, below
 from stackproof.extras.bisect.search import FirstBad, SetTest
 
