@@ -44,8 +44,8 @@ class Edit:
     def apply(self, root: Path) -> Path:
         """Do it to the copy at `root` and return the file that was touched."""
         if self.create:  # a * may stand for a version in the folders above
-            fixed, star, rest = self.file.rpartition("*/")
-            path = _only(root, f"{fixed}{star}".rstrip("/")) / rest if star else root / self.file
+            star = re.match(r".*\*[^/]*/", self.file)
+            path = _only(root, star[0].rstrip("/")) / self.file[star.end() :] if star else root / self.file
         else:
             path = _only(root, self.file)
         materialise(root, path)
