@@ -303,7 +303,9 @@ def write_atomically(path: Path, text: str, *, durably: bool = True) -> None:
                 os.fsync(stream.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError):  # a full disk names no file
+            error.filename = str(path)
         Path(temporary).unlink(missing_ok=True)
         raise
 

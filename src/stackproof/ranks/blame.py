@@ -9,8 +9,9 @@ import contextlib
 import itertools
 import math
 import re
+import signal
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,6 +28,7 @@ _WAITING = re.compile(
 )
 _WRAPPED = 4  # a backend written in Python waits in frames of its own, above torch's
 _SIGTERM = -15  # from the launcher, which ends the others once one has failed, or from outside
+_GAVE_UP = (-signal.SIGABRT, -signal.SIGALRM, *range(1, 128))
 _AT_ONCE_S = 1.0  # what the times of two failures are worth
 _STARTING = ("start-up", "importing")
 
@@ -38,18 +40,18 @@ class Traces:
     folder: Path
     world_size: int
 
-    def _text(self, name: str) -> str:
+    def text(self, name: str) -> str:
         with contextlib.suppress(OSError):
             return (self.folder / name).read_text(encoding="utf-8")
         return ""
 
     def left(self) -> list[int]:
         """Return the ids of processes of this launch that still live, however they were started."""
-        mark = self._text("mark")
+        mark = self.text("mark")
         return processes.with_mark(mark) if mark else []
 
     def phases(self, rank: int) -> list[str]:
-        return self._text(f"rank{rank}.phases").splitlines()
+        return self.text(f"rank{rank}.phases").splitlines()
 
     def size(self) -> int:
         """Return how much the ranks have noted: it grows with every phase of any."""
@@ -77,7 +79,7 @@ class Traces:
         return {rank: journal(self.folder, rank) for rank in range(self.world_size)}
 
     def error(self, rank: int) -> str:
-        return self._text(f"rank{rank}.error")
+        return self.text(f"rank{rank}.error")
 
     def raised(self) -> list[int]:
         """Return the ranks that raised something that does not merely follow from the loss of another."""
@@ -86,7 +88,7 @@ class Traces:
 
     def variables(self) -> str:
         """Say which variables the ranks did not have alike when they met, to be put behind a failure."""
-        text = self._text(variables_path(self.folder).name)
+        text = self.text(variables_path(self.folder).name)
         return f"; the ranks' variables differ: {text}" if text else ""
 
     def log(self, rank: int) -> Path:
@@ -183,12 +185,21 @@ class Departure:
     text: str
 
 
-def departures(journals: Journals, begun: Collection[int] = (), ended: Collection[int] = ()) -> list[Departure]:
+def departures(
+    journals: Journals, begun: Collection[int] = (), ended: Collection[int] = (), excused: Collection[int] = ()
+) -> list[Departure]:
     """Compare the journals of all ranks, stream by stream; an empty one of a rank that has `begun` says that it called nothing.
 
-    Ranks that have `ended` are no longer waited for: where most of them never made a call, who made it made one too many.
+    Ranks that have `ended` are no longer waited for: where most of them never made a call, who made it made one too many. Those that are
+    `excused` lost another rank, or gave up waiting for one: what they did not call follows from that.
     """
     written = {call.stream: call.members or tuple(journals) for calls in journals.values() for call in calls}
+    counts = {
+        stream: [sum(call.stream == stream for call in journals.get(rank, ())) for rank in ranks]
+        for stream, ranks in written.items()
+        if stream.startswith(TO_ONE)
+    }
+    usual = Counter(sent for sent, *received in counts.values() if received == [sent])
     result = []
     for stream, members in written.items():
         numbered = {
@@ -203,9 +214,11 @@ def departures(journals: Journals, begun: Collection[int] = (), ended: Collectio
             continue
         first = max(min(calls, default=1) for calls in numbered.values())
         last = max(max(calls, default=0) for calls in numbered.values())
-        numbers = (_departure(stream, number, numbered, ended) for number in range(first, last + 1))
+        numbers = (_departure(stream, number, numbered, ended, excused, usual) for number in range(first, last + 1))
         if departure := next(filter(None, numbers), None):
-            result.append(departure)
+            # Their words may be alike for a while after the call that one rank made alone: the lines of the program tell.
+            sites = (_shifted(stream, number, numbered, str) for number in range(first, last + 1))
+            result.append(next(filter(None, sites), None) or departure)
     return result
 
 
@@ -243,38 +256,69 @@ def differences(traces: Traces) -> str:
 
 
 def _departure(
-    stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]], ended: Collection[int]
+    stream: str,
+    number: int,
+    numbered: Mapping[int, Mapping[int, JournalEntry]],
+    ended: Collection[int],
+    excused: Collection[int],
+    usual: Counter[int],
 ) -> Departure | None:
     here = {rank: calls[number] for rank, calls in numbered.items() if number in calls}
     if not here:  # a line was cut off
         return None
-    (usual, count), *_ = Counter(call.alike for call in here.values()).most_common(1)
-    ahead = [rank for rank, call in here.items() if call.alike == usual]
-    odd, missing = [rank for rank in here if rank not in ahead], [rank for rank in numbered if rank not in here]
+    (common, count), *_ = Counter(call.alike for call in here.values()).most_common(1)
+    ahead = [rank for rank, call in here.items() if call.alike == common]
+    odd = [rank for rank in here if rank not in ahead]
+    missing = [rank for rank in numbered if rank not in here and rank not in excused]
     what, most = f"number {number} of {stream}", 2 * count > len(here)
     if not odd:
         if not missing:
             return None
         call, since = f"{what}, {here[ahead[0]]}", 1 + min(max(numbered[rank], default=0) for rank in missing)
+        # A message is one too many if other ranks exchanged as many as came before it.
+        enough = stream.startswith(TO_ONE) and number > 1 and [*usual.most_common(1), (number - 1,)][0][0] == number - 1
+        alone = enough or len(missing) > len(ahead)
         if since < number:
             call = f"number {since} of {stream}, which is no longer kept, nor {call}"
-        elif len(missing) > len(ahead) and not {*missing}.difference(ended):
+        elif alone and not {*missing}.difference(ended):
             text = f"{named(ahead)} called {call}, and {named(missing)} ended without it"
             return Departure(tuple(ahead), tuple(missing), True, stream, text)
         sends = stream.startswith(f"{TO_ONE} rank {missing[0]} ")
         verb = "send" if sends else "receive" if stream.startswith(TO_ONE) else "call"
         text = f"{named(missing)} did not {verb} {call}, which {named(ahead)} called"
         return Departure(tuple(missing), tuple(ahead), False, stream, text)
-    for short, full in itertools.chain(itertools.product(odd, ahead), () if most else itertools.product(ahead, odd)):
-        left, whole = ([call.alike for n, call in numbered[rank].items() if n >= number] for rank in (short, full))
-        if left == whole[1 : len(left) + 1]:
-            text = f"{named([short])} skipped {what}, {here[full]}, which {named([full])} called"
-            return Departure((short,), (full,), True, stream, text)
+    if shifted := _shifted(stream, number, numbered, lambda call: call.alike):
+        return shifted
     if most:
         text = f"{named(odd)} called {here[odd[0]]} as {what}, where {named(ahead)} called {here[ahead[0]]}"
         return Departure(tuple(odd), tuple(ahead), True, stream, text)
     each = ", ".join(f"rank {rank} {call}" for rank, call in here.items())
     return Departure(tuple(here), (), True, stream, f"{named([*here])} called different things as {what}: {each}")
+
+
+def _shifted(
+    stream: str, number: int, numbered: Mapping[int, Mapping[int, JournalEntry]], key: Callable[[JournalEntry], str]
+) -> Departure | None:
+    """Find a call that one rank made and another left out: from there on the one calls what the other called one call before."""
+    here = {rank: key(calls[number]) for rank, calls in numbered.items() if number in calls}
+    of = {words: rank for rank, words in reversed(here.items())}
+    for short, full in itertools.permutations(of.values(), 2):
+        if (after := numbered[full].get(number + 1)) is None or key(after) != here[short]:
+            continue
+        left, whole = ([key(call) for n, call in numbered[rank].items() if n >= number] for rank in (short, full))
+        both = min(len(left), len(whole) - 1)
+        if left[:both] != whole[1 : both + 1] or (both == 1 < len(left) and whole[0] in left):  # these were swapped
+            continue
+        more = [rank for rank in here if here[rank] == whole[0]]
+        less = [rank for rank in here if rank not in more]
+        call = f"number {number} of {stream}, {numbered[full][number]}"
+        never = key is str and whole[0] not in map(key, numbered[short].values())
+        if len(more) < len(less) or (len(more) == len(less) and never):
+            text = f"{named(more)} called {call}, which {named(less)} did not call"
+            return Departure(tuple(more), tuple(less), True, stream, text)
+        text = f"{named(less)} skipped {call}, which {named(more)} called"
+        return Departure(tuple(less), tuple(more), True, stream, text)
+    return None
 
 
 def named(ranks: Sequence[int], most: int = 4) -> str:
@@ -353,16 +397,35 @@ def _called(diverged: Sequence[Departure], first: str) -> str:
     return "".join(f"; {sentence}" for sentence in sentences)
 
 
-def _told(traces: Traces, waiting: Collection[int]) -> tuple[list[Departure], set[int]]:
+def _told(traces: Traces, waiting: Collection[int], excused: Collection[int] = ()) -> tuple[list[Departure], set[int]]:
     """Return where the journals depart, and the ranks at the end of the chain of who waits for whom; what accuses these comes first.
 
-    In a ring that is the rank whose last call never came after the one before it, which had been called before; else one that a
-    message waits for; else the rank that came to its last call in a way that the fewest ranks ever did; else all.
+    A rank that sent to, or received from, another one than the one that waits for it was wrong. In a ring it is the rank whose last
+    call never came after the one before it, which had been called before; else one that a message waits for; else the rank that came
+    to its last call in a way that the fewest ranks ever did; else all.
     """
     journals = traces.journals()
-    rows = departures(journals, traces.begun(), [rank for rank in journals if traces.ended(rank)])
+    rows = departures(journals, traces.begun(), [rank for rank in journals if traces.ended(rank)], excused)
     behind = [row for row in rows if not row.differ]
     steps = {rank: list(itertools.pairwise(["", *(call.line for call in calls)])) for rank, calls in journals.items()}
+    halves = [
+        (row, row.stream.startswith(f"{TO_ONE} rank {row.ranks[0]} "))
+        for row in behind
+        if row.stream.startswith(TO_ONE)
+    ]
+    astray = [
+        Departure(
+            (mine,),
+            one.ranks,
+            True,
+            one.stream,
+            f"rank {mine} took {named(one.ranks)} for {named(other.ahead)}, which waits for it",
+        )
+        for (one, theirs), (other, its) in itertools.permutations(halves, 2)
+        for mine in {*one.ahead}.intersection(other.ranks)
+        if theirs != its and {*one.ranks} <= {*waiting}  # it sends both messages, or receives both
+        if _strayed(*steps[mine]) or not any(call.stream == one.stream for call in journals[one.ranks[0]])
+    ]
     accused = {rank for row in behind for rank in row.ranks if steps.get(rank)}
     strayed = {rank for rank in accused if _strayed(*steps[rank])}
     messages = _ends([row for row in behind if row.stream.startswith(TO_ONE)], waiting)
@@ -370,8 +433,10 @@ def _told(traces: Traces, waiting: Collection[int]) -> tuple[list[Departure], se
     fewest = min((ways[steps[rank][-1]] for rank in accused), default=0)
     rare = {rank for rank in accused if ways[steps[rank][-1]] == fewest}
     one = [ranks for ranks in (strayed, messages, rare) if ranks is messages or len(ranks) == 1]
-    causes = next(filter(None, [_ends(behind, waiting), *one]), accused)
-    return sorted(rows, key=lambda row: (not row.differ, len(causes.symmetric_difference(row.ranks)))), causes
+    causes = next(filter(None, [{rank for row in astray for rank in row.ranks}, _ends(behind, waiting), *one]), accused)
+    return sorted(
+        [*astray, *rows], key=lambda row: (not row.differ, len(causes.symmetric_difference(row.ranks)))
+    ), causes
 
 
 def _strayed(*steps: tuple[str, str]) -> bool:
@@ -411,26 +476,49 @@ def who_failed(traces: Traces) -> Exception:
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
     symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
-    diverged, causes = _told(traces, [rank for rank in range(traces.world_size) if not traces.ended(rank)])
+    lost = [failure["rank"] for failure in failures if is_symptom(traces.everything(failure["rank"]))]
+    # Who was ended because another had failed left its stack, unless it was stuck outside Python.
+    running = [rank for rank in range(traces.world_size) if not traces.ended(rank)]
+    waiting = [rank for rank in running if _waits(traces, rank) or not traces.stack(rank)]
+    diverged, causes = _told(traces, waiting, lost)
+    # A program's own watchdog ends it while it waits: what it waits for is the cause.
+    symptom = symptom or (
+        first["exitcode"] in _GAVE_UP and any(rank in row.ahead for row in diverged if not row.differ)
+    )
     before = "".join(f"{row.text}; " for row in diverged if row.differ or (symptom and causes.issuperset(row.ranks)))
     because = f": {meaning}" if meaning else ""
+    silent = _silent(traces, failures) if symptom else []
+    if (
+        symptom
+        and not before
+        and (stuck := [other for other in silent if traces.stack(other) and other not in waiting])
+    ):
+        before = f"{named(stuck)} was in '{traces.place(stuck[0])}', {traces.stack(stuck[0])[0]}; "
+    rest = _called(diverged, before) if symptom else ""
+    if silent:
+        places = " and ".join(f"rank {other} in '{traces.place(other)}'" for other in silent)
+        rest = f"; what it waited for left neither an error nor a result: {places}{rest}"
     if error := traces.error(rank):
         text = first_line(error, 160 if meaning else 400)
-        silent = f"{_silent(traces, failures)}{_called(diverged, before)}" if symptom else ""
-        return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{silent}")
+        return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{rest}")
     ended, text = processes.describe_exit(first["exitcode"]), traces.last_lines(rank) or "nothing"
     ended += "" if first["exitcode"] else ", before its program had come to its end,"
     stack = traces.stack(rank)
     at = f"; it was in {stack[0]}" if stack else ""
-    return CheckCrashed(f"{before}rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {text}")
+    return CheckCrashed(
+        f"{before}rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {text}{rest}"
+    )
 
 
-def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:
-    """Where every failure is a lost connection, name the ranks that left neither a failure nor a result: one of them died first."""
+def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the ranks that left neither a failure nor a result; without those that waited, if some did not."""
     known = {failure["rank"] for failure in failures if failure["exitcode"] != _SIGTERM}
-    silent = [rank for rank in range(traces.world_size) if rank not in known and not traces.ended(rank)]
-    named = " and ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in silent if not traces.error(rank))
-    return f"; what it waited for left neither an error nor a result: {named}" if named else ""
+    silent = [
+        rank
+        for rank in range(traces.world_size)
+        if rank not in known and not traces.ended(rank) and not traces.error(rank)
+    ]
+    return [rank for rank in silent if not _waits(traces, rank)] or silent
 
 
 def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
@@ -452,9 +540,9 @@ def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:
 
 
 def _before_dump(lines: list[str]) -> list[str]:
-    """Cut the stacks off that faulthandler writes after 'Timeout (h:mm:ss)!' or 'Fatal Python error: ...'; the latter says something."""
+    """Cut the stacks off that faulthandler writes, after 'Timeout (h:mm:ss)!' or 'Fatal Python error: ...'; the latter says something."""
     for number, line in enumerate(lines):
-        if line.startswith(("Timeout (", "Fatal Python error")):
+        if line.startswith(("Timeout (", "Fatal Python error", "Thread 0x", "Current thread 0x")):
             return lines[: number + line.startswith("Fatal")]
     return lines
 

@@ -24,8 +24,8 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.ranks import launchers
-from stackproof.ranks.blame import Traces, differences, late, named, who_failed, who_hung
-from stackproof.ranks.launchers import Placement, Spec, note_failure
+from stackproof.ranks.blame import FORMED, Traces, differences, late, named, who_failed, who_hung
+from stackproof.ranks.launchers import SHOW_STACKS, Placement, Spec, note_failure
 from stackproof.record import writer
 from stackproof.record.checks import CheckEnded, CheckHung
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
@@ -118,6 +118,7 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
 
     try:
         ended: Check | None = _supervise(stack, spec, place, answered)
+        ended = ended or _group_ended(spec, place)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         gone = "" if spec.folder.is_dir() else f"; {spec.folder} {launchers.GONE}"
         ended = Check("program", Verdict.INTERRUPTED, f"interrupted from outside{gone}", 0.0)
@@ -126,6 +127,7 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
         verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
         refused = ended is not None and ended.id == PREFLIGHT
         if place.rank and not (ended and _writes(spec.folder, place.rank)):
+            _note_end(spec.folder, place.rank, verdict)
             return RankResult(verdict, reason, refused)
         if place.rank:
             _put_aside(spec.folder)
@@ -133,6 +135,7 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
             store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
         _complete(record, spec, place, ended)
         path = writer.keep(record, spec.folder / "record.json")
+        _note_end(spec.folder, place.rank, record.verdict)
         return RankResult(record.verdict, reason, refused, record, path)
 
 
@@ -229,9 +232,14 @@ def _wait(
 ) -> tuple[int | None, bool]:
     """Return how the rank ended, None at its deadline; and whether another rank had failed and this one only waited for it."""
     follows, left, until = False, False, time.monotonic() + seconds
+    shows = until
     while child.poll() is None and time.monotonic() < until:
         if until > time.monotonic() + _OTHERS_S and _another_failed(folder, place):
             until, follows = time.monotonic() + _OTHERS_S, True
+            shows = until - _OTHERS_S / 2
+        if time.monotonic() > shows and FORMED in Traces(folder, place.world_size).phases(place.rank):
+            os.kill(child.pid, SHOW_STACKS)
+            shows = until
         if not left and (left := (folder / f"rank{place.rank}.json").exists()):
             with contextlib.suppress(Refusal):
                 answered()
@@ -269,11 +277,41 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
     return Check("program", verdict, f"{ended}{unseen}{traces.variables()}", 0.0)
 
 
+def _note_end(folder: Path, rank: int, verdict: Verdict) -> None:
+    with contextlib.suppress(OSError), (folder / f"rank{rank}.ended").open("x", encoding="utf-8") as stream:
+        stream.write(verdict)
+
+
+def _group_ended(spec: Spec, place: Placement) -> Check | None:
+    """Wait, behind a rank that passed, until the others' supervisors end: rank 0 for all, and the others for what rank 0 finds."""
+    folder, until = spec.folder, time.monotonic() + spec.deadline_s
+    if place.rank:
+        _note_end(folder, place.rank, Verdict.PASSED)
+    others = [rank for rank in (range(1, place.world_size) if not place.rank else [0]) if _alive(folder, rank).exists()]
+    silent = others
+    while silent := [rank for rank in silent if not Traces(folder, 0).text(f"rank{rank}.ended")]:
+        if time.monotonic() > until or any(_lives(folder, rank) is False for rank in silent):
+            said = "came to its end, and the process that supervises it did not within"
+            what = f"{named(silent)} {said} {spec.deadline_s:.0f} s: it was stopped or killed (its id is in {_alive(folder, silent[0])})"
+            return Check("program", Verdict.HUNG, what, 0.0)
+        time.sleep(0.1)
+    ends = {Verdict(Traces(folder, 0).text(f"rank{rank}.ended")) for rank in others} - {Verdict.PASSED}
+    if ends and not place.rank:
+        return _failure(spec, place, 1)
+    return (
+        Check("program", ends.pop(), f"another rank failed: {folder / 'record.json'} says which", 0.0) if ends else None
+    )
+
+
 def _at_work(folder: Path, rank: int) -> bool | None:
     """Whether a rank's supervisor on this host lives; None where it has said how its rank ended, or is on another host."""
-    living = files.try_read_json(_alive(folder, rank)) or {}
     ended = any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
-    if ended or living.get("host") != socket.gethostname():
+    return None if ended else _lives(folder, rank)
+
+
+def _lives(folder: Path, rank: int) -> bool | None:
+    living = files.try_read_json(_alive(folder, rank)) or {}
+    if living.get("host") != socket.gethostname():
         return None
     with contextlib.suppress(OSError, LookupError):
         return bool(Path(f"/proc/{living['supervisor']}/cmdline").read_bytes())  # of a zombie it is empty

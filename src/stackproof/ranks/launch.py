@@ -19,8 +19,8 @@ from torch._C._distributed_c10d import TCPStore
 from stackproof.base import files, processes
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries, preflight
-from stackproof.ranks.blame import Traces, who_failed, who_hung
-from stackproof.ranks.launchers import LONGEST_S, Spec, note_failure
+from stackproof.ranks.blame import FORMED, Traces, who_failed, who_hung
+from stackproof.ranks.launchers import LONGEST_S, SHOW_STACKS, Spec, note_failure
 from stackproof.record.checks import CheckHung
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
@@ -183,4 +183,7 @@ def _wait(living: dict[int, processes.Process], spec: Spec, traces: Traces, prog
         if now > min(last, noted + (spec.within_s if formed else spec.deadline_s) + _GRACE_S):
             return until == math.inf and bool(living)
         time.sleep(0.03)
+    for rank in (rank for rank in living if FORMED in traces.phases(rank)):
+        living[rank].send_signal(SHOW_STACKS)
+    time.sleep(0.3 if living else 0)
     return False

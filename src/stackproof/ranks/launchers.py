@@ -86,6 +86,8 @@ def note_failure(folder: Path, rank: int, status: int | None, follows: bool = Fa
 
 
 LONGEST_S = 3600.0
+SHOW_STACKS = signal.SIGRTMIN + 7
+"""Lets a rank that has begun its program write its stacks into its log: who is ended because another failed may be what that waited for."""
 
 
 def too_long(deadline_s: float) -> str:

@@ -46,8 +46,9 @@ from stackproof.ranks.blame import (
     WORLD,
     digests_path,
     journal_path,
+    named,
 )
-from stackproof.ranks.launchers import Placement, Spec
+from stackproof.ranks.launchers import SHOW_STACKS, Placement, Spec
 from stackproof.stack import stacks
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
@@ -115,7 +116,8 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
         stream.write(f"{name}\n")
 
 
-_TO_ONE, _WAITS = ("send", "recv", "recv_any_source"), ("get", "wait")
+_TO_ONE, _POLLS = ("send", "recv", "recv_any_source"), ("check", "is_completed")
+_WAITS = ("get", "wait", *_POLLS)
 _C10D, _WRAPPERS = "distributed_c10d.py", ("c10d_logger.py", "contextlib.py", __file__)
 _TORCH = str(Path(torch.__file__).parent)
 # Every collective goes through an operator of c10d: Python's functions, DDP's reducer in C++, DTensor, FSDP. All calls pass this key
@@ -139,6 +141,8 @@ class _Journal:
     """
 
     current: _Journal | None = None
+    waits = False
+    """Whether the last thing that this rank asked of torch.distributed was to wait for others, in vain so far."""
 
     def __init__(self, path: Path) -> None:
         with path.open("wb+") as file:
@@ -168,6 +172,7 @@ class _Journal:
 
     def note(self, stream: str, members: str, words: str, name: str = "") -> None:
         """Note a call; the name of torch.distributed's own function that was called goes before `name`."""
+        _Journal.waits = False
         frame, at, seconds = sys._getframe(1), self._at, time.monotonic() - self._began
         self._at += 1  # at once: autograd's threads note, too
         while (whose := _whose(frame.f_code.co_filename)) and frame.f_back:
@@ -246,7 +251,10 @@ def _noting(journal: _Journal, name: str, function: Callable[..., Any]) -> Calla
                 journal.note(f"{NEW_GROUPS} of {alone}" if alone else NEW_GROUPS, alone, f"of ranks {ranks}")
         except Exception:  # what is noted must not end a program
             journal.note("what could not be noted", "", name)
-        return function(*arguments, **named)
+        _Journal.waits = name in _WAITS
+        result = function(*arguments, **named)
+        _Journal.waits = name in _POLLS and not result
+        return result
 
     return journal_notes
 
@@ -320,6 +328,7 @@ def _words(shapes: tuple[Any, ...], dtypes: tuple[torch.dtype, ...], operator: A
 def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -> None:
     """Run the rank with its stacks dumped at the deadline; leave its result, or what it raised, in the folder."""
     faulthandler.enable()
+    faulthandler.register(SHOW_STACKS)
     faulthandler.dump_traceback_later(spec.remaining_s)
     for name, value in spec.environment.items():
         os.environ[name] = value.replace("{file}", str(spec.folder / f"library.rank{place.rank}.log"))
@@ -327,7 +336,9 @@ def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -
         result = run()
     except Exception as error:
         text = str(error).strip() or "no message"
-        words = f"{type(error).__name__}: {text}"[:8000]
+        words = f"{type(error).__name__}: {text}"[:8000] + (
+            "\nwhile it waited for other ranks" if _Journal.waits else ""
+        )
         (spec.folder / f"rank{place.rank}.error").write_text(words, encoding="utf-8", errors="backslashreplace")
         raise
     write_atomically(spec.folder / f"rank{place.rank}.json", json.dumps({} if result is None else result))
@@ -424,10 +435,26 @@ def require_exact(rank: Rank, elements: int = _PERIOD, group: Any = None) -> Non
     rank.phase(f"all-reduce of {elements} known numbers")
     mine = known(rank.rank, elements).to(rank.device.torch)
     dist.all_reduce(mine, group=group)
-    expected = known(0, elements) * rank.world_size + 7 * sum(range(rank.world_size))
-    if not torch.equal(mine.cpu(), expected):
-        over = "" if group is None else " over the second group"
-        raise RuntimeError(f"an all-reduce of known whole numbers is wrong{over}")
+    got, expected = mine.cpu(), known(0, elements) * rank.world_size + 7 * sum(range(rank.world_size))
+    over = "" if group is None else " over the second group"
+    board, end = Board(f"{elements} known numbers{over}"), "right" if torch.equal(got, expected) else digest({"": got})
+    board.put(f"end {rank.rank}", end)
+    if end == "right":
+        return
+    ends = board.gather(rank, end, _PARTING_S)
+    where = (
+        "all ranks got the same, so it was altered before it was summed"
+        if {*ends} == {end}
+        else "the others differ too"
+    )
+    if right := [other for other, one in enumerate(ends) if one == "right"]:
+        where = f"{named(right)} got it right, so it was altered in rank {rank.rank} or on its way there"
+        where += f", in a ring by rank {(rank.rank - 1) % rank.world_size}"
+    wrong = (got != expected).nonzero().flatten()
+    raise RuntimeError(
+        f"an all-reduce of known whole numbers is wrong{over}: {len(wrong)} of {elements}, first number {int(wrong[0])}, "
+        f"{float(got[wrong[0]]):.9g} instead of {float(expected[wrong[0]]):.9g}; {where}"
+    )
 
 
 def mean_loss(rank: Rank, loss: torch.Tensor) -> float:
