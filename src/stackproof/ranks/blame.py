@@ -12,7 +12,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -194,12 +194,11 @@ def departures(
     `excused` lost another rank, or gave up waiting for one: what they did not call follows from that.
     """
     written = {call.stream: call.members or tuple(journals) for calls in journals.values() for call in calls}
-    counts = {
-        stream: [sum(call.stream == stream for call in journals.get(rank, ())) for rank in ranks]
-        for stream, ranks in written.items()
-        if stream.startswith(TO_ONE)
-    }
-    usual = Counter(sent for sent, *received in counts.values() if received == [sent])
+    counts = Counter((rank, call.stream) for rank, calls in journals.items() for call in calls)
+    messages = [
+        {counts[rank, stream] for rank in ranks} for stream, ranks in written.items() if stream.startswith(TO_ONE)
+    ]
+    usual = Counter(both.pop() for both in messages if len(both) == 1)
     result = []
     for stream, members in written.items():
         numbered = {
@@ -276,7 +275,7 @@ def _departure(
             return None
         call, since = f"{what}, {here[ahead[0]]}", 1 + min(max(numbered[rank], default=0) for rank in missing)
         # A message is one too many if other ranks exchanged as many as came before it.
-        enough = stream.startswith(TO_ONE) and number > 1 and [*usual.most_common(1), (number - 1,)][0][0] == number - 1
+        enough = stream.startswith(TO_ONE) and number - 1 in [most for most, _ in usual.most_common(1)]
         alone = enough or len(missing) > len(ahead)
         if since < number:
             call = f"number {since} of {stream}, which is no longer kept, nor {call}"
@@ -408,23 +407,19 @@ def _told(traces: Traces, waiting: Collection[int], excused: Collection[int] = (
     rows = departures(journals, traces.begun(), [rank for rank in journals if traces.ended(rank)], excused)
     behind = [row for row in rows if not row.differ]
     steps = {rank: list(itertools.pairwise(["", *(call.line for call in calls)])) for rank, calls in journals.items()}
-    halves = [
-        (row, row.stream.startswith(f"{TO_ONE} rank {row.ranks[0]} "))
-        for row in behind
-        if row.stream.startswith(TO_ONE)
-    ]
+    halves = [row for row in behind if row.stream.startswith(TO_ONE)]
+    sends = {row.stream: row.stream.startswith(f"{TO_ONE} rank {row.ranks[0]} ") for row in halves}
     astray = [
-        Departure(
-            (mine,),
-            one.ranks,
-            True,
-            one.stream,
-            f"rank {mine} took {named(one.ranks)} for {named(other.ahead)}, which waits for it",
+        replace(
+            one,
+            ranks=other.ranks,
+            ahead=one.ranks,
+            differ=True,
+            text=f"{named(other.ranks)} took {named(one.ranks)} for {named(other.ahead)}",
         )
-        for (one, theirs), (other, its) in itertools.permutations(halves, 2)
-        for mine in {*one.ahead}.intersection(other.ranks)
-        if theirs != its and {*one.ranks} <= {*waiting}  # it sends both messages, or receives both
-        if _strayed(*steps[mine]) or not any(call.stream == one.stream for call in journals[one.ranks[0]])
+        for one, other in itertools.permutations(halves, 2)
+        if one.ahead == other.ranks and sends[one.stream] != sends[other.stream] and {*one.ranks} <= {*waiting}
+        if _strayed(*steps[one.ahead[0]]) or not any(call.stream == one.stream for call in journals[one.ranks[0]])
     ]
     accused = {rank for row in behind for rank in row.ranks if steps.get(rank)}
     strayed = {rank for rank in accused if _strayed(*steps[rank])}
@@ -434,9 +429,8 @@ def _told(traces: Traces, waiting: Collection[int], excused: Collection[int] = (
     rare = {rank for rank in accused if ways[steps[rank][-1]] == fewest}
     one = [ranks for ranks in (strayed, messages, rare) if ranks is messages or len(ranks) == 1]
     causes = next(filter(None, [{rank for row in astray for rank in row.ranks}, _ends(behind, waiting), *one]), accused)
-    return sorted(
-        [*astray, *rows], key=lambda row: (not row.differ, len(causes.symmetric_difference(row.ranks)))
-    ), causes
+    rows += astray
+    return sorted(rows, key=lambda row: (not row.differ, len(causes.symmetric_difference(row.ranks)))), causes
 
 
 def _strayed(*steps: tuple[str, str]) -> bool:
@@ -482,17 +476,12 @@ def who_failed(traces: Traces) -> Exception:
     waiting = [rank for rank in running if _waits(traces, rank) or not traces.stack(rank)]
     diverged, causes = _told(traces, waiting, lost)
     # A program's own watchdog ends it while it waits: what it waits for is the cause.
-    symptom = symptom or (
-        first["exitcode"] in _GAVE_UP and any(rank in row.ahead for row in diverged if not row.differ)
-    )
+    died = first["exitcode"] in _GAVE_UP and not traces.error(rank)
+    symptom = symptom or (died and any(rank in row.ahead for row in diverged if not row.differ))
     before = "".join(f"{row.text}; " for row in diverged if row.differ or (symptom and causes.issuperset(row.ranks)))
     because = f": {meaning}" if meaning else ""
     silent = _silent(traces, failures) if symptom else []
-    if (
-        symptom
-        and not before
-        and (stuck := [other for other in silent if traces.stack(other) and other not in waiting])
-    ):
+    if not before and (stuck := [other for other in silent if other not in waiting]):
         before = f"{named(stuck)} was in '{traces.place(stuck[0])}', {traces.stack(stuck[0])[0]}; "
     rest = _called(diverged, before) if symptom else ""
     if silent:
@@ -513,11 +502,8 @@ def who_failed(traces: Traces) -> Exception:
 def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return the ranks that left neither a failure nor a result; without those that waited, if some did not."""
     known = {failure["rank"] for failure in failures if failure["exitcode"] != _SIGTERM}
-    silent = [
-        rank
-        for rank in range(traces.world_size)
-        if rank not in known and not traces.ended(rank) and not traces.error(rank)
-    ]
+    others = [rank for rank in range(traces.world_size) if rank not in known and not traces.ended(rank)]
+    silent = [rank for rank in others if not traces.error(rank)]
     return [rank for rank in silent if not _waits(traces, rank)] or silent
 
 

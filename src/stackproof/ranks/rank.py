@@ -448,8 +448,10 @@ def require_exact(rank: Rank, elements: int = _PERIOD, group: Any = None) -> Non
         else "the others differ too"
     )
     if right := [other for other, one in enumerate(ends) if one == "right"]:
-        where = f"{named(right)} got it right, so it was altered in rank {rank.rank} or on its way there"
-        where += f", in a ring by rank {(rank.rank - 1) % rank.world_size}"
+        first = next(
+            other for other, one in enumerate(ends) if one != "right" and other - 1 in (*right, right[-1] - len(ends))
+        )
+        where = f"{named(right)} got it right; in a ring it was altered between rank {(first - 1) % len(ends)} and rank {first}"
     wrong = (got != expected).nonzero().flatten()
     raise RuntimeError(
         f"an all-reduce of known whole numbers is wrong{over}: {len(wrong)} of {elements}, first number {int(wrong[0])}, "
