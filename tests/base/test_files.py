@@ -181,3 +181,13 @@ def test_a_file_that_cannot_be_written_is_refused_and_the_program_does_not_notic
 def test_a_folder_that_is_gone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="No such file"), files.kept_output(tmp_path / "gone" / "log"):
         pytest.fail("it was started")
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        files.write_atomically(tmp_path / "kept.json", "{}")
+    assert str(files.disk_refusal(caught.value)).startswith(f"{tmp_path / 'kept.json'}: cannot be used")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -415,6 +416,62 @@ def test_ranks_that_called_something_else_come_first(tmp_path: Path, journals: l
     failures(tmp_path, rank0=-6)
     found = failed(tmp_path, len(journals))
     assert str(found).startswith(words) and "; rank 0 ended with signal SIGABRT in 'step 1'" in str(found)
+
+
+def test_a_call_too_many_is_named_by_its_line_though_the_next_ones_are_alike(tmp_path: Path) -> None:
+    called(tmp_path, *([(WORLD, SUM)] * count for count in (4, 5, 4)))
+    for number in range(3):
+        rank(tmp_path, number, "step 1", LEAVING)
+        path, lines = blame.journal_path(tmp_path, number), ("5", "6", "5", "5", "5") if number == 1 else ("5",) * 4
+        texts = zip(path.read_text().splitlines(), lines, strict=True)
+        path.write_text("\n".join(re.sub(r"train.py:\d", f"train.py:{line}", text) for text, line in texts))
+    said = f"rank 1 called number 2 of the world, {SUM} (train.py:6), which rank 0 and rank 2 did not call"
+    assert blame.differences(Traces(tmp_path, 3)) == said
+
+
+def test_a_message_to_a_wrong_rank_is_its_senders(tmp_path: Path) -> None:
+    sent, wanted = message(0, 2, "send of 8 int64"), message(0, 1, "recv of 8 int64")
+    said = hung(tmp_path, [sent], [wanted], [(WORLD, "barrier")], waiting=(0, 1, 2))
+    assert said.startswith("rank 0 took rank 2 for rank 1; ") and "; rank 0 hung in 'step 1'" in said
+    hangs = hung(tmp_path, [sent], [wanted], [], waiting=(0, 1))  # before it receives
+    assert hangs.startswith("rank 2 hung in 'step 1'")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(4, "rank 1 called number 5 of the mess"), (5, "rank 2 did not receive number 5")]
+)
+def test_who_exchanged_another_number_of_messages_than_the_others_is_named(
+    tmp_path: Path, count: int, words: str
+) -> None:
+    first, second = [message(0, 1, "send of 8 int64")] * count, [message(1, 2, "isend of 8 int64")] * 5
+    called(tmp_path, first, [message(0, 1, "recv of 8 int64")] * count + second, [message(1, 2, "recv of 8 int64")] * 4)
+    for number in range(3):
+        rank(tmp_path, number, FORMED, *([] if number == 1 else [LEAVING]))
+    assert blame.differences(Traces(tmp_path, 3)).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("TimeoutError: a step took more than 5 s", 1),
+        ("AssertionError: why\nwhile it waited for other ranks", 1),
+        ("", 3),
+    ],
+)
+def test_a_programs_own_watchdog_is_not_what_it_waited_for(tmp_path: Path, error: str, code: int) -> None:
+    rank(tmp_path, 0, FORMED, error=error)
+    rank(tmp_path, 1, FORMED, "reading", stderr=COMPUTING)
+    rank(tmp_path, 2, FORMED, stderr=WAITING)
+    called(tmp_path, [(WORLD, SUM)], [], [(WORLD, SUM)])
+    failures(tmp_path, rank0=code)
+    said = str(failed(tmp_path, 3))
+    assert said.startswith("rank 1 did not call number 1 of the world, ")
+    assert "; what it waited for left neither an error nor a result: rank 1 in 'reading'" in said
+    if error:  # it waited for a file
+        called(tmp_path, [], [], [])
+        assert str(failed(tmp_path, 3)).startswith(
+            "rank 1 was in 'reading', File \"/opt/program.py\", line 9 in never_ends; rank 0 "
+        )
 
 
 def test_a_rank_that_skipped_a_collective_comes_before_the_connection_that_it_broke(tmp_path: Path) -> None:

@@ -377,6 +377,17 @@ def test_the_lowest_rank_that_is_left_writes_the_record(tmp_path: Path) -> None:
     assert not joining._writes(tmp_path, 1)
 
 
+@pytest.mark.parametrize(("end", "verdict"), [("passed", None), ("hung", Verdict.HUNG), ("", Verdict.HUNG)])
+def test_a_rank_ends_as_the_group_did(tmp_path: Path, end: str, verdict: Verdict | None) -> None:
+    alive = {"host": socket.gethostname(), "supervisor": os.getpid()}
+    (tmp_path / "rank0.alive").write_text(json.dumps(alive), encoding="utf-8")
+    (tmp_path / "rank0.ended").write_text(end, encoding="utf-8")  # or it is stopped
+    spec = Spec("a:b", "cpu", False, "gloo", (), {}, tmp_path, 0.2)
+    check = joining._group_ended(spec, Placement("torchrun", 1, 2, 1, 2))
+    assert (check and check.verdict) == verdict
+    assert (tmp_path / "rank1.ended").read_text(encoding="utf-8") == "passed"
+
+
 def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     assert joining._launcher_files({"PMI_FD": str(writer)}) == (writer,)

@@ -85,6 +85,20 @@ def test_what_a_rank_calls_is_in_its_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("group")
+def test_an_error_of_a_rank_that_polls_in_vain_says_that_it_waited(tmp_path: Path) -> None:
+    spec: Any = SimpleNamespace(folder=tmp_path, remaining_s=60.0, environment={})
+
+    def polls() -> dict[str, Any]:
+        with rank.journaled(blame.journal_path(tmp_path, 0)):
+            dist.distributed_c10d._get_default_store().check(["never"])
+            raise AssertionError("nobody came")
+
+    with pytest.raises(AssertionError):
+        rank.take_part(spec, Placement("plain", 0, 1, 0, 1), polls)
+    assert blame.Traces(tmp_path, 1).error(0).endswith("nobody came\nwhile it waited for other ranks")
+
+
+@pytest.mark.usefixtures("group")
 def test_a_journal_keeps_the_last_calls(tmp_path: Path) -> None:
     with rank.journaled(blame.journal_path(tmp_path, 0)):
         for _ in range(blame.SLOTS + 7):
@@ -130,7 +144,8 @@ def test_an_all_reduce_that_drops_a_contribution_is_not_exact(
     alone: rank.Rank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dist, "all_reduce", lambda tensor, group: tensor[5:6].zero_())
-    with pytest.raises(RuntimeError, match="known whole numbers is wrong"):
+    said = "is wrong: 1 of 1031, first number 5, 0 instead of 5; all ranks got the same"
+    with pytest.raises(RuntimeError, match=said):
         rank.require_exact(alone)
 
 
