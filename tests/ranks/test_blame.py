@@ -109,6 +109,15 @@ def test_a_rank_that_gave_up_waiting_is_not_the_one_that_never_came(tmp_path: Pa
     assert str(failed(tmp_path)).startswith("rank 1 failed in 'starting the program': ValueError")
 
 
+@pytest.mark.parametrize("error", ["TimeoutExpired: 'sleep' timed out", "TimeoutError: no answer of the disk"])
+def test_a_time_out_of_a_ranks_own_goes_before_the_connections_that_it_breaks(tmp_path: Path, error: str) -> None:
+    rank(tmp_path, 0, FORMED, error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
+    rank(tmp_path, 1, FORMED, error=error)
+    called(tmp_path, [(WORLD, SUM)], [])
+    failures(tmp_path, rank0=1, rank1=1)
+    assert "rank 1 failed in 'starting the program': Timeout" in str(failed(tmp_path))
+
+
 def test_an_error_goes_before_the_agents_own_sigterm(tmp_path: Path) -> None:
     rank(tmp_path, 0, "step 3")
     rank(tmp_path, 1, "step 4", error="ValueError: seven is missing\nand more")

@@ -515,13 +515,13 @@ def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
     return any(map(_WAITING.search, traces.frames(rank)[:depth]))
 
 
-def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:
+def _follows(traces: Traces, failure: Mapping[str, Any]) -> float:
     """Rank a failure by how likely another one caused it: a signal, an error, a SIGTERM that came first, a lost peer, another SIGTERM."""
     if failure["exitcode"] == _SIGTERM and not traces.error(failure["rank"]):
         others = [other["time"] for other in _failures(traces) if other["rank"] != failure["rank"]]
         return 4 if failure.get("follows") or failure["time"] > min(others, default=math.inf) + _AT_ONCE_S else 2
-    if is_symptom(traces.everything(failure["rank"])):
-        return 3
+    if is_symptom(text := traces.everything(failure["rank"])):
+        return 3 - 0.5 * explain(text).startswith("it gave up waiting")  # others lose the rank that gave up
     return 1 if traces.error(failure["rank"]) else 0
 
 
