@@ -311,7 +311,7 @@ def _shifted(
         more = [rank for rank in here if here[rank] == whole[0]]
         less = [rank for rank in here if rank not in more]
         call = f"number {number} of {stream}, {numbered[full][number]}"
-        never = key is str and whole[0] not in map(key, numbered[short].values())
+        never = key is str and numbered[full][number].line not in {call.line for call in numbered[short].values()}
         if len(more) < len(less) or (len(more) == len(less) and never):
             text = f"{named(more)} called {call}, which {named(less)} did not call"
             return Departure(tuple(more), tuple(less), True, stream, text)
