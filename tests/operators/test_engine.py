@@ -91,6 +91,22 @@ def _near(x: torch.Tensor, number: float) -> bool:
             lambda x: x.is_complex(),
             "conjugate",
         ),
+        (
+            "elementwise",
+            "remainder",
+            "remainder.Tensor",
+            lambda out: out.where(~out.isinf(), torch.nan),
+            lambda *_: True,
+            "as NumPy has it, ordinary numbers",
+        ),
+        (
+            "elementwise",
+            "lerp",
+            "lerp.",
+            lambda out: out * 1.001,
+            lambda x, *_: x.dtype is torch.float32,
+            "narrow as wide, ordinary numbers",
+        ),
         ("namesakes", "roll", "roll.default", lambda out: out * 1.001, lambda *_: True, "as NumPy has it"),
         (
             "regimes",

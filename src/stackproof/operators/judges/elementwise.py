@@ -36,7 +36,7 @@ def suits(name: str, op: Any) -> bool:
 def relations(point: OperatorPoint) -> Iterator[Relation]:
     """Yield the relations of two samples' options on special, extreme and ordinary numbers."""
     for inputs, named, _ in point.kinds(2, alike=True):
-        for fill in (_moderate, _filled) if point.dtype.is_complex else (_filled,):
+        for fill in (_moderate, _filled) if point.dtype in FLOATS + COMPLEX else (_filled,):
             count = iter(range(99))
             arguments, options = tree_map(lambda leaf: fill(leaf, point, next(count)), (inputs, named))  # noqa: B023
             yield from _of(point, arguments, options, ", ordinary numbers" if fill is _moderate else "")
@@ -103,9 +103,11 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
 def _signed(leaf: Any, point: OperatorPoint) -> Any:
     """Return zeros moved by their signs: so little that no other number is apart from them by that, but they are.
 
-    Of those that an order chooses from, as activations do, IEEE takes either.
+    Of those that an order chooses from, as activations do, IEEE takes either; so do some others.
     """
-    either = member("chooses", point.name) or point.name.startswith("nn.")
+    either = any(member(group, point.name) for group in ("chooses", "zeros of either sign")) or point.name.startswith(
+        "nn."
+    )
     if either or not numeric(leaf) or leaf.is_complex() or not point.dtype.is_floating_point:
         return leaf
     zero = torch.full_like(leaf, 40 * least(point.dtype)).copysign(leaf)
@@ -200,9 +202,17 @@ def _filled(leaf: Any, point: OperatorPoint, which: int) -> Any:
 
 
 def _moderate(leaf: Any, point: OperatorPoint, which: int) -> Any:
-    """Return ordinary numbers: all are finite, none large or small; the first are on cuts."""
+    """Return ordinary numbers, none large or small; the first are on cuts, of real ones infinities too. Of a share it is the end."""
+    if type(leaf) is float:
+        return 1.0
     if not numeric(leaf):
         return _filled(leaf, point, which)
+    if not leaf.is_complex():
+        pairs = _column((*_CUTS, torch.inf, -torch.inf), which)
+        line = torch.logspace(-2, 1, _LENGTH - len(pairs), dtype=torch.float64)
+        line[::2] *= -1
+        order = torch.randperm(len(line), generator=torch.Generator().manual_seed(which))
+        return torch.cat([pairs, line[order]]).to(point.device, leaf.dtype)
     cuts = torch.complex(_column(_CUTS, 2 * which), _column(_CUTS, 2 * which + 1))
     size = torch.linspace(0.1, 3.0, _LENGTH - len(cuts), dtype=torch.float64)
     turn = torch.arange(len(size), dtype=torch.float64) * (0.7 + which / 3)
