@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -52,16 +52,17 @@ class OperatorPoint:
 
     def samples(self, count: int, gradient: bool = False, smallest: int = 0, pool: int = _POOL) -> list[OperatorCall]:
         """Draw samples of the database, moved to the device; none without numbers, and of few only where they are few."""
-        drawn = islice(samples(self.op, self.dtype, gradient, self.start), pool)
-        made = [OperatorCall((sample.input, *sample.args), dict(sample.kwargs), sample) for sample in drawn]
-        made = [call for call in made if smallest < elements_of(call[:2]) <= _LARGEST]
+        every = samples(self.op, self.dtype, gradient, self.start)
+        calls = (OperatorCall((sample.input, *sample.args), dict(sample.kwargs), sample) for sample in every)
+        fits = lambda call: smallest < elements_of(call[:2]) <= _LARGEST  # noqa: E731
+        made = [*filter(fits, islice(calls, pool))] or [*islice(filter(fits, calls), pool)]
         chosen = self.draw.sample(made, min(count, len(made)))
         return [placed(call, self.device) for call in chosen]
 
-    def kinds(self, count: int, smallest: int = 0, alike: bool = False) -> list[OperatorCall]:
+    def kinds(self, count: int, smallest: int = 0, alike: bool = False, gradient: bool = False) -> list[OperatorCall]:
         """Draw samples of which each has other options than those before, or other dimensions unless these count `alike`."""
         kinds: dict[str, OperatorCall] = {}
-        for call in self.samples(12) if alike else self.samples(120, smallest=smallest, pool=160):
+        for call in self.samples(12, gradient) if alike else self.samples(120, smallest=smallest, pool=160):
             form = tree_map(lambda x: x if not torch.is_tensor(x) else "" if alike else x.dim(), call[:2])
             kinds.setdefault(describe_tree(form), call)
         return [*kinds.values()][:count]
@@ -91,6 +92,13 @@ class OperatorPoint:
         wide = torch.complex128 if self.dtype.is_complex else torch.float64
         made = (torch.randn(shape, generator=generator, dtype=wide) * scale).to(self.dtype)
         return made.to(self.device, non_blocking=True)
+
+
+def in_place(op: OpInfo) -> Callable[..., Any] | None:
+    """Return what writes an operator's result over its first argument: a method, or the function by an option of its own."""
+    function: Any = getattr(torch.nn.functional, op.name.rpartition(".")[2], None)
+    optional = "inplace" in getattr(getattr(function, "__code__", None), "co_varnames", ())
+    return partial(op, inplace=True) if optional and not op.inplace_variant else op.inplace_variant
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import torch
@@ -41,6 +42,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         smallest = min(drawn, key=lambda call: call.inputs[0].numel() if torch.is_tensor(call.inputs[0]) else 0)
         for special in (torch.zeros_like, _eye):
             yield from _of(point, _with_first(smallest, special), True)
+    for call in [call for call in drawn if torch.is_tensor(call.inputs[0]) and call.inputs[0].dim()][:1]:
+        for equal in (torch.zeros_like, torch.ones_like):
+            yield from _of(point, _with_first(call, equal), True, alike=True)
+    for call in point.kinds(6, alike=True, gradient=True):
+        yield from islice(_of(point, call), 1, 2) if point.op.supports_forward_ad else ()
     for call in drawn:  # with indices of few rows only gradients of the other rows are zero
         first, *rest = call.inputs
         indices = [getattr(leaf, "dtype", None) is torch.int64 and leaf.dim() > 0 and len(leaf) > 1 for leaf in rest]
@@ -68,10 +74,13 @@ def _drawn(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 class _Line:
     """A call's outputs, weighed into one number, as a function of a step along a random direction of all its inputs.
 
-    `energy`: half of the sum of the outputs' squares in place of the weighed sum.
+    `energy`: half of the sum of the outputs' squares in place of the weighed sum. `alike`: the first moves alone, all its numbers alike, so
+    that those that are equal stay so.
     """
 
-    def __init__(self, point: OperatorPoint, sample: SampleInput, call: tuple[Any, Any], energy: bool) -> None:
+    def __init__(
+        self, point: OperatorPoint, sample: SampleInput, call: tuple[Any, Any], energy: bool, alike: bool = False
+    ) -> None:
         self.op, self.finish, self.energy = point.op, sample.output_process_fn_grad, energy
         self.leaves, self.spec = tree_flatten(call)
         self.places = [n for n, leaf in enumerate(self.leaves) if numeric(leaf) and leaf.requires_grad]
@@ -82,7 +91,8 @@ class _Line:
             *(value.cpu().resolve_conj().numpy().tobytes() for value in self.values),
         )
         generator = torch.Generator().manual_seed(11)
-        self.ways = tuple(_drawn(leaf, generator) for leaf in self.values)
+        ways = (_drawn(leaf, generator) for leaf in self.values)
+        self.ways = tuple(torch.ones_like(x) * (not n) if alike else x for n, x in enumerate(ways))
         self.weights: list[torch.Tensor] = []
         self.zero = torch.zeros((), dtype=torch.float64, device=point.device)
         self.size = min(1e3, max([1.0, *(float(value.abs().max()) for value in self.values if value.numel())]))
@@ -200,7 +210,7 @@ first, second = torch.autograd.gradcheck(function, given, check_forward_ad=True)
 """
 
 
-def _of(point: OperatorPoint, call: OperatorCall, special: bool = False) -> Iterator[Relation]:
+def _of(point: OperatorPoint, call: OperatorCall, special: bool = False, alike: bool = False) -> Iterator[Relation]:
     inputs, options, sample = call
     lines = dict[Any, _Line]()
     if not sum(leaf.numel() for leaf in tree_leaves((inputs, options)) if numeric(leaf) and leaf.requires_grad):
@@ -208,7 +218,7 @@ def _of(point: OperatorPoint, call: OperatorCall, special: bool = False) -> Iter
 
     def relation(says: str, first: Any, second: str, energy: bool = False, tolerance: float = 1e-6) -> Relation:
         def line(*arguments: Any, **named: Any) -> _Line:
-            made = _Line(point, sample, (arguments, named), energy)
+            made = _Line(point, sample, (arguments, named), energy, alike)
             return lines.setdefault(made.key, made)
 
         def trusted(*arguments: Any, **named: Any) -> Any:
@@ -217,10 +227,18 @@ def _of(point: OperatorPoint, call: OperatorCall, special: bool = False) -> Iter
                 raise UnusableError("a kink is here, of which each way may say another thing")
             return getattr(here, second)
 
-        how: dict[str, Any] = {"tolerance": tolerance, "floor": 1e-7, "refusable": special}
+        how: dict[str, Any] = {
+            "tolerance": tolerance,
+            "floor": 1e-3 if alike and energy else 1e-7,
+            "refusable": special,
+        }
         return Relation(says, inputs, options, lambda *a, **o: first(line(*a, **o)), trusted, _CODE, **how)
 
-    yield relation("reverse mode as the difference quotient", _Line.reverse, "first_quotient", tolerance=1e-4)
+    for energy in (False, True) if alike else (False,):
+        words = f"reverse mode{' of squares' * energy} as the difference quotient{', all moved alike' * alike}"
+        yield relation(words, _Line.reverse, "first_quotient", energy, 1e-4)
+    if alike:
+        return
     if point.op.supports_forward_ad:
         yield relation("forward mode as reverse", _Line.forward, "finite")
     if not point.op.supports_gradgrad or not point.on_host:

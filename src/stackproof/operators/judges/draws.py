@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -141,7 +142,7 @@ def _attended(x: torch.Tensor) -> torch.Tensor:
 
 
 def _permuted(x: torch.Tensor, size: int) -> torch.Tensor:
-    """Return how far permutations moved each number, round the end, neighbours of different ones; what comes twice leaves the range."""
+    """Return how far permutations moved each number, round the end, neighbours of different ones; twice or staying is out of range."""
     if x.numel() < min(size, _FEW):
         raise UnusableError("fewer numbers than an order has")
     size = min(size, x.numel())
@@ -149,13 +150,17 @@ def _permuted(x: torch.Tensor, size: int) -> torch.Tensor:
     places = torch.arange(size, device=x.device)
     orders = torch.where((orders.sort(-1).values == places).all(-1, keepdim=True), orders, size + places)
     moved = (orders - places) % size
+    fixed = len(orders) > 8 and (moved == moved[0]).all(0).any()
+    orders = size + orders if fixed else orders  # no place is the same in so many orders
     return torch.where(orders < size, moved, size).T.flatten()
 
 
 def _second(x: torch.Tensor) -> torch.Tensor:
-    """Return the second of two categories that are drawn without putting the first back; what comes twice leaves the range."""
+    """Return the second of two categories drawn without putting the first back; what comes twice, of all too, leaves the range."""
     pairs = torch.multinomial(torch.tensor(_UNEQUAL, device=x.device).expand(x.numel() // 4, -1), 2)
-    return torch.where(pairs[:, 0] == pairs[:, 1], 9, pairs[:, 1])
+    orders = torch.multinomial(torch.ones(8, 129, device=x.device), 129).sort(-1).values
+    every = (orders == torch.arange(129, device=x.device)).all()
+    return torch.where((pairs[:, 0] != pairs[:, 1]) & every, pairs[:, 1], 9)
 
 
 def _split(x: torch.Tensor) -> torch.Tensor:
@@ -245,7 +250,7 @@ def subjects() -> Mapping[str, Draw]:
         "random_ of bytes": _integers(lambda x: x.random_(0, 256), 0, 256, ("uint8",)),
         "random_ of a range": _integers(lambda x: x.random_(-300, 700), -300, 700, ("int64", "float32")),
         **{f"{name} below {top}": _integers(partial(make, top), 0, top) for name, make in _BELOW.items() for top in _TOPS},
-        "randperm": _integers(partial(_permuted, size=COUNT), 0, COUNT),
+        "randperm": _integers(partial(_permuted, size=COUNT // 12), 0, COUNT // 12),
         "randperm of 40": _integers(partial(_permuted, size=40), 0, 40),
         "multinomial": _counts(lambda x: torch.multinomial(x.new_tensor(_WEIGHTS), len(x), True), _WEIGHTS, _WIDE),
         "multinomial one by one": _counts(lambda x: torch.multinomial(x.new_tensor(_WEIGHTS).expand(len(x), -1), 1)[:, 0], _WEIGHTS, few),
@@ -283,9 +288,18 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
                 raise RuntimeError(f"of {size} numbers two come again, one after the other")
         return torch.cat(parts)
 
+    def ones(room: torch.Tensor) -> list[torch.Tensor]:
+        with suppress(Exception):  # it does not draw so few
+            return [draw.make(torch.empty_like(room[:1])) for _ in range(3)]
+        return []
+
     def default(room: torch.Tensor) -> dict[str, Any]:
-        numbers = drawn(room)
-        return {"the numbers": numbers, "the generator": _state(point.device), "another generator": True}
+        numbers = [drawn(room), *ones(room)]
+        return {
+            "the numbers": torch.cat([x.flatten() for x in numbers]),
+            "the generator": _state(point.device),
+            "another generator": True,
+        }
 
     def given(room: torch.Tensor) -> dict[str, Any]:
         """Draw from another generator than the device's, which stays as it was."""
@@ -293,11 +307,11 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         torch.manual_seed(_SEED + 1)
         before = _state(point.device)
         with _Given(other) as mode:
-            numbers = draw.make(torch.empty_like(room))
+            numbers = [draw.make(torch.empty_like(room)), *ones(room)]
         if mode.lacking or not mode.used:
             raise UnusableError("it takes no generator")
         return {
-            "the numbers": numbers,
+            "the numbers": torch.cat([x.flatten() for x in numbers]),
             "the generator": other.get_state(),
             "another generator": torch.equal(before, _state(point.device)),
         }

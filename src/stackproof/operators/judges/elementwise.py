@@ -15,8 +15,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from stackproof.operators.judges.namesakes import numpys, reference
-from stackproof.operators.points import COMPLEX, FLOATS, OperatorPoint, member
-from stackproof.operators.relation import WIDE_CODE, Relation, least, numeric
+from stackproof.operators.points import COMPLEX, FLOATS, OperatorPoint, in_place, member
+from stackproof.operators.relation import WIDE_CODE, Relation, UnusableError, least, numeric
 
 WHAT = "each number by itself"
 DTYPES = (*FLOATS, *COMPLEX, torch.int32, torch.int8, torch.uint8, torch.bool)
@@ -72,11 +72,15 @@ def _of(point: OperatorPoint, arguments: Any, options: Any, on: str) -> Iterator
 
     code = f"""first = [operator(*(a[:n] if torch.is_tensor(a) else a for a in arguments), **options) for n in {_EDGES}]
 second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
-    yield relation("the beginning of a row", beginnings, begun, code, 16.0)
     plain = "first = operator(*arguments, **options)\n"
+    lean = bool(on) and not point.dtype.is_complex  # how numbers stand in a row has been asked of special ones
+    if not lean:
+        yield relation("the beginning of a row", beginnings, begun, code, 16.0)
+        yield from _spelled(point, relation, arguments, options)
     few = tree_map(lambda leaf: leaf[chosen] if isinstance(leaf, torch.Tensor) else leaf, (arguments, options))
     each = "second = torch.cat([operator(*(a[i:i + 1] if torch.is_tensor(a) else a for a in arguments), **options) for i in range({})])"
-    yield relation("alone as in a row", op, alone, f"{plain}{each.format(count)}", 16.0, call=few)
+    if not lean:
+        yield relation("alone as in a row", op, alone, f"{plain}{each.format(count)}", 16.0, call=few)
     if member("about representation", point.name):
         return
     narrow = point.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
@@ -94,10 +98,46 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
         yield relation(
             "as NumPy has it", lambda *a, **o: tree_leaves(op(*a, **o)), numpy_way, code, ulps, widened=narrow
         )
-    if point.dtype.is_floating_point or point.dtype.is_complex:
+    if not lean and (point.dtype.is_floating_point or point.dtype.is_complex):
         yield from (relation(*parts, 4.0) for parts in _mirrored(point, op, arguments, options))
-    if point.dtype.is_floating_point and len(arguments) == 1:
+    if not lean and point.dtype.is_floating_point and len(arguments) == 1:
         yield from _limits(point, options)
+
+
+def _spelled(
+    point: OperatorPoint, relation: Callable[..., Relation], arguments: Any, options: Any
+) -> Iterator[Relation]:
+    """Yield special numbers in place, and with Python's numbers for the other arguments."""
+    op, (first, *rest) = point.op, arguments
+
+    def written(x: torch.Tensor, *more: Any, **named: Any) -> Any:
+        way(target := x.clone(), *more, **named)
+        return target
+
+    def plain(x: torch.Tensor, *more: Any, **named: Any) -> Any:
+        if (result := op(x, *more, **named)).dtype is not x.dtype:
+            raise UnusableError("the result is of another dtype")
+        return result
+
+    way: Any = in_place(op)
+    if way:
+        code = "operator is written in place here\nfirst = second = operator(*arguments, **options)"
+        yield relation("in place", written, plain, f"# {code}", 16.0)
+    whole = not (point.dtype.is_floating_point or point.dtype.is_complex)
+    numbers = [(place if whole else place - 1.75) if torch.is_tensor(x) else x for place, x in enumerate(rest, 1)]
+    if numbers and point.dtype is not torch.bool:
+
+        def filled(x: torch.Tensor, *more: Any, **named: Any) -> Any:
+            return op(
+                x,
+                *(torch.full_like(x, n) if torch.is_tensor(y) else n for n, y in zip(more, rest, strict=True)),
+                **named,
+            )
+
+        code = "first = operator(*arguments, **options)\nsecond = None  # of tensors that are full of these numbers"
+        yield relation(
+            "with Python's numbers", op, filled, code, 16.0, call=((first, *numbers), options), refusable=True
+        )
 
 
 def _signed(leaf: Any, point: OperatorPoint) -> Any:

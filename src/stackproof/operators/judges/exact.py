@@ -49,6 +49,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         calls = [("", inputs, options) for inputs, options, _ in point.samples(6)]
         for says, arguments, options in (*calls, *grown(point, calls, 20, 129)):
             yield _same(point, f"small whole numbers, {says}", tree_map(_whole, arguments), tree_map(_whole, options))
+            if "beta" in options:
+                yield _ignored(point, says, tree_map(_whole, arguments), {**options, "beta": 0})
 
 
 def _same(point: OperatorPoint, says: str, arguments: Any, options: Any) -> Relation:
@@ -60,6 +62,13 @@ def _same(point: OperatorPoint, says: str, arguments: Any, options: Any) -> Rela
 second = operator(*(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in arguments), **options)"""
     exact = not point.name.startswith("nn.functional.conv")  # fast ways to convolve divide in between
     return Relation(says, arguments, options, point.op, wide, code, exact=exact)
+
+
+def _ignored(point: OperatorPoint, says: str, arguments: Any, options: Any) -> Relation:
+    """What a factor of zero takes away is not read: https://docs.pytorch.org/docs/stable/generated/torch.addmm.html."""
+    code = "first = operator(arguments[0] * nan, *arguments[1:], **options)\nsecond = operator(*arguments, **options)"
+    first = lambda x, *more, **named: point.op(x * torch.nan, *more, **named)  # noqa: E731
+    return Relation(f"NaN that beta=0 takes away, {says}", arguments, options, first, point.op, code, exact=True)
 
 
 def _whole(leaf: Any) -> Any:

@@ -45,15 +45,15 @@ _FULLY: dict[str, _Definition] = {
 } | {
     "std": partial(np.std, ddof=1),
     "var": partial(np.var, ddof=1),
-    "argmax": np.amax,
-    "argmin": np.amin,
+    "argmax": np.argmax,
+    "argmin": np.argmin,
     "linalg.vector_norm": lambda x, axis: np.linalg.norm(x, axis=axis),
     "norm": lambda x, axis: np.linalg.norm(x, axis=axis),
     "median": _middle,
     "nanmedian": _middle,
     "logsumexp": np.logaddexp.reduce,
 }
-"""What comes out of all numbers, or of those along a dimension: of places, the numbers there."""
+"""What comes out of all numbers, or of those along a dimension; of equal numbers the first place."""
 _ALONG: dict[str, _Definition] = {
     "cumsum": np.cumsum,
     "cumprod": np.cumprod,
@@ -63,7 +63,7 @@ _ALONG: dict[str, _Definition] = {
     "softmax": softmax,
     "log_softmax": lambda x, axis: np.log(softmax(x, axis)),
     "sort": _rising,
-    "argsort": _rising,
+    "argsort": partial(np.argsort, kind="stable"),
     "quantile": lambda x, axis: np.quantile(x, 0.3, axis),
     "kthvalue": _nth,
     "topk": lambda x, axis, k: np.flip(np.take(np.sort(x, axis), range(x.shape[axis] - k, x.shape[axis]), axis), axis),
@@ -96,10 +96,14 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         for place, length in enumerate(lengths):
             shapes: list[tuple[int, ...]] = [(length,)] if flat else []
             if name not in _FLAT:
-                shapes.append((length, 3) if place % 2 else (3, length))
+                shapes.append(((3, length), (length, 3), (length,))[place % (2 if flat else 3)])
             for shape in shapes:
                 yield from _long(point, shape) if math.prod(shape) < 2**21 else ()
-        if flat and point.dtype is torch.float32 and name in ("sum", "mean", "nansum", "count_nonzero", "histc"):
+        if (
+            flat
+            and point.dtype is torch.float32
+            and name in ("sum", "mean", "nansum", "count_nonzero", "histc", "argmax", "argmin")
+        ):
             yield from _long(point, (LONGEST,))
     if name in _INTO:
         for count in REPEATS:
@@ -113,7 +117,8 @@ def _line(point: OperatorPoint, shape: tuple[int, ...]) -> torch.Tensor:
     if point.name == "bincount":
         return whole * 37 % 7
     if point.name == "histc":
-        return torch.zeros(count, dtype=point.dtype, device=point.device)  # all in one bin
+        edges = torch.arange(-4, 5, dtype=point.dtype, device=point.device)
+        return torch.cat([edges, edges.new_zeros(count)])[:count]  # almost all in one bin
     if "prod" in point.name:
         line = torch.where(whole % (count // 4 + 1) == 0, 2, 1)
     elif not (point.dtype.is_floating_point or point.dtype.is_complex):
@@ -121,7 +126,9 @@ def _line(point: OperatorPoint, shape: tuple[int, ...]) -> torch.Tensor:
     elif len(shape) == 1 and point.name in ("sum", "nansum", "mean", "nanmean"):
         line = whole % 3 * 0.3 + 0.1
     else:
-        line = whole * 40_503 % 65_521 % 1021 / 1021 * (3 if "softmax" in point.name else 0.3) + 0.1
+        many = 65_521 if point.name in ("sort", "msort", "topk", "kthvalue") else 1021  # so that some are equal
+        line = whole * 40_503 % 65_521 % many / many * (3 if "softmax" in point.name else 0.3) + 0.1
+        line[-98::2] += 1 - 2 * (point.name == "argmin") if point.name in ("argmax", "argmin") else 0
     return line.to(point.dtype).reshape(shape)
 
 
@@ -129,7 +136,7 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
     op, name, length = point.op, point.name, max(shape)
     dim = shape.index(length)
     k = (
-        (point.draw.choice([k for k in (1, 64, 100, length // 2 + 1) if k <= length]),)
+        (point.draw.choice([k for k in (1, 64, 100, length // 2 + 1) if k <= length][-2:]),)
         if name in ("kthvalue", "topk")
         else ()
     )
@@ -139,7 +146,11 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
         more = (None, dim)
     elif name not in _FLAT and (len(shape) > 1 or name in _ALONG):
         more = (*_BEFORE.get(name, ()), *k, dim)
-    turned = _TURNED.get(name, {}) if length % 2 else {}
+    turned = {
+        **(_TURNED.get(name, {}) if length % 2 else {}),
+        **({"stable": True, "dim": dim} if name == "argsort" else {}),
+    }
+    more = () if name == "argsort" else more
 
     def led(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         if places.dim() == x.dim():
@@ -151,17 +162,16 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
             values, inverse = op(x, return_inverse=True)
             return [values, values[inverse]]
         result = op(x, *more, **turned)
-        if name.startswith("arg"):
-            return led(x, result)
         if not isinstance(result, tuple):
             return result
         return result[0] + (result[0] != led(x, result[1]))  # a place that leads elsewhere spoils it
 
     def numpys(x: torch.Tensor) -> Any:
         along = {} if name in _FLAT else {"axis": dim}
-        numbers = -x.cpu().numpy() if turned else x.cpu().numpy()
+        other = bool(turned.keys() & {"descending", "largest"})
+        numbers = -x.cpu().numpy() if other else x.cpu().numpy()
         made = torch.tensor(np.array(definition(numbers, **along, **dict(zip("k", k, strict=False)))))
-        return [made, x] if name == "unique" else -made if turned else made
+        return [made, x] if name == "unique" else -made if other and name != "argsort" else made
 
     code = f"first = operator(*arguments, *{more}, **{turned})\nsecond = None  # what NumPy has in float64"
     own = point.dtype if point.dtype.is_floating_point or point.dtype.is_complex else torch.float32
@@ -170,7 +180,8 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
     tolerance = sums + (0.6 if own.itemsize == 2 else 4) * eps  # halves are rounded once
     says = f"over {length} numbers of {list(shape)}{'; '.join(['', *map(str, k)])}"
     line = (_line(point, shape),)
-    yield Relation(says, line, {}, way, numpys, code, ulps=0.0, tolerance=tolerance, room=0.0, widened=True)
+    how: dict[str, Any] = {"exact": name.startswith("arg"), "ulps": 0.0, "room": 0.0, "widened": True}
+    yield Relation(says, line, {}, way, numpys, code, tolerance=tolerance, **how)
     if (
         name in _ALONG and name != "log_softmax" and own is torch.float16 and length > 1000
     ):  # what rounds once leans to no side
@@ -192,7 +203,7 @@ def _repeated(point: OperatorPoint, count: int) -> Iterator[Relation]:
     call = _INTO[point.name]
     size = 1.0 if "prod" in point.name else 0.25
     source = torch.full((count,), size, dtype=point.dtype, device=point.device)
-    source[::2] = 1.0 if "prod" in point.name else 0.0
+    source[1::2] = 1.0 if "prod" in point.name else 0.0
     index = torch.zeros(count, dtype=torch.int64, device=point.device)
     code = f"# {call.__doc__ or 'adds all of them into one place'}\nfirst = second = None"
     yield Relation(f"{count} repeats of one index", (source, index), {}, call, call, code, tolerance=0.02, widened=True)

@@ -107,11 +107,45 @@ def _convolved(
     return result if x.dim() == weight.dim() else result[0]
 
 
+def _searched(
+    line: Any, values: Any, *, right: bool = False, side: Any = None, sorter: Any = None, out_int32: bool = False
+) -> Any:
+    line = (line if sorter is None else line.gather(-1, sorter))[..., None, :]
+    if bool((line.diff() < 0).any()):
+        raise UnusableError("is not in order")
+    before = line <= values[..., None] if right or side == "right" else line < values[..., None]
+    return before.sum(-1, dtype=torch.int32 if out_int32 else torch.int64).reshape(values.shape)
+
+
+def _interleaved(x: Any, repeats: Any, dim: int | None = None, **_: Any) -> Any:
+    x, place = (x, dim) if dim is not None and x.dim() else (x.flatten(), 0)
+    counts = torch.as_tensor(repeats).expand(x.shape[place]).tolist()
+    index = [n for n, count in enumerate(counts) for _ in range(count)]
+    return x.index_select(place, torch.tensor(index, dtype=torch.int64, device=x.device))
+
+
+def _embedded(
+    weight: Any, index: Any, *, padding_idx: Any = None, scale_grad_by_freq: bool = False, **more: Any
+) -> Any:
+    if more.get("max_norm") is not None:
+        raise UnusableError("has another definition")
+    shares = weight.new_ones(index.shape)
+    if padding_idx is not None:
+        shares = shares * (index != padding_idx % len(weight))
+    if scale_grad_by_freq:
+        shares = shares / index.flatten().bincount()[index]
+    rows = weight[index]
+    return rows.detach() + (rows - rows.detach()) * shares[..., None]  # which are of the gradient alone
+
+
 _WRITTEN: Mapping[str, Callable[..., Any]] = {
     "nn.functional.linear": lambda x, weight, bias=None: x @ weight.mT + (0 if bias is None else bias),
     **{f"nn.functional.conv{sides}d": _convolved for sides in (1, 2, 3)},
     "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.embedding_bag": _bag,
+    "nn.functional.embedding": _embedded,
+    "searchsorted": _searched,
+    "repeat_interleave": _interleaved,
 }
 """Where torch has none."""
 _OTHER_GRADIENTS = {"nn.functional.embedding_bag"}
@@ -120,11 +154,11 @@ _OTHER_GRADIENTS = {"nn.functional.embedding_bag"}
 
 def definition(op: Any, name: str) -> Callable[..., Any] | None:
     """Return an operator's reference, which runs in the dtype that it is given."""
-    if not name.startswith("nn.functional.") or op.variant_test_name:
-        return None
+    if name in _WRITTEN or not name.startswith("nn.functional.") or op.variant_test_name:
+        return _WRITTEN.get(name)
     import torch._refs.nn.functional  # takes a second, and only these need it
 
-    return _WRITTEN.get(name) or getattr(torch._refs.nn.functional, name.rpartition(".")[2], None)
+    return getattr(torch._refs.nn.functional, name.rpartition(".")[2], None)
 
 
 def suits(name: str, _op: Any) -> bool:
@@ -148,7 +182,8 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         yield from _functions(point, function, calls, backward)
     if not point.on_host:
         return
-    for call in calls[:3] if not narrow else ():
+    uneven = [call for call in calls[3:] if any(map(_uneven, (*call[0], *call[1].values())))]
+    for call in (*calls[:3], *uneven[:6]) if not narrow else ():
         yield _decomposed(point, "as defined", *call, backward)
     if point.dtype is torch.float64:
         # where exponentials leave the range, which is that of both ways
@@ -183,11 +218,11 @@ def _resized(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any,
             yield f"{other} as a {'size' if type(number) is int else 'number'}", *tree_unflatten(leaves, spec)
 
 
-def _mixed(point: OperatorPoint, calls: list[Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+def _mixed(point: OperatorPoint, calls: list[Any], most: int = _PAIRS) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Yield samples with pairs of options as other samples have them or away from the signature's defaults."""
     pool = _pool(point, calls) if calls else {}
     pairs: list[tuple[str, ...]] = [*combinations(sorted(pool), 2)] or [(name,) for name in pool]
-    for turn in range(_PAIRS if pairs else 0):
+    for turn in range(most if pairs else 0):
         names = point.draw.choice(pairs)
         own = [call for call in calls if turn % 3 and call[1].keys() & set(names)]  # what fits only its own call stays
         inputs, named = point.draw.choice(own or calls)
@@ -275,6 +310,16 @@ def _rounded(leaf: Any) -> Any:
     return leaf.detach().round() if torch.is_tensor(leaf) and leaf.is_floating_point() else leaf
 
 
+def _uneven(leaf: Any) -> bool:
+    """Whether numbers of sides differ, so that one taken for another shows."""
+    return isinstance(leaf, tuple) and all(type(side) is int for side in leaf) and len({*leaf}) > 1
+
+
+def _lowered(leaf: Any) -> Any:
+    """Return whole numbers of which the smallest is zero: counts and places."""
+    return leaf - leaf.min() if torch.is_tensor(leaf) and leaf.dtype is torch.int64 and leaf.numel() else leaf
+
+
 def _functions(
     point: OperatorPoint, function: Callable[..., Any], calls: list[Any], backward: bool
 ) -> Iterator[Relation]:
@@ -282,8 +327,13 @@ def _functions(
     backward = backward and point.on_host and point.name in _WRITTEN.keys() - _OTHER_GRADIENTS
     first, second = (with_gradients(way, backward) for way in (point.op, function))
     floor = 512 * torch.finfo(torch.float64).eps if backward else 0.0  # gradients cancel
-    mixed = _mixed(point, calls) if point.on_host else ()  # on a card an index out of bounds ends the process
-    for place, call in enumerate([*calls, *(call[1:] for call in mixed)]):
+    mixed = (
+        _mixed(point, calls, 4 * _PAIRS if point.name in _WRITTEN.keys() - _OTHER_GRADIENTS else _PAIRS)
+        if point.on_host
+        else ()
+    )  # on a card an index out of bounds ends the process
+    lowered = tree_map(_lowered, calls) if point.on_host else ()
+    for place, call in enumerate([*calls, *(call[1:] for call in mixed), *lowered]):
         inputs, named = detached(call)
         how: dict[str, Any] = {"ulps": 512.0, "floor": floor, "widened": True, "refusable": place >= len(calls)}
         yield Relation("as defined, in float64", inputs, named, first, second, code, **how)

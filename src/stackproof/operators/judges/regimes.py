@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from stackproof.operators.relation import WIDE_CODE, Relation, UnusableError, de
 
 WHAT = "unusual numbers in a narrow dtype as in a wide one"
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
-_LONG, _MOST = 3000, 100_000
+_LONG, _FEW, _MOST = 3000, 39, 100_000
 _AWAY = {torch.float32: 4096.0, torch.float16: 64.0, torch.bfloat16: 8.0}
 """By how much eighths of a few ones are shifted without rounding."""
 
@@ -53,16 +54,18 @@ def _rows(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relati
     """Yield the sample with long rows, and with a NaN at one place."""
     op, code, value = point.op, f"first = operator(*arguments, **options)\n{WIDE_CODE}", arguments[0]
     side = value.shape[-1] if value.dim() else 0
+    order = torch.arange(_LONG, device=point.device) % max(side, 1)
+
+    def long(x: Any, count: int = _LONG) -> Any:
+        return x[..., order[:count]] if numeric(x) and x.dim() and x.shape[-1] == side else x
+
     if side and value.numel() // side * _LONG < _MOST:
-        order = torch.arange(_LONG, device=point.device) % side
-        long = lambda x: x[..., order] if numeric(x) and x.dim() and x.shape[-1] == side else x  # noqa: E731
         inputs, named = tree_map(long, (arguments, options))
         yield Relation("long rows", inputs, named, op, op, code, ulps=1024.0, widened=True)
     if point.dtype.is_complex or member("passes over NaN", point.name):
         return
-    place = point.draw.randrange(value.numel())
 
-    def at(x: torch.Tensor, number: float) -> torch.Tensor:
+    def at(x: torch.Tensor, number: float, place: int) -> torch.Tensor:
         line = torch.where(x == 0, 0.5, x.detach()).flatten()
         line[place] = number
         return line.reshape(x.shape).contiguous(
@@ -72,18 +75,24 @@ def _rows(point: OperatorPoint, arguments: Any, options: Any) -> Iterator[Relati
     def results(*inputs: Any, **named: Any) -> list[torch.Tensor]:
         return [leaf for leaf in tree_leaves(op(*inputs, **named)) if numeric(leaf)]
 
-    def depends(x: torch.Tensor, *more: Any, **named: Any) -> Any:
-        low, mid, high = (results(at(x, number), *more, **named) for number in (-1e30, 0.3, 1e30))
+    def depends(x: torch.Tensor, *more: Any, place: int, **named: Any) -> Any:
+        low, mid, high = (results(at(x, number, place), *more, **named) for number in (-1e30, 0.3, 1e30))
         found = [(a != b) | (b != c) for a, b, c in zip(low, mid, high, strict=True)]
         if not any(bool(leaf.any()) for leaf in found):
             raise UnusableError("nothing depends on it")
         return found
 
-    def lost(x: torch.Tensor, *more: Any, **named: Any) -> Any:
-        return [leaf.isnan() for leaf in results(at(x, torch.nan), *more, **named)]
+    def lost(x: torch.Tensor, *more: Any, place: int, **named: Any) -> Any:
+        return [leaf.isnan() for leaf in results(at(x, torch.nan, place), *more, **named)]
 
-    code = f"arguments[0].view(-1)[{place}] = nan\nfirst = operator(*arguments, **options)\nsecond = None  # where it depends on it"
-    yield Relation("a NaN where it counts", arguments, options, lost, depends, code, widened=True, refusable=True)
+    calls = [(arguments, options, point.draw.randrange(value.numel()))]
+    if side and value.numel() // side * _FEW < _MOST:  # behind what a kernel takes at once
+        inputs, named = tree_map(partial(long, count=_FEW), (arguments, options))
+        calls.append((inputs, named, inputs[0].numel() - 1))
+    for inputs, named, place in calls:
+        code = f"arguments[0].view(-1)[{place}] = nan\nfirst = operator(*arguments, **options)\nsecond = None  # where it depends on it"
+        ways = partial(lost, place=place), partial(depends, place=place)
+        yield Relation("a NaN where it counts", inputs, named, *ways, code, widened=True, refusable=True)
 
 
 def _shifted(point: OperatorPoint, arguments: Any, options: Any, run: Callable[..., Any]) -> Iterator[Relation]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,18 +51,20 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             arguments = (thin(inputs[0]), *inputs[1:])
             for says, change in _KINDS.items():
                 several = "COO" in says and not holes and any(isinstance(leaf, torch.Tensor) for leaf in inputs[1:])
-                for every in (False, True) if several else (False,):  # two compressed ones may end the process
-                    first = partial(_called, point.op, change, every)
+                everywhere = range(len(inputs))
+                ways = ((0,), everywhere, *((n,) for n in everywhere[1:] if torch.is_tensor(inputs[n])))
+                for which in ways if several else ways[:1]:  # two compressed ones may end the process
+                    first = partial(_called, point.op, change, which)
                     code = "first = operator(arguments[0].to_sparse(), *arguments[1:], **options)  # " + says
                     code += "\nsecond = operator(*arguments, **options)"
-                    words = f"{says}{', all arguments' * every}{holes}"
+                    words = f"{says}{', all arguments' if which is everywhere else f', argument {which[0]}' if which[0] else ''}{holes}"
                     yield Relation(
                         words, arguments, options, first, point.op, code, ulps=512.0, floor=1e-5, refusable=True
                     )
 
 
 def _called(
-    op: Any, change: Callable[[torch.Tensor], torch.Tensor], every: bool, *arguments: Any, **options: Any
+    op: Any, change: Callable[[torch.Tensor], torch.Tensor], which: Sequence[int], *arguments: Any, **options: Any
 ) -> Any:
     """Return dense results of sparse arguments.
 
@@ -74,8 +76,7 @@ def _called(
         return change(leaf) if isinstance(leaf, torch.Tensor) and leaf.dim() else leaf
 
     try:
-        rest = tree_map(made, arguments[1:]) if every else arguments[1:]
-        results = op(made(arguments[0]), *rest, **options)
+        results = op(*(tree_map(made, x) if n in which else x for n, x in enumerate(arguments)), **options)
     except Exception as error:
         raise UnusableError("it takes no such tensor") from error
     return tree_map(lambda leaf: leaf.to_dense() if isinstance(leaf, torch.Tensor) else leaf, results)

@@ -9,8 +9,16 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from stackproof.operators.points import LAYOUTS, OperatorCall, OperatorPoint, member
-from stackproof.operators.relation import Relation, UnusableError, detached, numeric, refuse_on_host, tracked
+from stackproof.operators.points import LAYOUTS, OperatorCall, OperatorPoint, in_place, member
+from stackproof.operators.relation import (
+    Relation,
+    UnusableError,
+    detached,
+    numeric,
+    refuse_on_host,
+    tracked,
+    with_gradients,
+)
 
 WHAT = "spellings agree"
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bfloat16)
@@ -49,12 +57,12 @@ def _methods(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
     if op.method_variant is not None:
         code = f"first = arguments[0].{name}(*arguments[1:], **options)"
         yield _relation(point, call, "as a method", op.method_variant, code)
-    if op.inplace_variant is None or call.sample.broadcasts_input:
+    if not (way := in_place(op)) or call.sample.broadcasts_input:
         return
 
-    def in_place(copy: Callable[..., Any], tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+    def written(copy: Callable[..., Any], tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
         target = copy(tensor)
-        op.inplace_variant(target, *arguments, **options)
+        way(target, *arguments, **options)
         return target
 
     def plain(tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
@@ -64,8 +72,11 @@ def _methods(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
         return result
 
     code = f"first = arguments[0].clone()\nfirst.{name}_(*arguments[1:], **options)\n{_PLAIN}"
-    for says, copy in (("in place", torch.clone), ("in place of a strided tensor", LAYOUTS["strided"][0])):
-        yield Relation(says, call.inputs, call.options, partial(in_place, copy), plain, code)
+    backward = point.dtype in op.supported_backward_dtypes(point.device.type)
+    for says, (lay, _) in {"": (torch.clone, ""), **LAYOUTS}.items():
+        first, second = (with_gradients(way, backward and not says) for way in (partial(written, lay), plain))
+        if not says or lay(call.inputs[0]).stride() != call.inputs[0].stride():
+            yield Relation(f"in place {says}".strip(), call.inputs, call.options, first, second, code)
 
 
 def _outs(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
