@@ -6,7 +6,8 @@ import copy
 import importlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,27 +51,30 @@ def give_gradients(tensors: Sequence[torch.Tensor], step: int) -> None:
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedule(name: str, figures: dict[str, Figure]) -> None:
-    """The rate of each of ten steps is the formula's, of two groups that may start apart, also when saved and resumed half-way."""
+    """The rate of each of ten steps is the formula's, of two groups that may start apart, also when saved and resumed half-way.
+
+    Rates may be numbers or tensors.
+    """
     row = SCHEDULES[name]
     second = row.get("second") or [rate * (0.5 if row.get("halved") else 1.0) for rate in row["rates"]]
-    optimiser, schedule = _scheduled(row)
-    for step in range(10):
-        for number, group in enumerate(optimiser.param_groups):
-            actual = {"rate": group["lr"], "momentum": group["betas"][0] if row.get("betas") else group["momentum"]}
-            exact = {"rate": (second if number else row["rates"])[step]}
-            exact |= {"momentum": row["momentum"][step]} if "momentum" in row else {}
-            for what, expected in exact.items():
-                require(
-                    abs(actual[what] - expected) <= 1e-12,
-                    f"{name}: the {what} of step {step} in group {number} is {actual[what]}, by its formula {expected}",
-                )
-        optimiser.step()
-        schedule.step(*row.get("inputs", ())[step : step + 1])
-        if step == 4:
-            states = copy.deepcopy((optimiser.state_dict(), schedule.state_dict()))
-            optimiser, schedule = _scheduled(row)
-            optimiser.load_state_dict(states[0])
-            schedule.load_state_dict(states[1])
+    kinds: list[Callable[[float], Any]] = [float, partial(torch.tensor, dtype=torch.float64)]
+    for kind in kinds[: 1 + row.get("tensors", True)]:
+        optimiser, schedule = _scheduled(row, kind)
+        for step in range(10):
+            for number, group in enumerate(optimiser.param_groups):
+                actual = {"rate": group["lr"], "momentum": group["betas"][0] if row.get("betas") else group["momentum"]}
+                exact = {"rate": (second if number else row["rates"])[step]}
+                exact |= {"momentum": row["momentum"][step]} if "momentum" in row else {}
+                for what, expected in exact.items():
+                    where = f"{name}: the {what} of step {step} in group {number} is {actual[what]}"
+                    require(abs(actual[what] - expected) <= 1e-12, f"{where}, by its formula {expected}")
+            optimiser.step()
+            schedule.step(*row.get("inputs", ())[step : step + 1])
+            if step == 4:
+                states = copy.deepcopy((optimiser.state_dict(), schedule.state_dict()))
+                optimiser, schedule = _scheduled(row, kind)
+                optimiser.load_state_dict(states[0])
+                schedule.load_state_dict(states[1])
     figures["summary"] = "ten rates by the formula, five of them after a resume"
 
 
@@ -79,9 +83,9 @@ def _wide(stack: Stack, place: int) -> torch.dtype:
     return torch.float64 if place % 2 and "float64" in stack.precisions else torch.float32
 
 
-def _scheduled(row: Mapping[str, Any]) -> tuple[torch.optim.Optimizer, Any]:
-    first, second = ({"params": [torch.zeros(1, requires_grad=True)]} for _ in range(2))
-    groups: list[dict[str, Any]] = [first, {**second, "lr": _FIRST / 2} if row.get("halved") else second]
+def _scheduled(row: Mapping[str, Any], kind: Callable[[float], Any]) -> tuple[torch.optim.Optimizer, Any]:
+    rates = _FIRST, _FIRST / 2 if row.get("halved") else _FIRST
+    groups = [{"params": [torch.zeros(1, requires_grad=True)], "lr": kind(rate)} for rate in rates]
     options: dict[str, Any] = {"betas": (0.5, 0.75)} if row.get("betas") else {"momentum": 0.5}
     optimiser = (torch.optim.AdamW if row.get("betas") else torch.optim.SGD)(groups, lr=_FIRST, **options)
     return optimiser, _made(row, optimiser)

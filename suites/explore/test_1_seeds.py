@@ -1,6 +1,6 @@
 """Relations of operators on points that no run has had before, a minute by each seed; `nox -s explore` draws the seeds.
 
-Not seen: what both ways do wrong alike, layers, schedules and sizes, whose points are the same by every seed.
+Not seen: what both ways do wrong alike, layers and sizes, whose points are the same by every seed.
 """
 
 from __future__ import annotations

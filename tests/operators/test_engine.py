@@ -204,7 +204,6 @@ def test_every_order_of_a_norm_over_a_list_is_asked() -> None:
         ("residuals", "linalg.solve"),
         ("derivatives", "tanh"),
         ("draws", "randint below 3000000000"),
-        ("states", "StepLR"),
         ("sizes", "bmm"),
         ("modules", "LeakyReLU"),
         ("optimisers", "Adagrad"),
