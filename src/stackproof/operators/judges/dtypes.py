@@ -1,8 +1,7 @@
-"""Dtypes agree: `dtype=`, promotion, Python's operators, autocast, whole numbers of any width and a lone number, as without each."""
+"""Dtypes agree: `dtype=`, promotion, autocast, whole numbers of any width and a lone number, as without each."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -42,15 +41,6 @@ _BESIDE: Mapping[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.int8: (torch.uint8, torch.int32),
     torch.bool: (torch.int32, torch.bfloat16),
 }
-_OPERATORS: Mapping[str, str] = {
-    **{name: name for name in ("add", "sub", "mul", "pow", "eq", "ne", "lt", "le", "gt", "ge")},
-    **{f"bitwise_{name.strip('_')}": name for name in ("and_", "or_", "xor")},
-    **{f"bitwise_{side}_shift": f"{side[0]}shift" for side in ("left", "right")},
-    "div.no_rounding_mode": "truediv",
-    "floor_divide": "floordiv",
-    "remainder": "mod",
-}
-"""Python's, of module `operator`, by torch's names."""
 _Call: TypeAlias = "tuple[tuple[Any, ...], dict[str, Any]]"
 
 
@@ -65,8 +55,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
             yield from _whole(point, call)
             yield from _autocast(point, *call)
         yield from _lone(point, call)
-    if point.name in _OPERATORS:
-        yield from _operators(point)
 
 
 def _kinds(tree: Any) -> list[torch.dtype]:
@@ -235,37 +223,6 @@ def _autocast(point: OperatorPoint, inputs: tuple[Any, ...], named: dict[str, An
     first = operator(*arguments, **options)
 second = operator(*arguments, **options)  # in {"float32" if listed else "the dtype of the first"}"""
     yield Relation("under autocast", inputs, named, cast, uncast, code)
-
-
-def _operators(point: OperatorPoint) -> Iterator[Relation]:
-    """Python's operators with a number on either side, as torch's of two tensors."""
-    op, name = point.op, _OPERATORS[point.name]
-    line = [number for number in (1, 2, 3, 5, 6, -1, -2, -3, -7) if number > 0 or point.dtype.is_signed]
-    x = torch.tensor(line, dtype=point.dtype, device=point.device)
-    for number in (7, 2, -7, True, *([2.5] if "bitwise" not in point.name else [])):
-        ways = _sides(op, name, number)
-        code = f"first, second = (operator(x, torch.as_tensor({number})) for x in arguments * 2)  # as Python's {name}"
-        for says, (first, second) in ways.items() if number > 0 or point.dtype.is_signed else ():
-            yield Relation(says, (x,), {}, first, second, code, refusable=True)
-
-
-def _sides(op: Any, name: str, number: Any) -> dict[str, tuple[Callable[..., Any], Callable[..., Any]]]:
-    as_python, write = getattr(operator, name), getattr(operator, f"i{name}", None)
-
-    def full(x: Any) -> torch.Tensor:
-        return torch.full_like(x, number, dtype=torch.result_type(x, number))
-
-    def of_form(x: Any) -> Any:
-        result = op(x, full(x))
-        if result.dtype is not x.dtype:
-            raise UnusableError("the result is not of the input's form")
-        return result
-
-    ways: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-        f"{number} {name} a tensor": (lambda x: as_python(number, x), lambda x: op(full(x), x)),
-        f"a tensor {name} {number}": (lambda x: as_python(x, number), lambda x: op(x, full(x))),
-    }
-    return ways | ({f"a tensor {name}= {number}": (lambda x: write(x.clone(), number), of_form)} if write else {})
 
 
 def _lone(point: OperatorPoint, call: _Call) -> Iterator[Relation]:

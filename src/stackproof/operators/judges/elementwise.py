@@ -5,7 +5,8 @@ Zeros count by their signs, and every special number meets every other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -24,6 +25,12 @@ _LENGTH, _ALONE = 1499, 96
 _EDGES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257)
 """Lengths around what a kernel takes at once."""
 _CLASSES = ("UnaryUfuncInfo", "BinaryUfuncInfo")
+_PYTHONS: Mapping[str, str] = {
+    **{f"bitwise_{name.strip('_')}": name for name in ("and_", "or_", "xor")},
+    "bitwise_left_shift": "lshift", "bitwise_right_shift": "rshift",
+    "div.no_rounding_mode": "truediv", "floor_divide": "floordiv", "remainder": "mod",
+}  # fmt: skip
+"""Operators of module `operator` by torch's names where these are others."""
 _CUTS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1.5)
 """Real and imaginary parts on both sides of the cuts of functions."""
 
@@ -123,21 +130,32 @@ def _spelled(
     if way:
         code = "operator is written in place here\nfirst = second = operator(*arguments, **options)"
         yield relation("in place", written, plain, f"# {code}", 16.0)
-    whole = not (point.dtype.is_floating_point or point.dtype.is_complex)
-    numbers = [(place if whole else place - 1.75) if torch.is_tensor(x) else x for place, x in enumerate(rest, 1)]
-    if numbers and point.dtype is not torch.bool:
+    python = _PYTHONS.get(point.name, point.name) if len(rest) == 1 and not point.dtype.is_complex else ""
+    sign, write = (getattr(operator, name, None) for name in (python, f"i{python.strip('_')}"))
+    numbers = (-0.75,) if point.dtype.is_complex else (3, -7, 2.5) if point.dtype.is_signed else (3, 2.5)
+    for number in numbers if any(map(torch.is_tensor, rest)) else ():
 
-        def filled(x: torch.Tensor, *more: Any, **named: Any) -> Any:
-            return op(
-                x,
-                *(torch.full_like(x, n) if torch.is_tensor(y) else n for n, y in zip(more, rest, strict=True)),
-                **named,
-            )
+        def mixed(x: torch.Tensor, number: Any = number, **named: Any) -> Any:
+            more = [number + place if torch.is_tensor(y) else y for place, y in enumerate(rest)]
+            results = [op(x, *more, **named)]
+            if sign and not named:
+                results += [sign(x, *more), sign(*more, x)]
+                results += [write(x.clone(), *more)] if write and results[0].dtype is x.dtype else []
+            return results
 
-        code = "first = operator(*arguments, **options)\nsecond = None  # of tensors that are full of these numbers"
-        yield relation(
-            "with Python's numbers", op, filled, code, 16.0, call=((first, *numbers), options), refusable=True
-        )
+        def filled(x: torch.Tensor, number: Any = number, **named: Any) -> Any:
+            each = [(number + place, y) for place, y in enumerate(rest)]
+            kind = torch.result_type(x, number)
+            more = [torch.full_like(x, n, dtype=kind) if torch.is_tensor(y) else y for n, y in each]
+            results = [op(x, *more, **named)]
+            if sign and not named:
+                results += [results[0], op(*more, x)]
+                results += [results[0]] if write and results[0].dtype is x.dtype else []
+            return results
+
+        code = f"first = operator(arguments[0], {number}, **options)\nsecond = None  # of tensors that are full of this number"
+        says = f"with Python's {number}"
+        yield relation(says, mixed, filled, code, 16.0, call=((first,), options), refusable=True)
 
 
 def _signed(leaf: Any, point: OperatorPoint) -> Any:

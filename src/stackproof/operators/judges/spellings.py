@@ -1,4 +1,4 @@
-"""Spellings agree: methods, in place, `out=` that is strided or an argument, other layouts, whole numbers, and modes of a layer."""
+"""Spellings agree: methods, in place, `out=` that is strided or an argument, other layouts, and without gradients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
         if point.op.supports_out:
             yield from _outs(point, call)
         yield from _layouts(point, call)
-        yield from _whole(point, call.options)
         if backward:
             yield from _modes(point, call)
 
@@ -179,24 +178,6 @@ def _layouts(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
             "first = operator(*(x.conj_physical().conj() if torch.is_tensor(x) else x for x in arguments), **options)"
         )
         yield _relation(point, call, "arguments conjugated twice, once lazily", lazily, shown)
-
-
-def _whole(point: OperatorPoint, options: dict[str, Any]) -> Iterator[Relation]:
-    """Whole numbers, large ones among them, as floats."""
-    op = point.op
-    wide = point.dtype.is_floating_point and torch.float64 in op.supported_dtypes(point.device.type)
-    if type(op).__name__ == "BinaryUfuncInfo" and wide:
-        whole = torch.arange(-140, 141, 5, device=point.device)
-        left = torch.ones(len(whole), dtype=torch.float64, device=point.device) * 1.5
-
-        def as_floats(x: Any, y: Any, **options: Any) -> Any:
-            return op(x, y.double(), **options)
-
-        code = (
-            "first = operator(*arguments, **options)\nsecond = operator(arguments[0], arguments[1].double(), **options)"
-        )
-        how: dict[str, Any] = {"elementwise": True, "refusable": True}
-        yield Relation("whole numbers as floats", (left, whole), options, op, as_floats, code, **how)
 
 
 def _modes(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
