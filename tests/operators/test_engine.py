@@ -67,12 +67,12 @@ def _near(x: torch.Tensor, number: float) -> bool:
         ),
         ("parts", "sum", "sum.", lambda out: out * 1.001, lambda x, *_: x.numel() > 1000, "numbers of ["),
         (
-            "parts",
-            "index_add",
-            "index_add.",
-            lambda out: out - 1,
-            lambda x, _, i, __: len(i) == 65,
-            "65 ones at one index",
+            "sizes",
+            "take",
+            "put_.default",
+            lambda out: out.mul_(0.98),
+            lambda x, i, *_: x.dtype is torch.float32 and len(i) > 64,
+            "gradient of argument 0",
         ),
         (
             "exact",
@@ -113,7 +113,7 @@ def _near(x: torch.Tensor, number: float) -> bool:
             "clamp.default",
             lambda out: out.nan_to_num(0.5),
             lambda *_: True,
-            "with Python's numbers",
+            "with Python's 3",
         ),
         (
             "elementwise",

@@ -1,4 +1,4 @@
-"""Long rows: reductions, scans and orders of any length and dimension are what NumPy has in float64; one place takes many numbers."""
+"""Long rows: reductions, scans and orders of any length and dimension are what NumPy has in float64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from stackproof.operators.forms import softmax
 from stackproof.operators.points import OperatorPoint
@@ -21,8 +20,8 @@ LENGTHS = (1, 2, 7, 31, 32, 33, 127, 129, 1023, 1025, 4097)
 LONG = (3000, 16_385, 65_539, 2**20 + 1)
 LONGEST = 2**24 + 2**12 + 1
 """More than float32 counts."""
+_LONGEST = ("sum", "mean", "nansum", "count_nonzero", "argmax", "argmin")
 _COUNTS = ("histc", "bincount", "count_nonzero")
-REPEATS = (3, 65, 129, 300, 513, 4096, 100_000)
 
 _Definition = Callable[..., Any]
 
@@ -84,30 +83,22 @@ _TURNED = {"sort": {"descending": True}, "argsort": {"descending": True}, "topk"
 
 def suits(name: str, _op: Any) -> bool:
     """Whether a table of this module has the operator."""
-    return name in _FULLY or name in _ALONG or name in _FLAT or name in _INTO
+    return name in _FULLY or name in _ALONG or name in _FLAT
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
-    """Yield reductions, scans and orders at lengths that are drawn and long ones, and what is added into one place many times."""
+    """Yield reductions, scans and orders at lengths that are drawn and long ones."""
     name = point.name
     flat = name in _FLAT or (name in _FULLY and name != "logsumexp")
-    if name in _FULLY or name in _ALONG or name in _FLAT:
-        lengths = (*point.draw.sample(LENGTHS, 2), *(LONG if flat else LONG[:3]))
-        for place, length in enumerate(lengths):
-            shapes: list[tuple[int, ...]] = [(length,)] if flat else []
-            if name not in _FLAT:
-                shapes.append(((3, length), (length, 3), (length,))[place % (2 if flat else 3)])
-            for shape in shapes:
-                yield from _long(point, shape) if math.prod(shape) < 2**21 else ()
-        if (
-            flat
-            and point.dtype is torch.float32
-            and name in ("sum", "mean", "nansum", "count_nonzero", "histc", "argmax", "argmin")
-        ):
-            yield from _long(point, (LONGEST,))
-    if name in _INTO:
-        for count in REPEATS:
-            yield from _repeated(point, count)
+    lengths = (*point.draw.sample(LENGTHS, 2), *(LONG if flat else LONG[:3]))
+    for place, length in enumerate(lengths):
+        shapes: list[tuple[int, ...]] = [(length,)] if flat else []
+        if name not in _FLAT:
+            shapes.append(((3, length), (length, 3), (length,))[place % (2 if flat else 3)])
+        for shape in shapes:
+            yield from _long(point, shape) if math.prod(shape) < 2**21 else ()
+    if point.dtype is torch.float32 and name in _LONGEST:
+        yield from _long(point, (LONGEST,))
 
 
 def _line(point: OperatorPoint, shape: tuple[int, ...]) -> torch.Tensor:
@@ -194,69 +185,3 @@ def _long(point: OperatorPoint, shape: tuple[int, ...]) -> Iterator[Relation]:
         yield Relation(
             f"{says}, on average", line, {}, *ways, code, ulps=0.0, tolerance=tolerance, room=0.0, widened=True
         )
-
-
-def _repeated(point: OperatorPoint, count: int) -> Iterator[Relation]:
-    """Yield calls that write many numbers to one place, half of them zeros, against the same in float64, and ones against few at a time."""
-    if point.dtype is torch.int64:
-        return
-    call = _INTO[point.name]
-    size = 1.0 if "prod" in point.name else 0.25
-    source = torch.full((count,), size, dtype=point.dtype, device=point.device)
-    source[1::2] = 1.0 if "prod" in point.name else 0.0
-    index = torch.zeros(count, dtype=torch.int64, device=point.device)
-    code = f"# {call.__doc__ or 'adds all of them into one place'}\nfirst = second = None"
-    yield Relation(f"{count} repeats of one index", (source, index), {}, call, call, code, tolerance=0.02, widened=True)
-    if count <= 2 / torch.finfo(point.dtype).eps and "reduce" not in point.name and "bag" not in point.name:
-
-        def by_few(ones: torch.Tensor, index: torch.Tensor) -> Any:
-            return sum(call(ones[n : n + 16], index[n : n + 16]) for n in range(0, count, 16))
-
-        ones = (torch.ones_like(source), index)
-        yield Relation(f"{count} ones at one index", ones, {}, call, by_few, code, exact=True)
-
-
-def _base(source: torch.Tensor) -> torch.Tensor:
-    return source.new_zeros(3)
-
-
-def _embedded(source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    table = source.new_zeros(3, 1).requires_grad_()
-    return torch.autograd.grad(functional.embedding(index, table), table, source[:, None])[0]
-
-
-def _bagged(mode: str, source: torch.Tensor, index: torch.Tensor) -> Any:
-    table = source.new_ones(3, 1).requires_grad_()
-    out = functional.embedding_bag(index, table, torch.arange(len(index), device=index.device), mode=mode)
-    return torch.autograd.grad(out, table, source[:, None])[0]
-
-
-def _taken(op: Callable[..., Any], source: torch.Tensor, index: torch.Tensor) -> Any:
-    leaf = _base(source).requires_grad_()
-    return torch.autograd.grad(op(leaf, index), leaf, source)[0]
-
-
-def _reduced(kind: str, source: torch.Tensor, index: torch.Tensor) -> Any:
-    return [_base(source).index_reduce(0, index, source, kind, include_self=own) for own in (True, False)]
-
-
-def _scattered(kind: str, source: torch.Tensor, index: torch.Tensor) -> Any:
-    leaf = source.clone().requires_grad_()
-    out = [_base(source).scatter_reduce(0, index, leaf, kind, include_self=own) for own in (True, False)]
-    return [*out, torch.autograd.grad(out[0].sum(), leaf)[0]]
-
-
-_INTO: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
-    "index_add": lambda x, i: _base(x).index_add(0, i, x),
-    "scatter_add": lambda x, i: _base(x).scatter_add(0, i, x),
-    "index_put": lambda x, i: _base(x).index_put((i,), x, accumulate=True),
-    "put": lambda x, i: _base(x).put(i, x, accumulate=True),
-    "nn.functional.embedding": _embedded,
-    "nn.functional.embedding_bag": lambda x, i: [_bagged(mode, x, i) for mode in ("sum", "mean")],
-    "gather": partial(_taken, lambda x, i: x.gather(0, i)),
-    "index_select": partial(_taken, lambda x, i: x.index_select(0, i)),
-    "take": partial(_taken, torch.take),
-    "__getitem__": partial(_taken, lambda x, i: x[i]),
-    **{f"index_reduce.{kind}": partial(_reduced, kind) for kind in ("mean", "prod", "amax", "amin")},
-    **{f"scatter_reduce.{kind}": partial(_scattered, kind) for kind in ("sum", "mean", "prod", "amax", "amin")},
-}
