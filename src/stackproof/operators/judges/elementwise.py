@@ -1,4 +1,4 @@
-"""Elementwise: a number gives the same alone, in a row, mirrored, in a narrow and a wide dtype, in NumPy, and at infinity as near it.
+"""Elementwise: a number gives the same alone, in a row, mirrored, in a narrow and a wide dtype and in NumPy.
 
 Zeros count by their signs, and every special number meets every other.
 """
@@ -93,7 +93,9 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
     narrow = point.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
     ulps = 4.0 if point.dtype.itemsize == 2 else 16.0
     if narrow:
-        yield relation("narrow as wide", op, op, f"{plain}{WIDE_CODE}", ulps, widened=True)
+        once = point.dtype is torch.float32 and not options and member("exact of each number", point.name)
+        wide = (lambda *inputs: op(*inputs).to(point.dtype)) if once else op
+        yield relation("narrow as wide", op, wide, f"{plain}{WIDE_CODE}", ulps, widened=True, exact=once)
     if reference(point.op) and not member("otherwise in NumPy", point.name):
         way = numpys(point.op)
 
@@ -107,8 +109,6 @@ second = [operator(*arguments, **options)[:n] for n in {_EDGES}]"""
         )
     if not lean and (point.dtype.is_floating_point or point.dtype.is_complex):
         yield from (relation(*parts, 4.0) for parts in _mirrored(point, op, arguments, options))
-    if not lean and point.dtype.is_floating_point and len(arguments) == 1:
-        yield from _limits(point, options)
 
 
 def _spelled(
@@ -141,7 +141,7 @@ def _spelled(
             if sign and not named:
                 results += [sign(x, *more), sign(*more, x)]
                 results += [write(x.clone(), *more)] if write and results[0].dtype is x.dtype else []
-            return results
+            return [_signed(result, point) for result in results]
 
         def filled(x: torch.Tensor, number: Any = number, **named: Any) -> Any:
             each = [(number + place, y) for place, y in enumerate(rest)]
@@ -151,7 +151,7 @@ def _spelled(
             if sign and not named:
                 results += [results[0], op(*more, x)]
                 results += [results[0]] if write and results[0].dtype is x.dtype else []
-            return results
+            return [_signed(result, point) for result in results]
 
         code = f"first = operator(arguments[0], {number}, **options)\nsecond = None  # of tensors that are full of this number"
         says = f"with Python's {number}"
@@ -224,23 +224,6 @@ def _mirrored(point: OperatorPoint, op: Any, arguments: Any, options: Any) -> It
             if all(numeric(x) and torch.allclose(x, y, 1e-2, equal_nan=True) for x, y in zip(*sides, strict=True)):
                 code = f"first = operator(*arguments, **options)\nsecond = None  # it is {says} at ordinary numbers"
                 yield says, op, way, code
-
-
-def _limits(point: OperatorPoint, options: Any) -> Iterator[Relation]:
-    """Compare the value at infinity with the limit of ever larger numbers, where there is one."""
-    op, top = point.op, torch.finfo(point.dtype).max
-    ends = torch.tensor([torch.inf, -torch.inf], dtype=point.dtype, device=point.device)
-
-    def limit(x: Any, **named: Any) -> Any:
-        steps = [op(x.clamp(-top, top) * share, **named) for share in (1.0, 2.0**-3, 2.0**-9, 2.0**-20)]
-        here = op(x, **named)
-        if not numeric(here) or any(step.shape != here.shape for step in steps):
-            return here
-        settled = torch.stack([step == steps[0] for step in steps]).all(0)
-        return torch.where(settled, steps[0], here)
-
-    code = f"first = operator(*arguments, **options)\nsecond = operator(arguments[0].clamp({-top}, {top}), **options)"
-    yield Relation("at infinity as on the way there", (ends,), options, op, limit, code, 4.0, elementwise=True)
 
 
 def _filled(leaf: Any, point: OperatorPoint, which: int) -> Any:

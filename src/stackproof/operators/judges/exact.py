@@ -1,4 +1,4 @@
-"""Results that need no rounding are exact: products of small whole numbers, moved bits, chosen large numbers, ties and zeros."""
+"""Results that need no rounding are exact: products of small whole numbers, moved bits, and large numbers that are chosen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ARITHMETIC: Mapping[str, tuple[int, tuple[int, ...], Callable[[list[int]], Any]
 
 def suits(name: str, _op: Any) -> bool:
     """Whether it multiplies and adds, moves, or chooses."""
-    return any(member(group, name) for group in ("multiplies and adds", "moves", "chooses", "exact of each number"))
+    return name in _ARITHMETIC or any(member(group, name) for group in ("multiplies and adds", "moves", "chooses"))
 
 
 def relations(point: OperatorPoint) -> Iterator[Relation]:
@@ -41,8 +41,6 @@ def relations(point: OperatorPoint) -> Iterator[Relation]:
     name = point.name
     if member("moves", name):
         yield from _moved(point)
-    if member("exact of each number", name) and point.dtype is torch.float32:
-        yield _signed(point)
     if point.dtype is torch.int64 and (member("chooses", name) or name in _ARITHMETIC):
         yield from _shifted(point)
     if member("multiplies and adds", name) and point.dtype is not torch.int64:
@@ -115,26 +113,6 @@ def _moved(point: OperatorPoint) -> Iterator[Relation]:
             arguments = tree_map(lambda leaf: lay(fill(leaf)) if torch.is_tensor(leaf) else leaf, inputs)  # noqa: B023
             code = f"bits = {bits}\nfirst = operator(*arguments, **options).view(bits)\nsecond = None  # of the arguments' bits"
             yield Relation(says, arguments, tree_map(fill, dict(named)), moved, whole, code, exact=True)
-
-
-def _signed(point: OperatorPoint) -> Relation:
-    """Zeros of both signs, whole numbers and subnormal ones, to the bit as the float64 result rounds."""
-    info = torch.finfo(point.dtype)
-    line = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -5.0, 0.5, -0.5, info.tiny, -info.tiny, info.tiny / 8]
-    each = torch.tensor(line, dtype=point.dtype, device=point.device)
-    pairs = torch.cartesian_prod(each, each)
-    two = type(point.op).__name__ == "BinaryUfuncInfo" and point.name != "pow"
-    arguments = pairs.unbind(1) if two else (each, 3) if point.name == "pow" else (each,)
-
-    def bits(result: torch.Tensor) -> torch.Tensor:
-        return result.nan_to_num(7.0, torch.inf, -torch.inf).contiguous().view(torch.int32)
-
-    def wide(*inputs: Any) -> Any:
-        return bits(point.op(*(x.double() if numeric(x) else x for x in inputs)).to(point.dtype))
-
-    code = "first = operator(*arguments)\nsecond = operator(*(x.double() if torch.is_tensor(x) else x for x in arguments)).float()"
-    says = "signed zeros and subnormal numbers"
-    return Relation(says, arguments, {}, lambda *inputs: bits(point.op(*inputs)), wide, code, exact=True)
 
 
 def _shifted(point: OperatorPoint) -> Iterator[Relation]:
