@@ -107,6 +107,7 @@ def _near(x: torch.Tensor, number: float) -> bool:
             lambda x, *_: x.dtype is torch.float32,
             "narrow as wide, ordinary numbers",
         ),
+        ("elementwise", "sub", "rsub.Scalar", lambda out: out + 1, lambda *_: True, "with Python's 3"),
         (
             "elementwise",
             "clamp",

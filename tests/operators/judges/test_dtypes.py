@@ -35,7 +35,6 @@ _CASES: dict[str, tuple[str, Any]] = {
     "drawn numbers as float64": ("cumsum", lambda kinds, *_: kinds[0] is torch.int32),
     "under autocast": ("tanh", lambda *_: torch.is_autocast_enabled("cpu")),
     "of no dimension as of one": ("exp", lambda _kinds, _options, result: result.dim() == 0),
-    "-7 sub a tensor": ("sub", lambda kinds, *_: kinds == [torch.int64] * 2),
 }
 
 

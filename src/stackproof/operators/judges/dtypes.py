@@ -11,16 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from stackproof.operators.points import OperatorPoint, member
-from stackproof.operators.relation import (
-    Relation,
-    UnusableError,
-    detached,
-    elements_of,
-    moved,
-    numeric,
-    refuse_on_host,
-    word,
-)
+from stackproof.operators.relation import Relation, detached, elements_of, moved, numeric, refuse_on_host, word
 
 WHAT = "dtypes agree"
 _WHOLE = (torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool)

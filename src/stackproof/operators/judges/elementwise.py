@@ -187,15 +187,11 @@ def _conjugate(tree: Any) -> Any:
     return tree_map(lambda leaf: torch.conj(leaf).resolve_conj() if numeric(leaf) else leaf, tree)
 
 
-def _same(tree: Any) -> Any:
-    return tree
-
-
 _MIRRORS: Sequence[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = (
     ("odd", _negated, _negated),
-    ("even", _negated, _same),
+    ("even", _negated, lambda tree: tree),
     ("conjugate", _conjugate, _conjugate),
-    ("swapped", lambda tree: (tree[0][::-1], tree[1]), _same),
+    ("swapped", lambda tree: (tree[0][::-1], tree[1]), lambda tree: tree),
 )
 """What may be done to the arguments, and then undone in the result."""
 

@@ -17,7 +17,6 @@ WHAT = "what needs no rounding is exact"
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64)
 _BIT = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _OFFSET = 2**60 + 1
-_BOUNDS = {"clamp": {"min": 3, "max": 5}, "clamp_min": {"min": 3}, "clamp_max": {"max": 5}}
 
 _ARITHMETIC: Mapping[str, tuple[int, tuple[int, ...], Callable[[list[int]], Any]]] = {
     "sum": (2**56, (0,), sum),
@@ -27,6 +26,9 @@ _ARITHMETIC: Mapping[str, tuple[int, tuple[int, ...], Callable[[list[int]], Any]
     "mul": (2**30, (2**30 + 1,), lambda x: [n * (2**30 + 1) for n in x]),
     "square": (2**30, (), lambda x: [n * n for n in x]),
     "pow": (2**19, (3,), lambda x: [n**3 for n in x]),
+    "clamp": (_OFFSET, (_OFFSET + 6, _OFFSET + 10), lambda x: [min(max(n, _OFFSET + 6), _OFFSET + 10) for n in x]),
+    "clamp_min": (_OFFSET, (_OFFSET + 6,), lambda x: [max(n, _OFFSET + 6) for n in x]),
+    "clamp_max": (_OFFSET, (_OFFSET + 10,), lambda x: [min(n, _OFFSET + 10) for n in x]),
 }
 """What is added to numbers, what comes after them, and what Python has: whole numbers that no double holds."""
 
@@ -130,13 +132,6 @@ def _shifted(point: OperatorPoint) -> Iterator[Relation]:
         code = f"first = operator(arguments[0], *{more})\nsecond = None  # what Python's whole numbers give"
         expected = lambda x: torch.tensor(python(x.tolist()), device=x.device)  # noqa: E731
         yield Relation(says, (2 * line + 1 + offset,), {}, lambda x: point.op(x, *more), expected, code, exact=True)
-        return
-    if point.name in _BOUNDS:
-        bounds = {name: _OFFSET + bound for name, bound in _BOUNDS[point.name].items()}
-        code = f"first = operator(*arguments, **{bounds})\nsecond = None  # as Python's min and max"
-        low, high = bounds.get("min", 0), bounds.get("max", 2**63 - 1)
-        cut = lambda x: torch.tensor([min(max(n, low), high) for n in x.tolist()], device=x.device)  # noqa: E731
-        yield Relation(says, (line + _OFFSET,), {}, lambda x: point.op(x, **bounds), cut, code, exact=True)
         return
     code = f"first = operator(*(x + {_OFFSET} for x in arguments), **options) - {_OFFSET}\nsecond = operator(*arguments, **options)"
     for inputs, options, _ in point.samples(6):

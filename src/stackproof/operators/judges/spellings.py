@@ -117,15 +117,6 @@ def _outs(point: OperatorPoint, call: OperatorCall) -> Iterator[Relation]:
             code = f"{_PLAIN}\nfirst = operator(*arguments, **options, out=arguments[{place}])\n#"
             aliased = into(lambda arguments, at=place: arguments[at])
             yield _relation(point, call, f"out= is argument {place}", aliased, code, refusable=True)
-    if expected.dim() and expected.shape[0] > 1:
-
-        def shared(arguments: Any) -> torch.Tensor:
-            # as large as what may be written, whoever ignores strides
-            room = torch.zeros_like(expected, device=arguments[0].device).contiguous()
-            return room.as_strided(expected.shape, (0, *room.stride()[1:]))
-
-        code = "first = operator(*arguments, **options, out=second[:1].clone().expand_as(second))"
-        yield _relation(point, call, "out= whose numbers share memory", into(shared), code, refusable=True)
 
 
 def _squared(call: OperatorCall, op: Any) -> OperatorCall:
