@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof.base import places
+from stackproof.base import places, toml
 from stackproof.base.errors import Refusal
 from stackproof.base.places import EXAMPLE
 from stackproof.ddp import course
@@ -178,12 +178,12 @@ def test_workloads_of_others_have_a_course_where_they_ask_for_one(monkeypatch: p
 
 def test_too_few_seeds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=r"convergence.toml: 'equivalence.seeds' is 7; eight at least"):
-        plan(changed(tmp_path, "seeds = 16", "seeds = 7"))
+        toml.kept(changed(tmp_path, "seeds = 16", "seeds = 7"), course.CoursePlan)()
 
 
 def test_a_row_without_its_reason_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="reason' is missing"):
-        plan(changed(tmp_path, "reason =", "because ="))
+        toml.kept(changed(tmp_path, "reason =", "because ="), course.CoursePlan)()
 
 
 @pytest.mark.parametrize("world", [2, 4])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import toml
 from stackproof.base.errors import Refusal
 from stackproof.doctor import rules
 from stackproof.stack import stacks
@@ -121,10 +122,9 @@ def test_sentences_are_filled() -> None:
         ("[[rules]]\n", "'rules' is not a known key (did you mean 'rule'?)"),
     ],
 )
-def test_a_broken_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+def test_a_broken_table_is_named(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "doctor.toml"
     path.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(rules, "TABLE", path)
     with pytest.raises(Refusal) as refusal:
-        rules.load.__wrapped__()
+        toml.kept(path, rules.Rules)()
     assert said in str(refusal.value)

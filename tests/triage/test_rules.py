@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import toml
 from stackproof.base.errors import Refusal
 from stackproof.triage import rules
 
 from .making import write
 
 LOADERS = {
-    "endings.toml": rules.ends,
-    "facts.toml": rules.facts,
-    "expectations.toml": rules.claims,
+    "endings.toml": lambda path: toml.kept(path, rules.Endings),
+    "facts.toml": lambda path: toml.kept_rows(path, "fact", rules.Fact),
+    "expectations.toml": lambda path: toml.kept(path, rules.Claims),
 }
 
 
@@ -45,13 +46,10 @@ LOADERS = {
         ),
     ],
 )
-def test_refusals_name_file_row_and_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, words: str
-) -> None:
-    monkeypatch.setattr(rules, "FOLDER", tmp_path)
+def test_refusals_name_file_row_and_key(tmp_path: Path, name: str, text: str, words: str) -> None:
     write(tmp_path, text, name)
     with pytest.raises(Refusal) as caught:
-        LOADERS[name].__wrapped__()
+        LOADERS[name](tmp_path / name)()
     assert str(caught.value).startswith(f"{tmp_path / name}: ")
     assert words in str(caught.value)
 

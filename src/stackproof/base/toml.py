@@ -197,6 +197,21 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise Refusal(f"{path}: is not valid TOML ({error}); mend that line") from error
 
 
+def kept(path: Path, kind: type[T]) -> Callable[[], T]:
+    """Return a function that loads a file as a dataclass once, and refuses a slip in it by key."""
+    return cache(lambda: Table.load(path).row(kind))
+
+
+def kept_rows(path: Path, key: str, kind: type[T]) -> Callable[[], tuple[T, ...]]:
+    """Return a function that loads the array of tables that a file is, once."""
+
+    def load() -> tuple[T, ...]:
+        with Table.load(path) as table:
+            return table.rows(key, kind)
+
+    return cache(load)
+
+
 class Table:
     """A TOML table, consumed strictly: leaving the `with` block refuses keys that nothing asked for."""
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Annotated, Any
 
 from stackproof import DATA
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.text import matches
-from stackproof.base.toml import OneOf, Table
+from stackproof.base.toml import OneOf, kept_rows
 from stackproof.bench.subjects import Subject
 from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
@@ -103,10 +102,7 @@ class Peak:
     tflops: Mapping[Annotated[str, OneOf(_ARITHMETIC)], float]
 
 
-@cache
-def peaks() -> tuple[Peak, ...]:
-    with Table.load(FILE) as table:
-        return table.rows("device", Peak)
+peaks = kept_rows(FILE, "device", Peak)
 
 
 def find(name: str) -> Peak | None:

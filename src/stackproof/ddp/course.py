@@ -22,7 +22,7 @@ from torch.utils.data import DistributedSampler
 from stackproof import DATA
 from stackproof.base import rpc
 from stackproof.base.text import error_line
-from stackproof.base.toml import Key, Table, Wrong
+from stackproof.base.toml import Key, Wrong, kept
 from stackproof.collectives.timing import all_reduce_rate
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
@@ -128,11 +128,7 @@ class CoursePlan:
         return next(course for course in self.courses if course.workload == workload)
 
 
-@cache
-def plan(path: Path = TABLE) -> CoursePlan:
-    return Table.load(path).row(CoursePlan)
-
-
+plan = kept(TABLE, CoursePlan)
 _STEPS_OF_THEIRS = 5
 
 

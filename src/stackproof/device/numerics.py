@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Annotated, Any
 
 import torch
 
 from stackproof import DATA
 from stackproof.base.text import matches
-from stackproof.base.toml import Key, OneOf, Table
+from stackproof.base.toml import Key, OneOf, kept, kept_rows
 from stackproof.record.checks import require
 
 _Floating = Annotated[str, OneOf(("float64", "float32", "bfloat16", "float16"))]
@@ -87,10 +87,7 @@ class Judgement:
         return f"{what}: error {self.error:.2g} against float64 {relation} {bound}"
 
 
-@cache
-def rule() -> AnchoredRule:
-    """Load the rule's constants once."""
-    return Table.load(DATA / "numerics.toml").row(AnchoredRule)
+rule = kept(DATA / "numerics.toml", AnchoredRule)
 
 
 def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:
@@ -205,11 +202,7 @@ class GradientBounds:
     reason: str
 
 
-@cache
-def gradient_bounds() -> tuple[GradientBounds, ...]:
-    """Load the rows of `data/halves.toml` once."""
-    with Table.load(DATA / "halves.toml") as table:
-        return table.rows("gradient", GradientBounds)
+gradient_bounds = kept_rows(DATA / "halves.toml", "gradient", GradientBounds)
 
 
 def row_of(workload: str, parameter: str) -> GradientBounds | None:

@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -23,7 +22,7 @@ from stackproof import DATA
 from stackproof.base import processes
 from stackproof.base.files import try_parse_json
 from stackproof.base.processes import descendants, process_table
-from stackproof.base.toml import OneOf, Table
+from stackproof.base.toml import OneOf, kept_rows
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.record.records import Figure
@@ -85,10 +84,7 @@ def tool_for(kind: str) -> TelemetryTool | None:
     return next((tool for tool in tools() if tool.device == kind and shutil.which(tool.state.command[0])), None)
 
 
-@cache
-def tools() -> tuple[TelemetryTool, ...]:
-    with Table.load(FILE) as table:
-        return table.rows("tool", TelemetryTool)
+tools = kept_rows(FILE, "tool", TelemetryTool)
 
 
 def _read_csv(query: Query, text: str, _: str) -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Annotated
 
 from stackproof import DATA
-from stackproof.base.toml import Key, OneOf, Table
+from stackproof.base.toml import Key, OneOf, kept
 from stackproof.stack.stacks import TOOLKITS
 from stackproof.stack.variables import Expression, Level
 
@@ -223,10 +223,7 @@ class Rules:
                 yield from row.judge(facts)
 
 
-@cache
-def load() -> Rules:
-    """Load `data/doctor.toml`."""
-    return Table.load(TABLE).row(Rules)
+load = kept(TABLE, Rules)
 
 
 def _filled(text: str, facts: Facts) -> str:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from stackproof import DATA
 from stackproof.base import files, places
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
-from stackproof.base.toml import Table
+from stackproof.base.toml import kept_rows
 
 FILE = DATA / "metrics.toml"
 TIME, STEPS = "time", "steps"
@@ -140,9 +139,7 @@ class _Direction:
     names: tuple[str, ...]
 
 
-@cache
-def _table() -> tuple[_Direction, ...]:
-    return tuple(Table.load(FILE).rows("direction", _Direction))
+_table = kept_rows(FILE, "direction", _Direction)
 
 
 def _is_higher(name: str, text: str, better: str) -> bool:

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -21,7 +20,7 @@ from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.files import try_parse_json
 from stackproof.base.text import first_line
-from stackproof.base.toml import Key, Table
+from stackproof.base.toml import Key, kept
 
 RULES = DATA / "data_rules.toml"
 MOST = 1000
@@ -61,9 +60,7 @@ class DataRules:
     patterns: Annotated[tuple[Pattern, ...], Key("pattern")]
 
 
-@cache
-def rules() -> DataRules:
-    return Table.load(RULES).row(DataRules)
+rules = kept(RULES, DataRules)
 
 
 def examine(path: Path | str, most: int = MOST) -> list[Defect]:

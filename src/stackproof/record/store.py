@@ -21,7 +21,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import NotJsonError
 from stackproof.base.places import DATA
 from stackproof.base.text import matches
-from stackproof.base.toml import Table
+from stackproof.base.toml import kept
 from stackproof.record import reading, records
 from stackproof.record.records import Figure, Record
 
@@ -66,9 +66,7 @@ class HistoryRules:
         return next((name for name, patterns in self.groups.items() if matches(fact, patterns)), None)
 
 
-@cache
-def rules() -> HistoryRules:
-    return Table.load(FILE).row(HistoryRules)
+rules = kept(FILE, HistoryRules)
 
 
 @dataclass(frozen=True)

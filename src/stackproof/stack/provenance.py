@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from stackproof.base.files import kernel_value
 from stackproof.base.places import INSTALLED, PACKAGE, ROOT
 from stackproof.base.processes import cores
 from stackproof.base.text import first_few
-from stackproof.base.toml import Table
+from stackproof.base.toml import kept
 from stackproof.record.records import COMMITTED, Figure
 from stackproof.stack import findings, startup
 
@@ -39,10 +38,7 @@ class Explaining:
     packages: tuple[str, ...]
 
 
-@cache
-def explaining() -> Explaining:
-    """Load `data/provenance.toml`."""
-    return Table.load(DATA / "provenance.toml").row(Explaining)
+explaining = kept(DATA / "provenance.toml", Explaining)
 
 
 def host_facts(stack: Stack) -> dict[str, Figure]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated
 
 from stackproof import DATA
-from stackproof.base.toml import INLINE, Key, OneOf, Table, Wrong, expression
+from stackproof.base.toml import INLINE, Key, OneOf, Table, Wrong, expression, kept_rows
 from stackproof.stack.stacks import Stack
 
 TABLES = DATA / "variables"
@@ -204,10 +204,7 @@ def _matches(environ: Mapping[str, str], name: str, pattern: re.Pattern[str]) ->
     return name in environ and pattern.fullmatch(environ[name]) is not None
 
 
-@cache
-def combinations() -> tuple[Combination, ...]:
-    with Table.load(TABLES / COMBINATIONS) as table:
-        return table.rows("combination", Combination)
+combinations = kept_rows(TABLES / COMBINATIONS, "combination", Combination)
 
 
 @cache

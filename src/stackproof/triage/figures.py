@@ -7,10 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from statistics import median
 
-from stackproof.base.toml import Table
+from stackproof.base.toml import kept
 from stackproof.triage import rules
 from stackproof.triage.scan import Evidence
 from stackproof.triage.search import Hit, Probe, Who
@@ -170,10 +170,7 @@ class Training:
         return self.figures.get("train_runtime") or (self.progress[-1].elapsed if self.progress else None)
 
 
-@cache
-def table() -> Lines:
-    """Return the rows of `data/triage/training.toml`."""
-    return Table.load(rules.FOLDER / "training.toml").row(Lines)
+table = kept(rules.FOLDER / "training.toml", Lines)
 
 
 def read(evidence: Evidence) -> Training | None:

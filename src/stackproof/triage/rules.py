@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
-from stackproof.base.toml import PLACE, Key, OneOf, Parsed, Table, Wrong
+from stackproof.base.toml import PLACE, Key, OneOf, Parsed, Table, Wrong, kept
 from stackproof.triage import search
 from stackproof.triage.search import COUNTED, KEPT, SHORTEST, Probe, compiled
 
@@ -264,15 +264,8 @@ class Claims:
     contradiction: tuple[Contradiction, ...]
 
 
-@cache
-def ends() -> Endings:
-    return Table.load(FOLDER / "endings.toml").row(Endings)
-
-
-@cache
-def claims() -> Claims:
-    """Return the table of expectations and contradictions."""
-    return Table.load(FOLDER / "expectations.toml").row(Claims)
+ends = kept(FOLDER / "endings.toml", Endings)
+claims = kept(FOLDER / "expectations.toml", Claims)
 
 
 @cache

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
 from itertools import accumulate
 
 from stackproof.api.base import places, toml
@@ -73,11 +72,7 @@ class BisectPlan:
     limits: LimitRules
 
 
-@cache
-def rules() -> BisectPlan:
-    """Return the plan of the file; a slip in it is refused by key."""
-    return toml.Table.load(FILE).row(BisectPlan)
-
+rules = toml.kept(FILE, BisectPlan)
 
 CERTAIN = 60.0
 """Log odds of what is exact."""

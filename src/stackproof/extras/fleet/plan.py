@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -128,9 +127,7 @@ class FleetRules:
     environment: Mapping[str, str]
 
 
-@cache
-def table() -> FleetRules:
-    return toml.Table.load(FILE).row(FleetRules)
+table = toml.kept(FILE, FleetRules)
 
 
 def small(cards: int) -> SmallGroup | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -262,6 +261,4 @@ class DriftRules:
         return next(row for row in self.cause if set(row.moved) == parts and set(row.changed) <= set(changed))
 
 
-@cache
-def table() -> DriftRules:
-    return toml.Table.load(FILE).row(DriftRules)
+table = toml.kept(FILE, DriftRules)

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from stackproof.api.base import Refusal, files, git, places, text, toml
@@ -110,10 +109,7 @@ class NightPlan:
     admission: AdmissionRules
 
 
-@cache
-def load_plan() -> NightPlan:
-    """Return the plan of the file; a slip in it is refused by key."""
-    return toml.Table.load(FILE).row(NightPlan)
+load_plan = toml.kept(FILE, NightPlan)
 
 
 def disturbances(seen: interleave.Conditions, rules: AdmissionRules, kind: str) -> list[str]:
