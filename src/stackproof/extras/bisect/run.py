@@ -21,17 +21,7 @@ from stackproof.api.runs import bench_subjects
 from stackproof.api.stack import provenance, stacks
 from stackproof.extras.bisect import endpoints, outcome
 from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError
-from stackproof.extras.bisect.endpoints import (
-    BisectRequest,
-    ChangeKind,
-    Endpoint,
-    OneChange,
-    Repository,
-    differences,
-    repository,
-    requirements_of,
-    units,
-)
+from stackproof.extras.bisect.endpoints import BisectRequest, Endpoint, OneChange, Repository
 from stackproof.extras.bisect.evidence import Blame, SetWord, Slowdown
 from stackproof.extras.bisect.outcome import BisectOutcome, BisectWord, Culprit
 from stackproof.extras.bisect.programs import Attempt, Programs, own_command, suite_check
@@ -62,9 +52,10 @@ class Searching:
         instrument, confirmed = self._confirmed(sides)
         pinned = not self.request.unpinned
         needed = [
-            requirements_of(environments.site_packages(side.python.parent.parent)) if pinned else {} for side in sides
+            endpoints.requirements_of(environments.site_packages(side.python.parent.parent)) if pinned else {}
+            for side in sides
         ]
-        moving = units(self.changes, *needed)
+        moving = endpoints.units(self.changes, *needed)
         self.progress.say(f"confirmed: {self.outcome.symptom}")
         self.progress.say(
             f"{text.counted(len(self.changes), 'change')} in {text.counted(len(moving), 'unit')} that move together"
@@ -74,7 +65,7 @@ class Searching:
         first_bad = {
             blame: search.commits(blame, self.line)
             for blame in blames
-            if self.line and any(change.kind is ChangeKind.COMMITS for change in search.changes(blame.units))
+            if self.line and any(change.kind is endpoints.ChangeKind.COMMITS for change in search.changes(blame.units))
         }
         if isinstance(instrument, Programs) and not self.request.always:
             instrument.recheck()
@@ -138,7 +129,7 @@ class Searching:
         tested, weigher = search.of(blame.units), instrument.weigher()
         commits_of = self.workshop.repository
         todo = [outcome.revert(first)] if first else []
-        others = [change for change in own if not (first and change.kind is ChangeKind.COMMITS)]
+        others = [change for change in own if not (first and change.kind is endpoints.ChangeKind.COMMITS)]
         todo += [outcome.remedy(others, rest, good, bad, self.folder)] if others else []
         halves = {"alone": blame.units, "without": blame.left}
         failed = {half: search.failed(names) for half, names in halves.items() if names}
@@ -155,10 +146,10 @@ def run_bisect(request: BisectRequest) -> int:
     """Search, and return the exit code: 0 where a culprit is named and proved, 7 where nothing was reproduced."""
     stack = gate_loop.chosen_stack(request)
     request = replace(request, profile=request.profile or gate_plan.load().profile(stack.device))
-    of = repository(bool(request.command))
+    of = endpoints.repository(bool(request.command))
     good, bad = _ends(request, stack, of)
     described = None if request.unpinned else lockfile.environment_of(environments.version_of(stack))
-    changes, immovable = differences(good, bad, described), endpoints.immovable(good, bad, stack)
+    changes, immovable = endpoints.differences(good, bad, described), endpoints.immovable(good, bad, stack)
     if not changes and not immovable:
         raise Refusal(
             f"both ends are the same ({text.plain(good.words, lines=False)}): there is no change to search; name what differs, "

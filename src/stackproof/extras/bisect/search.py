@@ -18,37 +18,10 @@ from stackproof.api.comparison import cells
 from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import interleave, variants
 from stackproof.api.stack import projects, stacks
-from stackproof.extras.bisect import evidence
+from stackproof.extras.bisect import endpoints, evidence
 from stackproof.extras.bisect.duels import Duels
-from stackproof.extras.bisect.endpoints import (
-    LOCAL,
-    ChangeKind,
-    ChangeUnit,
-    Endpoint,
-    OneChange,
-    Repository,
-    lock_text,
-    mixed,
-    short,
-)
-from stackproof.extras.bisect.evidence import (
-    CERTAIN,
-    Blame,
-    Exact,
-    FailureRate,
-    Lineage,
-    NoAnswer,
-    Ratios,
-    Settled,
-    SetWord,
-    Signs,
-    Slowdown,
-    Splitting,
-    Weigher,
-    bound,
-    settle,
-    tests_of,
-)
+from stackproof.extras.bisect.endpoints import ChangeUnit, Endpoint, OneChange, Repository
+from stackproof.extras.bisect.evidence import Blame, FailureRate, NoAnswer, Settled, SetWord, Splitting, Weigher
 from stackproof.extras.bisect.programs import Programs
 
 TREE = "bisect"
@@ -74,14 +47,14 @@ class Workshop:
 
     def end(self, name: str, moved: Collection[OneChange]) -> interleave.SideSpec:
         """Return an end as a side (Refusal: it cannot be built)."""
-        return replace(self._build(mixed(self.good, self.bad, moved)), name=name)
+        return replace(self._build(endpoints.mixed(self.good, self.bad, moved)), name=name)
 
     def candidate(self, name: str, moved: Collection[OneChange], commit: str = "") -> interleave.SideSpec | NoAnswer:
         """Return the good side with some of the changes, at a commit where one is named; or why there is none.
 
         Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
         """
-        mixture = mixed(self.good, self.bad, moved)
+        mixture = endpoints.mixed(self.good, self.bad, moved)
         mixture = replace(mixture, commit=commit) if commit else mixture
         try:
             return replace(self._build(mixture), name=name)
@@ -124,7 +97,7 @@ class Workshop:
         path = LOCKS / _digest_of_pins(mixture.lock)[:16] / self.stack.lock.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, lock_text(mixture.lock))
+            files.write_atomically(path, endpoints.lock_text(mixture.lock))
         return path
 
     def with_caches(self, side: interleave.SideSpec) -> interleave.SideSpec:
@@ -213,7 +186,7 @@ class Bisection:
         tested = self.of(names)
         self.splitting.suspects = blame.left
         seen = list(tested.seen) if tested else []
-        return self._settled(names, Exact(fewest=proof), CERTAIN, proof, seen)
+        return self._settled(names, evidence.Exact(fewest=proof), evidence.CERTAIN, proof, seen)
 
     def changes(self, names: Collection[str]) -> list[OneChange]:
         return [change for unit in self.units if unit.name in names for change in unit.changes]
@@ -230,14 +203,14 @@ class Bisection:
 
     def _test(self, names: frozenset[str]) -> SetWord:
         rules, weigher = evidence.rules(), self.instrument.weigher()
-        limit = bound(rules.search.error, tests_of(len(self.units)))
+        limit = evidence.bound(rules.search.error, evidence.tests_of(len(self.units)))
         most = rules.failure.most if isinstance(weigher, FailureRate) else rules.search.most
         return self._settled(names, weigher, limit, most, [])
 
     def _settled(self, names: frozenset[str], weigher: Weigher, limit: float, most: int, seen: list[float]) -> SetWord:
         began = time.monotonic()
         self.say(self._telling(names))
-        settled = settle(weigher, lambda number: self._run(names, number), limit, most, seen)
+        settled = evidence.settle(weigher, lambda number: self._run(names, number), limit, most, seen)
         self._keep(names, settled, seen, time.monotonic() - began)
         return settled.word
 
@@ -260,7 +233,7 @@ class Bisection:
 
     def _telling(self, names: frozenset[str]) -> str:
         """Say what is tried, what remains, and how long that will take if tests go on taking what they took."""
-        left = tests_of(len(self.splitting.suspects))
+        left = evidence.tests_of(len(self.splitting.suspects))
         took = [test.seconds for test in self.tests]
         about = f", about {left * sum(took) / len(took) / 60:.0f} min" if took else ""
         shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
@@ -279,15 +252,15 @@ class Bisection:
     def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
         """Return the first bad commit of a line, with the other changes of a blame in place; the last one is known to be bad."""
         whole = self.changes(self.splitting.closed(blame.units))
-        moved = [change for change in whole if change.kind is not ChangeKind.COMMITS]
+        moved = [change for change in whole if change.kind is not endpoints.ChangeKind.COMMITS]
         builds = [partial(self.workshop.candidate, cells.HEAD, moved, commit) for commit in line]
-        if LOCAL in line:
-            builds[line.index(LOCAL)] = partial(self.workshop.candidate, cells.HEAD, whole)
+        if endpoints.LOCAL in line:
+            builds[line.index(endpoints.LOCAL)] = partial(self.workshop.candidate, cells.HEAD, whole)
         weigher, tested = self.instrument.weigher(), self.of(blame.units)
         known = tested.seen if tested else self.confirmed
-        ratios = Ratios([(len(line) - 1, ratio) for ratio in known])
-        ran = ratios if isinstance(weigher, Slowdown) else Signs(weigher)
-        lineage = Lineage(len(line), ran, evidence.rules().search.sure)
+        ratios = evidence.Ratios([(len(line) - 1, ratio) for ratio in known])
+        ran = ratios if isinstance(weigher, evidence.Slowdown) else evidence.Signs(weigher)
+        lineage = evidence.Lineage(len(line), ran, evidence.rules().search.sure)
         launches = 0
         self.splitting.suspects = blame.units
         while (at := lineage.ask()) is not None and launches < _ENDLESS:
@@ -302,11 +275,11 @@ class Bisection:
         unresolved = {line[at]: why for at, why in lineage.unresolved.items()}
         return FirstBad(tuple(line[at] for at in block), sure, launches, len(line), unresolved)
 
-    def _say_line(self, lineage: Lineage, line: Sequence[str], at: int, launches: int) -> None:
+    def _say_line(self, lineage: evidence.Lineage, line: Sequence[str], at: int, launches: int) -> None:
         likely, sure = lineage.likeliest()
-        first = short(line[likely[0]])
+        first = endpoints.short(line[likely[0]])
         self.say(
-            f"inside it, launch {launches + 1}: {short(line[at])}; likeliest of {len(line)} is {first} ({sure:.0%})"
+            f"inside it, launch {launches + 1}: {endpoints.short(line[at])}; likeliest of {len(line)} is {first} ({sure:.0%})"
         )
 
 
