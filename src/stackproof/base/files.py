@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -177,6 +178,24 @@ def _no_constant(word: str) -> float:
 
 
 _STRICT: dict[str, Any] = {"parse_constant": _no_constant, "object_pairs_hook": _unique_keys}
+
+
+@contextmanager
+def writing(path: Path, remedy: str, what: str = "") -> Iterator[None]:
+    """Refuse, with the remedy, what cannot be written within the block."""
+    try:
+        yield
+    except OSError as error:
+        raise Refusal(f"{path}: {what}cannot be written ({error.strerror}); {remedy}") from error
+
+
+def digest(path: Path, algorithm: str) -> bytes:
+    """Return the digest of a file of any size."""
+    whole = hashlib.new(algorithm)
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 20):
+            whole.update(part)
+    return whole.digest()
 
 
 def kernel_value(path: Path) -> str:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
 
@@ -83,10 +84,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with files.writing(path, "name another file"):
         path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written ({error.strerror}); name another file") from error
 
 
 def _triage(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.places import EXAMPLE, ROOT, STACKS, require_checkout
 from stackproof.commands import arguments
@@ -44,12 +45,10 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(f"{folder / FILES[0]} exists already, and nothing was written; name another folder")
     texts = {name: (EXAMPLE / name).read_text(encoding="utf-8") for name in FILES} | {_IGNORE: _IGNORED}
     there = [name for name in texts if (folder / name).exists()]
-    try:
+    with files.writing(folder, "name another folder"):
         for name in texts.keys() - there:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(texts[name], encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
     where = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     print(f"written: {', '.join(name for name in texts if name not in there)}")  # noqa: T201
     if there:
@@ -75,12 +74,10 @@ def _write_stack(name: str, folder: Path) -> int:
     texts["stack.toml"] = _definition(name, texts["stack.toml"])
     header = re.compile(rf"^(# stack: |# Made by `nox -s lock -- ){model.name}\b", re.MULTILINE)
     texts[model.lock.name] = header.sub(rf"\g<1>{name}", texts[model.lock.name])
-    try:
+    with files.writing(where / name, "name another folder"):
         (where / name).mkdir(parents=True)
         for file, text in texts.items():
             (where / name / file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{where / name}: cannot be written ({error.strerror}); name another folder") from error
     print(f"written: {', '.join(str(where / name / file) for file in texts)}")  # noqa: T201
     words = ("nox -s doctor --", "nox -s lock --") if where == STACKS else ("stackproof doctor", "stackproof lock")
     print(f"next: `{words[0]} --stack {name}`; change its files, then `{words[1]} {name}`")  # noqa: T201

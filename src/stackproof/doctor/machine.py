@@ -64,10 +64,7 @@ class Machine:
 
     def glob(self, pattern: str) -> list[str]:
         """Return the machine's names of what matches, in order."""
-        try:
-            paths = sorted(self.root.glob(pattern.lstrip("/")))
-        except OSError:
-            return []
+        paths = files.sorted_matches(self.root, pattern.lstrip("/"))
         return [f"/{path.relative_to(self.root)}" for path in paths]
 
     def target(self, name: str) -> str:

@@ -19,19 +19,8 @@ from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.statistics import median_interval
 from stackproof.base.text import as_typed, plain
-from stackproof.record.records import (
-    COMMITTED,
-    RECORD,
-    SCHEMA_NAME,
-    Check,
-    Measurement,
-    Record,
-    Verdict,
-    file_digest,
-    of_suite,
-    sealed,
-    validate,
-)  # fmt: skip
+from stackproof.record import records
+from stackproof.record.records import Check, Measurement, Record, Verdict
 
 
 def read(path: Path) -> Record:
@@ -41,14 +30,14 @@ def read(path: Path) -> Record:
         value = files.parse_json(data, path, "set it aside and run again", strict=True)
     except files.NotJsonError as error:
         raise files.NotJsonError(str(error).replace("is not JSON", "is not a record", 1)) from error
-    validate(value, path)
+    records.validate(value, path)
     edited = _edited(value)
     value["verdict"] = Verdict(value["verdict"])
     value["checks"] = [Check.of(row) for row in value["checks"]]
     value["measurements"] = [_measurement(row) for row in value["measurements"]]
-    record = Record(**{**value, "schema": SCHEMA_NAME})
-    if value["schema"] != SCHEMA_NAME and record.runs_suites:
-        record.checks = [of_suite(check) for check in record.checks]
+    record = Record(**{**value, "schema": records.SCHEMA_NAME})
+    if value["schema"] != records.SCHEMA_NAME and record.runs_suites:
+        record.checks = [records.of_suite(check) for check in record.checks]
     if wrong := next(contradictions(record), None):
         raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
     if edited:
@@ -82,7 +71,7 @@ def read_sealed(path: Path) -> Record:
 
 def unproved(record: Record) -> str:
     """Say that a record has no digest of its own, or nothing."""
-    return "" if RECORD in record.digests else "holds no digest of itself, so that an edit of it does not show"
+    return "" if records.RECORD in record.digests else "holds no digest of itself, so that an edit of it does not show"
 
 
 def weakness(record: Record, folder: Path) -> str:
@@ -98,10 +87,10 @@ def only(record: Record) -> str:
 
 def _edited(fields: dict[str, Any]) -> str:
     """Say that a parsed record is not the one that was sealed, or nothing; one that never was sealed says nothing."""
-    value = fields.get("digests", {}).get(RECORD)
-    if value is None or value == sealed(fields):
+    value = fields.get("digests", {}).get(records.RECORD)
+    if value is None or value == records.sealed(fields):
         return ""
-    return f"it was edited after it was written (its digest is {sealed(fields)[:12]}, it says {value[:12]})"
+    return f"it was edited after it was written (its digest is {records.sealed(fields)[:12]}, it says {value[:12]})"
 
 
 def broken_logs(record: Record, folder: Path, whole: bool = False) -> Iterator[str]:
@@ -112,7 +101,7 @@ def broken_logs(record: Record, folder: Path, whole: bool = False) -> Iterator[s
     if whole and (bare := [log for log in record.logs if log not in record.digests]):
         yield f"its log {plain(bare[0], 60)} has no digest, so that an edit of it does not show"
     for name, text in record.digests.items():
-        if name == RECORD:
+        if name == records.RECORD:
             continue
         path = folder / name
         if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -120,7 +109,7 @@ def broken_logs(record: Record, folder: Path, whole: bool = False) -> Iterator[s
         elif not os.path.isfile(path):  # noqa: PTH113 - false also for a name that no file can have
             if whole:
                 yield f"its log {plain(name, 60)} is not beside it; verify a record where its run left it, with its logs"
-        elif file_digest(path) != text:
+        elif files.digest(path, "sha256").hex() != text:
             yield f"its log {name} was edited after the run (the record has {text[:12]} for it)"
 
 
@@ -160,7 +149,7 @@ def _day(record: Record) -> Iterator[str]:
         return
     if began > datetime.now(timezone.utc) + _AHEAD:
         yield f"it began at '{record.started}', which is still to come: the clock there or here is wrong"
-    made = str(record.provenance.get(COMMITTED, ""))
+    made = str(record.provenance.get(records.COMMITTED, ""))
     with suppress(TypeError, ValueError):  # some git writes a date that Python 3.10 does not read
         if began < datetime.fromisoformat(made) - _AHEAD:
             yield f"it began at '{record.started}', before the commit was made that it measured ({made}): its clock was wrong"

@@ -14,7 +14,6 @@ from typing import Any
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
-from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
@@ -234,18 +233,9 @@ RECORD = "record"
 
 def seal(record: Record, folder: Path) -> None:
     """Give a record the digests of its logs in this folder, then its own."""
-    values = {log: file_digest(folder / log) for log in record.logs if (folder / log).is_file()}
+    values = {log: files.digest(folder / log, "sha256").hex() for log in record.logs if (folder / log).is_file()}
     record.digests = {**values, RECORD: "0" * 64}
     record.digests = record.as_row()["digests"]
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    whole = hashlib.sha256()
-    with path.open("rb") as stream:
-        while part := stream.read(1 << 20):
-            whole.update(part)
-    return whole.hexdigest()
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
@@ -266,12 +256,9 @@ def write_file(path: Path, text: str, what: str, flag: str) -> None:
     Raises:
         Refusal: it cannot be written; what stood there before still does.
     """
-    try:
+    with files.writing(path, f"free space or choose another file with {flag}", f"the {what} "):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
-    except OSError as error:
-        why = f"cannot be written ({error.strerror}); free space or choose another file with {flag}"
-        raise Refusal(f"{path}: the {what} {why}") from error
+        files.write_atomically(path, text)
 
 
 def validate(value: Any, path: Path) -> None:

@@ -96,16 +96,13 @@ class Journal:
 
     def _append(self, row: Answer) -> None:
         """Add a row; none where the disk is full, because what was found out on it may say so and nothing else."""
-        try:
+        with files.writing(self.path, "make room, or write elsewhere with --results"):
             if files.is_full(self.path.parent):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with self.path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(row, sort_keys=True) + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
-        except OSError as error:
-            why = f"cannot be written ({error.strerror}); make room, or write elsewhere with --results"
-            raise Refusal(f"{self.path}: {why}") from error
 
     def _read(self, about: Mapping[str, str]) -> None:
         """Take what the file holds; a last line that was cut short by a kill, or by a full disk, is taken off it."""
@@ -124,8 +121,5 @@ class Journal:
                 raise self._foreign(f"line {number}", row)
             self.known[str(row["key"])] = row["told"]
         if torn:
-            try:
+            with files.writing(path, "make it writable to go on with it"):
                 os.truncate(path, len(data) - len(torn))
-            except OSError as error:
-                why = f"cannot be written ({error.strerror}); make it writable to go on with it"
-                raise Refusal(f"{path}: {why}") from error

@@ -24,7 +24,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.files import try_read_json, write_atomically
 
 CACHE = "stackproof.files.json"
@@ -34,7 +34,6 @@ BESIDE = "beside"
 """What it calls the files that were there and in no RECORD, with their hashes."""
 FLAWED = "not as in RECORD"
 """What it calls the files that differ from their own wheel's RECORD, with package and hash: they stayed so when it was fetched anew."""
-_CHUNK = 1 << 20
 _METADATA = (".dist-info", ".egg-info")
 _NAMED = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 _IMPORTABLE = (*importlib.machinery.all_suffixes(), ".pth", ".egg", ".egg-link", ".zip")
@@ -210,11 +209,7 @@ def digest_at(path: Path) -> str:
 
 def hash_of(path: Path, algorithm: str) -> str:
     """Return a file's hash as RECORD writes it."""
-    digest = hashlib.new(algorithm)
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(files.digest(path, algorithm)).rstrip(b"=").decode()
 
 
 def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:

@@ -409,10 +409,8 @@ def lock(stack: Stack, uv: Path, *, upgrade: bool = False, say: Say = print) -> 
             rehearsed = _Resolver(stack, uv, Path(folder), upgrade).rehearsal(inputs, own)
             written[stack.folder / "rehearsal.lock"] = rehearsed
     for path, text in written.items():
-        try:
+        with files.writing(path, "the old lock is unchanged"):
             files.write_atomically(path, text)
-        except OSError as error:
-            raise Refusal(f"{path}: cannot be written ({error.strerror}); the old lock is unchanged") from error
     return list(written)
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stackproof.base import advice, places
-from stackproof.base.errors import Refusal, suggestion
+from stackproof.base import advice, files, places
+from stackproof.base.errors import suggestion
 from stackproof.base.text import counted as counted_as
 from stackproof.base.toml import Table
 from stackproof.record.records import Check, Verdict
@@ -219,10 +219,8 @@ def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
         words += [f"without = {{ {counts} }}"] if counts else []
         words += [f"because = {json.dumps(row.because)}"] if row.because != common else []
         lines.append(f'"{file}" = {{ {", ".join(words)} }}')
-    try:
+    with files.writing(path, "make it writable"):
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written ({error.strerror}); make it writable") from error
 
 
 def _otherwise(manifest: Manifest, file: str, row: FileRow, ids: list[str], run: Selection) -> str:

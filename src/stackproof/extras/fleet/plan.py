@@ -218,12 +218,9 @@ class FleetPlan:
         path = folder / NAME
         if path.exists() or path.is_symlink():
             raise Refusal(f"{path}: the folder has a plan already; name a new folder, one for each sweep")
-        try:
+        with files.writing(path, "name a folder that all hosts can write to"):
             (folder / RECORDS).mkdir(parents=True, exist_ok=True)
             files.write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
-        except OSError as error:
-            why = f"cannot be written ({error.strerror}); name a folder that all hosts can write to"
-            raise Refusal(f"{path}: {why}") from error
         return path
 
 
