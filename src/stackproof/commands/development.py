@@ -28,8 +28,7 @@ def add(verbs: arguments.Verbs) -> None:
     verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
     arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
     verb.add_argument("--workers", type=arguments.count, default=3, metavar="N", help=_WORKERS)
-    help_ = "build the environments that the drill needs, and run in the first"
-    arguments.add_shared(verb, "--locked", help=help_)
+    arguments.add_shared(verb, "--locked", help="build the environments that the drill needs, and run in the first")
     help_ = (
         "(dev) write what a stack's runs must execute, file by file (stacks/NAME/expected.toml), for review as a diff"
     )
@@ -39,8 +38,7 @@ def add(verbs: arguments.Verbs) -> None:
         "no card is at hand: leave out what this record of another stack left out on every device, and bound the rest"
     )
     verb.add_argument("--like", type=arguments.place, metavar="RECORD", help=help_)
-    help_ = "write nothing; fail where collection is not the manifest"
-    verb.add_argument("--check", action="store_true", help=help_)
+    verb.add_argument("--check", action="store_true", help="write nothing; fail where collection is not the manifest")
     help_ = "records of whole runs, in which executed checks are counted"
     verb.add_argument("records", nargs="*", type=arguments.place, metavar="RECORD", help=help_)
 

@@ -189,7 +189,8 @@ def _in_markdown(cell: Cell) -> str:
         sentence = _typed(span.text) if span.code else in_markdown(span.text)
         before, after = (" " * edge for edge in (span.text[:1].isspace(), span.text[-1:].isspace()))
         sentence = f"**{sentence}**" if span.strong else sentence
-        sentence = f"[{sentence}]({quote(span.address, safe=':/#?=&%-._~')})" if _safe(span.address) else sentence
+        if span.address.startswith(("https://", "http://")):
+            sentence = f"[{sentence}]({quote(span.address, safe=':/#?=&%-._~')})"
         pieces.append(f"{before}{sentence}{after}")
     return "".join(pieces).strip()
 
@@ -197,7 +198,3 @@ def _in_markdown(cell: Cell) -> str:
 def _typed(words: str) -> str:
     """Return code that no cell of a table and no mark of Markdown's breaks."""
     return f"`{plain(words, lines=False).replace('|', '¦').replace('`', chr(39))}`" if words else ""
-
-
-def _safe(address: str) -> bool:
-    return address.startswith(("https://", "http://"))

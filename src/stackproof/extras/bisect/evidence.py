@@ -150,12 +150,8 @@ def _after(usual: int, odd: int, more_usual: int, more_odd: int) -> float:
 
 def _likely(usual: int, odd: int) -> float:
     """Return the log probability of such runs, twice: half for an odd kind that never comes, half for a rate of which nothing is known."""
-    at_a_rate = _log_beta(usual + 1, odd + 1)
+    at_a_rate = math.lgamma(usual + 1) + math.lgamma(odd + 1) - math.lgamma(usual + odd + 2)
     return at_a_rate if odd else math.log1p(math.exp(at_a_rate))
-
-
-def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
 def below(runs: int) -> float:

@@ -71,8 +71,7 @@ def _add_card(steps: arguments.Verbs) -> None:
     step.add_argument("folder", type=arguments.folder, metavar="FOLDER", help=help_)
     arguments.add_shared(step, "--stack")
     step.add_argument("--host", metavar="NAME", help="who this is (default: as the scheduler says, or the host's name)")
-    help_ = "build the environment of the stack's lock, and go on in it"
-    arguments.add_shared(step, "--locked", help=help_)
+    arguments.add_shared(step, "--locked", help="build the environment of the stack's lock, and go on in it")
     arguments.add_shared(step, "--deadline-scale")
 
 

@@ -42,25 +42,17 @@ class ReplayKernel:
     compute: Callable[..., torch.Tensor]
 
 
-def _square(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
-    return ((chosen.batch, chosen.size, chosen.size),) * 2
-
-
-def _pictures(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
-    return (chosen.batch, _WIDTH, chosen.size, chosen.size), (_WIDTH, _WIDTH, 3, 3)
-
-
-def _heads(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
-    return ((chosen.batch, 2, chosen.size, _WIDTH),) * 3
-
-
 KERNELS = {
-    "product": ReplayKernel(_square, torch.bmm),
-    "convolution": ReplayKernel(_pictures, lambda pictures, weights: conv2d(pictures, weights, padding=1)),
-    "attention": ReplayKernel(
-        _heads, lambda query, key, value: scaled_dot_product_attention(query, key, value, is_causal=True)
+    "product": ReplayKernel(lambda chosen: ((chosen.batch, chosen.size, chosen.size),) * 2, torch.bmm),
+    "convolution": ReplayKernel(
+        lambda chosen: ((chosen.batch, _WIDTH, chosen.size, chosen.size), (_WIDTH, _WIDTH, 3, 3)),
+        lambda pictures, weights: conv2d(pictures, weights, padding=1),
     ),
-    "exponential": ReplayKernel(lambda chosen: _square(chosen)[:1], torch.exp),
+    "attention": ReplayKernel(
+        lambda chosen: ((chosen.batch, 2, chosen.size, _WIDTH),) * 3,
+        lambda query, key, value: scaled_dot_product_attention(query, key, value, is_causal=True),
+    ),
+    "exponential": ReplayKernel(lambda chosen: ((chosen.batch, chosen.size, chosen.size),), torch.exp),
 }
 
 
