@@ -22,8 +22,9 @@ from stackproof.base.toml import INLINE, Key, OneOf, Parsed, Table, Wrong, read_
         (b"a = 1\na = 2\n", "not valid TOML"),
         (b"title = '\xff\xfe'\n", "is not UTF-8 .byte 9 is 0xff.; save it as UTF-8"),
         (b"a = " + b"[" * 5000, "not valid TOML"),
+        (b"a = " + b"9" * 5000, "not valid TOML"),
     ],
-    ids=["broken", "key twice", "not UTF-8", "nested without end"],
+    ids=["broken", "key twice", "not UTF-8", "nested without end", "a number without end"],
 )
 def test_broken_file_is_refused_with_its_name(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "stack.toml"
@@ -142,6 +143,7 @@ SPOILT: dict[str, tuple[str, str, str]] = {
     "true is no number": ("share = 1", "share = true", "'share' is True; it must be a number"),
     "element": ('["a"]', '["a", "c"]', "'words' is 'c'"),
     "element's type": ('["a"]', '["a", 3]', "'words' is 3; it must be a string"),
+    "NUL": ('"x"', '"x\\u0000"', "'name' is 'x\\x00'; no name, path or variable can hold a NUL"),
     "list for a word": ('"x"', '["x"]', "'name' is ['x']; it must be a string"),
     "too few": ("[1, 2]", "[1]", "'pair' is [1]; it must be a list of 2"),
     "no expression": ('"a+"', '"("', "'pattern' is '(', which is not a regular expression"),

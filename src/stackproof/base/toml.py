@@ -193,8 +193,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise Refusal(
             f"{path}: is not valid TOML: it holds tables or lists nested hundreds deep; write it flat"
         ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise Refusal(f"{path}: is not valid TOML ({error}); mend that line") from error
+    except ValueError as error:
+        slip = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number of thousands of digits"
+        raise Refusal(f"{path}: is not valid TOML ({slip}); mend that line") from error
 
 
 def kept(path: Path, kind: type[T]) -> Callable[[], T]:
@@ -362,6 +363,8 @@ class Table:
         narrower = isinstance(value, bool) is not (kind is bool) or isinstance(value, datetime.datetime)
         if not number and (not isinstance(value, kind) or narrower):  # Python calls a bool an int, and a time a date
             raise self.refuse(key, f"is {value!r}; it must be {_WORDS[kind]}")
+        if isinstance(value, str) and "\0" in value:
+            raise self.refuse(key, f"is {value!r}; no name, path or variable can hold a NUL")
         if allowed is not None and value not in allowed:
             words = ", ".join(repr(word) for word in allowed)
             raise self.refuse(key, f"is {value!r}{suggestion(str(value), map(str, allowed))}; allowed: {words}")

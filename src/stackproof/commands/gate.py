@@ -243,10 +243,10 @@ def _sweep(options: argparse.Namespace) -> int:
 
     both = common(options)
     named = assignments(options.env, "--env", _GRID, _GRID)
-    if empty := next((name for name, values in named.items() if not values.strip(", ")), ""):
-        raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     for name, values in named.items():
-        for value in filter(None, map(str.strip, values.split(","))):
+        for value in map(str.strip, values.split(",")):
+            if not value:
+                raise Refusal(f"--env {name}={values} has an empty value; write for instance --env {_GRID}")
             require_known({name: value}, "--env")
     backends = [name for word in options.backend for name in word.split(",") if name]
     if len({*backends}) < len(backends):

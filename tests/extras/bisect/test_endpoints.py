@@ -56,7 +56,7 @@ def test_a_lock_is_a_side(tmp_path: Path) -> None:
 def test_a_lock_for_another_python_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "some.lock"
     lock(path, pin("alpha", "1"), python="3.98")
-    with pytest.raises(Refusal, match="is for Python 3.98"):
+    with pytest.raises(Refusal, match="is a lock of the python '3.98'"):
         named(path)
 
 
