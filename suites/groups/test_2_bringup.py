@@ -7,7 +7,7 @@ import os
 import pytest
 
 from stackproof.device import devices
-from stackproof.ranks import blame, libraries
+from stackproof.ranks import libraries
 from stackproof.ranks.launch import arrange_over
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
@@ -72,8 +72,8 @@ def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[st
         figures["summary"] = library.silent
         return
     asked = {**stack.environment, **os.environ}
-    effects = {rank: blame.read(library, blame.log_of(group.traces, rank), asked) for rank in range(len(group.ranks))}
-    facts = blame.common(effects)
+    effects = {rank: library.read(group.traces.library_said(rank), asked) for rank in range(len(group.ranks))}
+    facts = libraries.common_facts(effects)
     talk = " ".join(f"{name}={value}" for name, value in library.talk.items())
     require("version" in facts, f"{library.name} left no log that says its version, although {talk} asks for one")
     denied = [sentence for effect in effects.values() for sentence in effect.contradictions]

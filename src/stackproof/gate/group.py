@@ -23,7 +23,7 @@ from stackproof.bench.subjects import Subject
 from stackproof.collectives.timing import Together
 from stackproof.device.kinds import Device
 from stackproof.gate import computed
-from stackproof.ranks import blame
+from stackproof.ranks import libraries
 from stackproof.ranks.blame import Traces
 from stackproof.ranks.launch import Arrangement, launch
 from stackproof.ranks.libraries import serving
@@ -217,11 +217,11 @@ def in_effect(stack: Stack, arrangement: Arrangement, asked: Mapping[str, str]) 
     with tempfile.TemporaryDirectory(prefix="sp-") as home:
         folder, ranks = Path(home), range(len(arrangement.cards))
         launch(_PROBE, stack, arrangement, {}, folder, _PROBE_S, environment=library.talk)
-        logs = {rank: blame.log_of(Traces(folder, len(ranks)), rank) for rank in ranks}
-    effects = {rank: blame.read(library, log, asked) for rank, log in logs.items()}
+        logs = {rank: Traces(folder, len(ranks)).library_said(rank) for rank in ranks}
+    effects = {rank: library.read(log, asked) for rank, log in logs.items()}
     echoed = {match["name"] for log in logs.values() for match in (library.echo.finditer(log) if library.echo else ())}
     return {
-        "facts": blame.common(effects),
+        "facts": libraries.common_facts(effects),
         "denied": list(dict.fromkeys(sentence for effect in effects.values() for sentence in effect.contradictions)),
         "warned": list(dict.fromkeys(sentence for effect in effects.values() for sentence in effect.warnings)),
         "echoed": sorted(echoed),

@@ -1,7 +1,4 @@
-"""Which rank failed, crashed or hung, read from the files that the ranks left: phases, errors, stacks, last lines.
-
-What was asked of a library of collectives against what is in effect, read from its own log.
-"""
+"""Which rank failed, crashed or hung, read from the files that the ranks left: phases, errors, stacks, last lines."""
 
 from __future__ import annotations
 
@@ -11,14 +8,14 @@ import math
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from stackproof.base import files, processes
 from stackproof.base.text import first_few, first_line
-from stackproof.ranks.libraries import Library, Requested, explain, is_symptom
+from stackproof.ranks.libraries import explain, is_symptom
 from stackproof.record.checks import CheckCrashed, CheckFailed
 
 FORMED, LEAVING = "starting the program", "leaving the group"
@@ -116,6 +113,11 @@ class Traces:
         """Return what may explain a failure: the error, the end of the output and of the library's own log."""
         library = processes.last_lines(self.folder / f"library.rank{rank}.log", 200, of_bytes=65536)
         return "\n".join([self.error(rank), *self._tail(rank), *library])
+
+    def library_said(self, rank: int) -> str:
+        """Return everything that a rank's library said: NCCL writes a file of its own, oneCCL into the rank's output."""
+        paths = [self.folder / f"library.rank{rank}.log", self.log(rank)]
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths if path.exists())
 
     def _tail(self, rank: int) -> list[str]:
         return processes.last_lines(self.log(rank), 200, of_bytes=65536)
@@ -539,79 +541,3 @@ def _failures(traces: Traces) -> list[dict[str, Any]]:
     return [failure for failure in values if failure] or [
         {"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()
     ]
-
-
-@dataclass(frozen=True)
-class Effect:
-    """Facts from a log by name, and a sentence for each requested setting that it contradicts and for each warning."""
-
-    facts: dict[str, str]
-    contradictions: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-def log_of(traces: Traces, rank: int) -> str:
-    """Return everything that a rank's library said: NCCL writes a file of its own, oneCCL into the rank's output."""
-    paths = [traces.folder / f"library.rank{rank}.log", traces.log(rank)]
-    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths if path.exists())
-
-
-def read(library: Library, log: str, asked: Mapping[str, str]) -> Effect:
-    """Compare a log with the variables that were asked for, except those that only switch the log on."""
-    expected = {name: value for name, value in asked.items() if name not in library.talk}
-    facts = {fact.name: value for fact in library.facts if (value := _values(fact.pattern, log, fact.many))}
-    denied = [*_unlike(library, log, expected), *_denied(library, log, expected, facts)]
-    warned = [
-        row.sentence.format(seen=match.group().strip(" :"))
-        for row in library.warnings
-        for match in row.pattern.finditer(log)
-    ]
-    return Effect(facts, tuple(dict.fromkeys(denied)), tuple(dict.fromkeys(warned)))
-
-
-def common(effects: Mapping[int, Effect]) -> dict[str, str]:
-    """Return the facts of all ranks: one value where they agree, else each rank's; what only some ranks log is theirs."""
-    texts: dict[str, str] = {}
-    for name in dict.fromkeys(name for effect in effects.values() for name in effect.facts):
-        values = {rank: effect.facts[name] for rank, effect in effects.items() if name in effect.facts}
-        agreed = len(set(values.values())) == 1
-        each = ", ".join(f"rank {rank}: {value}" for rank, value in values.items())
-        texts[name] = next(iter(values.values())) if agreed else each
-    return texts
-
-
-def _values(pattern: re.Pattern[str], log: str, many: bool) -> str:
-    values = [match["value"].strip() for match in pattern.finditer(log)]
-    return ", ".join(sorted(set(values))) if many else (values or [""])[0]
-
-
-def _unlike(library: Library, log: str, asked: Mapping[str, str]) -> Iterator[str]:
-    """Variables that the log lists with another value than was asked for."""
-    for match in library.echo.finditer(log) if library.echo else ():
-        name, value = match["name"], match["value"]
-        added = [row.adds for row in library.additions if row.variable == name and asked.get(row.asked) == row.value]
-        if name in asked and not any(_same(word, value) for word in (asked[name], ",".join([asked[name], *added]))):
-            yield f"{name}={asked[name]} was asked for, {value} is in effect"
-
-
-def _same(asked: str, value: str) -> bool:
-    """Whether two values mean the same: letters' case does not count, nor how a number is written."""
-    try:
-        return int(asked, 0) == int(value, 0)
-    except ValueError:
-        return asked.strip().casefold() == value.strip().casefold()
-
-
-def _denied(library: Library, log: str, expected: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[str]:
-    for row in library.contradictions:
-        asked = expected.get(row.asked, "")
-        if asked and row.value.fullmatch(asked) and (seen := _seen(row, asked, log, facts)):
-            yield row.sentence.format(asked=asked, seen=seen)
-
-
-def _seen(row: Requested, asked: str, log: str, facts: Mapping[str, str]) -> str:
-    if row.seen:
-        match = row.seen.search(log)
-        return match.group().removeprefix("] ").strip(" :") if match else ""
-    value, word = facts.get(row.fact, ""), re.split("[,;]", asked.lstrip("="))[0].casefold()
-    return "" if not value or word in value.casefold() or value.casefold() in word else value

@@ -1,9 +1,12 @@
-"""Libraries of collectives as data: `data/libraries.toml` says whose tensors they take and how their logs word things."""
+"""Libraries of collectives as data: `data/libraries.toml` says whose tensors they take and how their logs word things.
+
+What was asked of a library against what is in effect, read from its own log.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated
@@ -66,6 +69,15 @@ class Addition:
     adds: str
 
 
+@dataclass(frozen=True)
+class Effect:
+    """Facts from a log by name, and a sentence for each requested setting that it contradicts and for each warning."""
+
+    facts: dict[str, str]
+    contradictions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Library:
     """One library of collectives: the c10d backends that it serves, and what is known of its log."""
@@ -95,6 +107,18 @@ class Library:
     def separates(self, environ: Mapping[str, str]) -> bool:
         """Whether every rank needs a card of its own under these variables."""
         return self.own_cards and environ.get(self.sharing_variable) != "1"
+
+    def read(self, log: str, asked: Mapping[str, str]) -> Effect:
+        """Compare a log with the variables that were asked for, except those that only switch the log on."""
+        expected = {name: value for name, value in asked.items() if name not in self.talk}
+        facts = {fact.name: value for fact in self.facts if (value := _values(fact.pattern, log, fact.many))}
+        denied = [*_unlike(self, log, expected), *_denied(self, log, expected, facts)]
+        warned = [
+            row.sentence.format(seen=match.group().strip(" :"))
+            for row in self.warnings
+            for match in row.pattern.finditer(log)
+        ]
+        return Effect(facts, tuple(dict.fromkeys(denied)), tuple(dict.fromkeys(warned)))
 
 
 @cache
@@ -140,3 +164,51 @@ def _known_error(text: str) -> tuple[Wording | None, re.Match[str] | None]:
         if matches := list(row.pattern.finditer(text)):
             return row, matches[-1]
     return None, None
+
+
+def common_facts(effects: Mapping[int, Effect]) -> dict[str, str]:
+    """Return the facts of all ranks: one value where they agree, else each rank's; what only some ranks log is theirs."""
+    texts: dict[str, str] = {}
+    for name in dict.fromkeys(name for effect in effects.values() for name in effect.facts):
+        values = {rank: effect.facts[name] for rank, effect in effects.items() if name in effect.facts}
+        agreed = len(set(values.values())) == 1
+        each = ", ".join(f"rank {rank}: {value}" for rank, value in values.items())
+        texts[name] = next(iter(values.values())) if agreed else each
+    return texts
+
+
+def _values(pattern: re.Pattern[str], log: str, many: bool) -> str:
+    values = [match["value"].strip() for match in pattern.finditer(log)]
+    return ", ".join(sorted(set(values))) if many else (values or [""])[0]
+
+
+def _unlike(library: Library, log: str, asked: Mapping[str, str]) -> Iterator[str]:
+    """Variables that the log lists with another value than was asked for."""
+    for match in library.echo.finditer(log) if library.echo else ():
+        name, value = match["name"], match["value"]
+        added = [row.adds for row in library.additions if row.variable == name and asked.get(row.asked) == row.value]
+        if name in asked and not any(_same(word, value) for word in (asked[name], ",".join([asked[name], *added]))):
+            yield f"{name}={asked[name]} was asked for, {value} is in effect"
+
+
+def _same(asked: str, value: str) -> bool:
+    """Whether two values mean the same: letters' case does not count, nor how a number is written."""
+    try:
+        return int(asked, 0) == int(value, 0)
+    except ValueError:
+        return asked.strip().casefold() == value.strip().casefold()
+
+
+def _denied(library: Library, log: str, expected: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[str]:
+    for row in library.contradictions:
+        asked = expected.get(row.asked, "")
+        if asked and row.value.fullmatch(asked) and (seen := _seen(row, asked, log, facts)):
+            yield row.sentence.format(asked=asked, seen=seen)
+
+
+def _seen(row: Requested, asked: str, log: str, facts: Mapping[str, str]) -> str:
+    if row.seen:
+        match = row.seen.search(log)
+        return match.group().removeprefix("] ").strip(" :") if match else ""
+    value, word = facts.get(row.fact, ""), re.split("[,;]", asked.lstrip("="))[0].casefold()
+    return "" if not value or word in value.casefold() or value.casefold() in word else value
