@@ -9,7 +9,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -57,9 +57,6 @@ class Traces:
     def place(self, rank: int) -> str:
         return (self.phases(rank) or ["start-up"])[-1]
 
-    def formed(self) -> bool:
-        return len(self.begun()) == self.world_size
-
     def answered(self, rank: int) -> bool:
         """Whether a rank left its result, whole, after which its process ends at once."""
         return files.try_read_json(self.folder / f"rank{rank}.json") is not None
@@ -72,11 +69,23 @@ class Traces:
         """Return the ranks that are known to have begun their program."""
         return [rank for rank in range(self.world_size) if FORMED in self.phases(rank)]
 
+    def formed(self) -> bool:
+        return len(self.begun()) == self.world_size
+
     def journals(self) -> Journals:
         return {rank: journal(self.folder, rank) for rank in range(self.world_size)}
 
     def error(self, rank: int) -> str:
         return self.text(f"rank{rank}.error")
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Return what the launcher, or each rank's own supervisor, noted of ranks that failed."""
+        notes = [files.try_read_json(path) for path in sorted(self.folder.glob("rank*.failure"))]
+        return [note for note in notes if note and note["rank"] < self.world_size]
+
+    def lost_another(self, rank: int) -> bool:
+        """Whether a rank's last words say that it lost another one, or gave up waiting for it, and nothing else."""
+        return is_symptom(self.everything(rank))
 
     def raised(self) -> list[int]:
         """Return the ranks that raised something that does not merely follow from the loss of another."""
@@ -180,8 +189,8 @@ def journal(folder: Path, rank: int) -> list[JournalEntry]:
 class Departure:
     """Where ranks first called something else in a stream than its others (`differ`), or nothing: who, who is ahead, in words."""
 
-    ranks: tuple[int, ...]
-    ahead: tuple[int, ...]
+    ranks: list[int]
+    ahead: list[int]
     differ: bool
     stream: str
     text: str
@@ -197,10 +206,8 @@ def departures(
     """
     written = {call.stream: call.members or tuple(journals) for calls in journals.values() for call in calls}
     counts = Counter((rank, call.stream) for rank, calls in journals.items() for call in calls)
-    messages = [
-        {counts[rank, stream] for rank in ranks} for stream, ranks in written.items() if stream.startswith(TO_ONE)
-    ]
-    usual = Counter(both.pop() for both in messages if len(both) == 1)
+    both = [[counts[rank, stream] for rank in ranks] for stream, ranks in written.items() if stream.startswith(TO_ONE)]
+    usual = Counter(count for count, *others in both if {*others} <= {count})
     result = []
     for stream, members in written.items():
         numbered = {
@@ -209,8 +216,8 @@ def departures(
             if journals.get(rank) or rank in begun
         }
         # Of a rank that has called much else since, and none of these, nobody knows how many of these there were.
-        known = {rank for rank in numbered if numbered[rank] or not journals[rank] or journals[rank][0].at == 0}
-        numbered = {rank: numbered[rank] for rank in members if rank in known}
+        for rank in [rank for rank in numbered if not numbered[rank] and journals[rank] and journals[rank][0].at > 0]:
+            del numbered[rank]
         if len(numbered) < 2 or _from_any(stream, written):
             continue
         first = max(min(calls, default=1) for calls in numbered.values())
@@ -277,24 +284,23 @@ def _departure(
             return None
         call, since = f"{what}, {here[ahead[0]]}", 1 + min(max(numbered[rank], default=0) for rank in missing)
         # A message is one too many if other ranks exchanged as many as came before it.
-        enough = stream.startswith(TO_ONE) and number - 1 in [most for most, _ in usual.most_common(1)]
+        enough = stream.startswith(TO_ONE) and [number - 1] == [count for count, _ in usual.most_common(1)]
         alone = enough or len(missing) > len(ahead)
         if since < number:
             call = f"number {since} of {stream}, which is no longer kept, nor {call}"
         elif alone and not {*missing}.difference(ended):
             text = f"{named(ahead)} called {call}, and {named(missing)} ended without it"
-            return Departure(tuple(ahead), tuple(missing), True, stream, text)
-        sends = stream.startswith(f"{TO_ONE} rank {missing[0]} ")
-        verb = "send" if sends else "receive" if stream.startswith(TO_ONE) else "call"
+            return Departure(ahead, missing, True, stream, text)
+        verb = "send" if _sends(stream, missing[0]) else "receive" if stream.startswith(TO_ONE) else "call"
         text = f"{named(missing)} did not {verb} {call}, which {named(ahead)} called"
-        return Departure(tuple(missing), tuple(ahead), False, stream, text)
+        return Departure(missing, ahead, False, stream, text)
     if shifted := _shifted(stream, number, numbered, lambda call: call.alike):
         return shifted
     if most:
         text = f"{named(odd)} called {here[odd[0]]} as {what}, where {named(ahead)} called {here[ahead[0]]}"
-        return Departure(tuple(odd), tuple(ahead), True, stream, text)
+        return Departure(odd, ahead, True, stream, text)
     each = ", ".join(f"rank {rank} {call}" for rank, call in here.items())
-    return Departure(tuple(here), (), True, stream, f"{named([*here])} called different things as {what}: {each}")
+    return Departure([*here], [], True, stream, f"{named([*here])} called different things as {what}: {each}")
 
 
 def _shifted(
@@ -316,9 +322,9 @@ def _shifted(
         never = key is str and numbered[full][number].line not in {call.line for call in numbered[short].values()}
         if len(more) < len(less) or (len(more) == len(less) and never):
             text = f"{named(more)} called {call}, which {named(less)} did not call"
-            return Departure(tuple(more), tuple(less), True, stream, text)
+            return Departure(more, less, True, stream, text)
         text = f"{named(less)} skipped {call}, which {named(more)} called"
-        return Departure(tuple(less), tuple(more), True, stream, text)
+        return Departure(less, more, True, stream, text)
     return None
 
 
@@ -383,10 +389,12 @@ def who_hung(traces: Traces, after_s: float) -> str:
         slow = f" while it was importing torch; {remedy}"
     rest = sorted({*range(traces.world_size)}.difference(behind))
     others = first_few([f"rank {rank} in '{traces.place(rank)}'" for rank in rest], most=64)
+    own = {rank: [frame for frame in traces.stack(rank) if "/torch/" not in frame] for rank in rest}
+    were = ", ".join(f"rank {rank} was in {frames[0]}" for rank, frames in own.items() if frames)
     return (
         f"{first}{named(behind)} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{slow}{frame}{_called(diverged, first)}{alike}{_theirs(traces, behind)}"
-        f"{f'; it printed last: {last}' if last else ''}"
+        f"{after_s:.0f} s{slow}{frame}{_called(diverged, first)}{alike}"
+        f"{f'; {were}' if were else ''}{f'; it printed last: {last}' if last else ''}"
     )
 
 
@@ -408,36 +416,50 @@ def _told(traces: Traces, waiting: Collection[int], excused: Collection[int] = (
     journals = traces.journals()
     rows = departures(journals, traces.begun(), [rank for rank in journals if traces.ended(rank)], excused)
     behind = [row for row in rows if not row.differ]
+    messages = [row for row in behind if row.stream.startswith(TO_ONE)]
     steps = {rank: list(itertools.pairwise(["", *(call.line for call in calls)])) for rank, calls in journals.items()}
-    halves = [row for row in behind if row.stream.startswith(TO_ONE)]
-    sends = {row.stream: row.stream.startswith(f"{TO_ONE} rank {row.ranks[0]} ") for row in halves}
-    astray = [
-        replace(
-            one,
-            ranks=other.ranks,
-            ahead=one.ranks,
-            differ=True,
-            text=f"{named(other.ranks)} took {named(one.ranks)} for {named(other.ahead)}",
-        )
-        for one, other in itertools.permutations(halves, 2)
-        if one.ahead == other.ranks and sends[one.stream] != sends[other.stream] and {*one.ranks} <= {*waiting}
-        if _strayed(*steps[one.ahead[0]]) or not any(call.stream == one.stream for call in journals[one.ranks[0]])
-    ]
+    strayed = {rank for rank, mine in steps.items() if mine and _strayed(mine)}
+    astray = _wrong_peers(messages, journals, waiting, strayed)
     accused = {rank for row in behind for rank in row.ranks if steps.get(rank)}
-    strayed = {rank for rank in accused if _strayed(*steps[rank])}
-    messages = _ends([row for row in behind if row.stream.startswith(TO_ONE)], waiting)
     ways = Counter(step for mine in steps.values() for step in set(mine))
-    fewest = min((ways[steps[rank][-1]] for rank in accused), default=0)
-    rare = {rank for rank in accused if ways[steps[rank][-1]] == fewest}
-    one = [ranks for ranks in (strayed, messages, rare) if ranks is messages or len(ranks) == 1]
-    causes = next(filter(None, [{rank for row in astray for rank in row.ranks}, _ends(behind, waiting), *one]), accused)
-    rows += astray
-    return sorted(rows, key=lambda row: (not row.differ, len(causes.symmetric_difference(row.ranks)))), causes
+    rarity = {rank: ways[steps[rank][-1]] for rank in accused}
+    causes = (
+        {rank for row in astray for rank in row.ranks}
+        or _ends(behind, waiting)
+        or _only(accused & strayed)
+        or _ends(messages, waiting)
+        or _only({rank for rank in accused if rarity[rank] == min(rarity.values())})
+        or accused
+    )
+    return sorted(rows + astray, key=lambda row: (not row.differ, len(causes.symmetric_difference(row.ranks)))), causes
 
 
-def _strayed(*steps: tuple[str, str]) -> bool:
+def _wrong_peers(
+    messages: Sequence[Departure], journals: Journals, waiting: Collection[int], strayed: Collection[int]
+) -> list[Departure]:
+    """Name each rank that exchanged a message with one rank, while another waits for just that: it took the one for the other."""
+    found = []
+    for done, due in itertools.permutations(messages, 2):
+        peer, who = done.ranks[0], due.ranks
+        both_sent_or_received = _sends(done.stream, peer) != _sends(due.stream, who[0])
+        unexpected = {*who} <= {*strayed} or not any(call.stream == done.stream for call in journals[peer])
+        if done.ahead == who and both_sent_or_received and peer in waiting and unexpected:
+            text = f"{named(who)} took {named([peer])} for {named(due.ahead)}"
+            found.append(Departure(who, [peer], True, done.stream, text))
+    return found
+
+
+def _sends(stream: str, rank: int) -> bool:
+    return stream.startswith(f"{TO_ONE} rank {rank} ")
+
+
+def _strayed(steps: Sequence[tuple[str, str]]) -> bool:
     *earlier, last = steps
     return last not in earlier and last[0] in dict(earlier)
+
+
+def _only(ranks: set[int]) -> set[int]:
+    return ranks if len(ranks) == 1 else set()
 
 
 def _ends(rows: Sequence[Departure], waiting: Collection[int]) -> set[int]:
@@ -458,37 +480,32 @@ def _behind(traces: Traces, ranks: Sequence[int], causes: Collection[int], waiti
     return equal
 
 
-def _theirs(traces: Traces, but: Sequence[int]) -> str:
-    lines = {
-        rank: [frame for frame in traces.stack(rank) if "/torch/" not in frame] for rank in range(traces.world_size)
-    }
-    sentences = [f"rank {rank} was in {own[0]}" for rank, own in lines.items() if own and rank not in but]
-    return f"; {', '.join(sentences)}" if sentences else ""
-
-
 def who_failed(traces: Traces) -> Exception:
     """Name the rank that failed first; the others only follow, because its connections break or the launcher ends them."""
-    failures = _failures(traces)
+    failures = traces.failures() or [{"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()]
     first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
     rank, where = first["rank"], traces.place(first["rank"])
-    symptom, meaning = is_symptom(traces.everything(rank)), explain(traces.everything(rank))
-    lost = [failure["rank"] for failure in failures if is_symptom(traces.everything(failure["rank"]))]
+    lost = [failure["rank"] for failure in failures if traces.lost_another(failure["rank"])]
     # Who was ended because another had failed left its stack, unless it was stuck outside Python.
-    running = [rank for rank in range(traces.world_size) if not traces.ended(rank)]
-    waiting = [rank for rank in running if _waits(traces, rank) or not traces.stack(rank)]
+    running = [other for other in range(traces.world_size) if not traces.ended(other)]
+    waiting = [other for other in running if _waits(traces, other) or not traces.stack(other)]
     diverged, causes = _told(traces, waiting, lost)
     # A program's own watchdog ends it while it waits: what it waits for is the cause.
     died = first["exitcode"] in _GAVE_UP and not traces.error(rank)
-    symptom = symptom or (died and any(rank in row.ahead for row in diverged if not row.differ))
+    symptom = rank in lost or (died and any(rank in row.ahead for row in diverged if not row.differ))
     before = "".join(f"{row.text}; " for row in diverged if row.differ or (symptom and causes.issuperset(row.ranks)))
-    because = f": {meaning}" if meaning else ""
-    silent = _silent(traces, failures) if symptom else []
-    if not before and (stuck := [other for other in silent if other not in waiting]):
-        before = f"{named(stuck)} was in '{traces.place(stuck[0])}', {traces.stack(stuck[0])[0]}; "
-    rest = _called(diverged, before) if symptom else ""
-    if silent:
+    rest = ""
+    if symptom:
+        noted = [failure["rank"] for failure in failures if failure["exitcode"] != _SIGTERM]
+        silent = [other for other in running if other not in noted and not traces.error(other)]
+        silent = [other for other in silent if not _waits(traces, other)] or silent
+        if not before and (stuck := [other for other in silent if other not in waiting]):
+            before = f"{named(stuck)} was in '{traces.place(stuck[0])}', {traces.stack(stuck[0])[0]}; "
         places = " and ".join(f"rank {other} in '{traces.place(other)}'" for other in silent)
-        rest = f"; what it waited for left neither an error nor a result: {places}{rest}"
+        rest = f"; what it waited for left neither an error nor a result: {places}" if silent else ""
+        rest += _called(diverged, before)
+    meaning = explain(traces.everything(rank))
+    because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
         text = first_line(error, 160 if meaning else 400)
         return CheckFailed(f"{before}rank {rank} failed in '{where}': {text}{because}{rest}")
@@ -499,14 +516,6 @@ def who_failed(traces: Traces) -> Exception:
     return CheckCrashed(
         f"{before}rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {text}{rest}"
     )
-
-
-def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the ranks that left neither a failure nor a result; without those that waited, if some did not."""
-    known = {failure["rank"] for failure in failures if failure["exitcode"] != _SIGTERM}
-    others = [rank for rank in range(traces.world_size) if rank not in known and not traces.ended(rank)]
-    silent = [rank for rank in others if not traces.error(rank)]
-    return [rank for rank in silent if not _waits(traces, rank)] or silent
 
 
 def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
@@ -520,10 +529,10 @@ def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
 def _follows(traces: Traces, failure: Mapping[str, Any]) -> float:
     """Rank a failure by how likely another one caused it: a signal, an error, a SIGTERM that came first, a lost peer, another SIGTERM."""
     if failure["exitcode"] == _SIGTERM and not traces.error(failure["rank"]):
-        others = [other["time"] for other in _failures(traces) if other["rank"] != failure["rank"]]
+        others = [other["time"] for other in traces.failures() if other["rank"] != failure["rank"]]
         return 4 if failure.get("follows") or failure["time"] > min(others, default=math.inf) + _AT_ONCE_S else 2
-    if is_symptom(text := traces.everything(failure["rank"])):
-        return 3 - 0.5 * explain(text).startswith("it gave up waiting")  # others lose the rank that gave up
+    if traces.lost_another(failure["rank"]):  # others lose the rank that gave up
+        return 2.5 if explain(traces.everything(failure["rank"])).startswith("it gave up waiting") else 3
     return 1 if traces.error(failure["rank"]) else 0
 
 
@@ -533,11 +542,3 @@ def _before_dump(lines: list[str]) -> list[str]:
         if line.startswith(("Timeout (", "Fatal Python error", "Thread 0x", "Current thread 0x")):
             return lines[: number + line.startswith("Fatal")]
     return lines
-
-
-def _failures(traces: Traces) -> list[dict[str, Any]]:
-    """Return what the launcher, or each rank's own supervisor, noted of ranks that failed; else what ranks that raised left."""
-    values = [files.try_read_json(path) for path in sorted(traces.folder.glob("rank*.failure"))]
-    return [failure for failure in values if failure] or [
-        {"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()
-    ]
