@@ -9,7 +9,7 @@ import json
 import re
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -137,20 +137,20 @@ def placement(environ: Mapping[str, str]) -> Placement:
         Refusal: nothing says which rank this is, or a variable is missing or no number.
     """
     row = next((row for row in _rows() if all(name in environ for name in row.marks)), _rows()[-1])
-    if not any(name in environ for name in row.rank + row.world_size):
-        raise Refusal(f"no launcher started this process, so that it cannot know which rank it is: {_HOW}")
     names = (row.rank, row.world_size, row.local_rank, row.local_world_size)
-    if lacking := [" or ".join(either) for either in names if not any(name in environ for name in either)]:
+    given = [next((name for name in either if name in environ), "") for either in names]
+    if not any(given[:2]):
+        raise Refusal(f"no launcher started this process, so that it cannot know which rank it is: {_HOW}")
+    if lacking := [" or ".join(either) for either, name in zip(names, given, strict=True) if not name]:
         text = f"{row.name} does not give {', '.join(lacking)}, without which this rank does not know its place"
         raise Refusal(f"{text}: export what is missing, or {_HOW}")
-    rank, world_size = _number(row, row.rank, environ), _number(row, row.world_size, environ)
-    local_rank = _number(row, row.local_rank, environ)
+    rank, world_size, local_rank = (_number(row, name, environ[name]) for name in given[:3])
+    local_size = _local_size(row, given[3], environ)
     run = [environ.get(name, "") for name in row.run]
-    run_name = ".".join(run) if all(run) else ""
-    place = Placement(row.name, rank, world_size, local_rank, _local_size(row, environ), run_name)
-    if not (0 <= rank < world_size and 0 <= local_rank < place.local_world_size <= world_size):
+    place = Placement(row.name, rank, world_size, local_rank, local_size, ".".join(run) if all(run) else "")
+    if not (rank < world_size and local_rank < local_size <= world_size):
         raise Refusal(
-            f"{row.name} says rank {rank} of {world_size}, {local_rank} of {place.local_world_size} on this host, which cannot be: "
+            f"{row.name} says rank {rank} of {world_size}, {local_rank} of {local_size} on this host, which cannot be: "
             f"unset what an earlier launcher left ({', '.join(row.rank + row.world_size + row.local_rank)}), and {_HOW}"
         )
     return place
@@ -192,18 +192,15 @@ def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", ru
         if not (match := re.fullmatch(r"tcp://[^:/\s]+:(\d{1,5})", asked)) or not _is_port(match[1]):
             raise Refusal(f"--rendezvous {asked}: write file:///FOLDER or tcp://HOST:PORT, a port from 1 to 65535")
         return asked
-    if environ.get("MASTER_ADDR") and (port := environ.get("MASTER_PORT", "")).isdecimal():
+    port = environ.get("MASTER_PORT", "")
+    if environ.get("MASTER_ADDR") and port.isdecimal():
         if not _is_port(port):
             raise Refusal(f"MASTER_PORT={port[:20]}: is no port; export one from 1 to 65535")
         return "env://"
     ports, hosts = environ.get("SLURM_STEP_RESV_PORTS", ""), environ.get("SLURM_STEP_NODELIST", "")
     if ports and hosts:
         return f"tcp://{first_host(hosts)}:{re.split('[-,]', ports)[0]}"
-    wrong = (
-        f"MASTER_PORT={port[:20]} is no port, and "
-        if (port := environ.get("MASTER_PORT", "")) and not port.isdecimal()
-        else ""
-    )
+    wrong = f"MASTER_PORT={port[:20]} is no port, and " if port and not port.isdecimal() else ""
     raise Refusal(
         f"{wrong}the ranks do not know where to meet: export MASTER_ADDR=HOST-OF-RANK-0 MASTER_PORT=FREE-PORT, "
         "or add --rendezvous file:///FOLDER (one that all hosts share), or give srun --resv-ports"
@@ -224,11 +221,10 @@ def first_host(hosts: str) -> str:
     return "".join(part or "" for part in match.group("name", "first", "rest"))
 
 
-def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
+def _local_size(row: _Row, name: str, environ: Mapping[str, str]) -> int:
     """Slurm gives the numbers of all hosts, `2(x3),1`: the host's own index chooses."""
-    name = next(name for name in row.local_world_size if name in environ)
     if environ[name].isdecimal():
-        return _number(row, row.local_world_size, environ)
+        return _number(row, name, environ[name])
     counts: list[int] = []
     for part in environ[name].split(","):
         match = re.fullmatch(r"(\d{1,5})(?:\(x(\d{1,5})\))?", part)
@@ -239,12 +235,10 @@ def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
     return counts[int(node)] if node.isdecimal() and int(node) < len(counts) else counts[0]
 
 
-def _number(row: _Row, names: Sequence[str], environ: Mapping[str, str]) -> int:
-    name = next(name for name in names if name in environ)
-    if not re.fullmatch(r"[0-9]{1,5}", environ[name]):  # what follows looks at the files of every rank
-        what = f"{name}={environ[name][:40]} is not a whole number from 0 to 99999"
-        raise Refusal(f"{what}; {row.name} should set it: {_HOW}")
-    return int(environ[name])
+def _number(row: _Row, name: str, value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", value):  # what follows looks at the files of every rank
+        raise Refusal(f"{name}={value[:40]} is not a whole number from 0 to 99999; {row.name} should set it: {_HOW}")
+    return int(value)
 
 
 @cache
