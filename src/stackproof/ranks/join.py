@@ -124,19 +124,19 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
         ended = Check("program", Verdict.INTERRUPTED, f"interrupted from outside{gone}", 0.0)
     with processes.signals_ignored():
         record.seconds = time.monotonic() - began
-        verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
-        refused = ended is not None and ended.id == PREFLIGHT
-        if place.rank and not (ended and _writes(spec.folder, place.rank)):
-            _note_end(spec.folder, place.rank, verdict)
-            return RankResult(verdict, reason, refused)
-        if place.rank:
-            _put_aside(spec.folder)
-        if store:
-            store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
-        _complete(record, spec, place, ended)
-        path = writer.keep(record, spec.folder / "record.json")
-        _note_end(spec.folder, place.rank, record.verdict)
-        return RankResult(record.verdict, reason, refused, record, path)
+        result = (
+            RankResult(ended.verdict, ended.reason, ended.id == PREFLIGHT) if ended else RankResult(Verdict.PASSED, "")
+        )
+        if place.rank == 0 or (ended and _writes(spec.folder, place.rank)):
+            if place.rank:
+                _put_aside(spec.folder)
+            if store:
+                store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
+            _complete(record, spec, place, ended)
+            path = writer.keep(record, spec.folder / "record.json")
+            result = replace(result, verdict=record.verdict, record=record, path=path)
+        _note_end(spec.folder, place.rank, result.verdict)
+        return result
 
 
 def _require_group(stack: Stack, spec: Spec, place: Placement) -> None:
@@ -208,7 +208,8 @@ def _supervise(stack: Stack, spec: Spec, place: Placement, answered: Callable[[]
             status, follows = _wait(child, spec.remaining_s + _GRACE_S, folder, place, answered)
         except KeyboardInterrupt:
             if place.rank:  # before the rank is ended and the others lose it: who was first is told by the times
-                note_failure(folder, place.rank, -signal.SIGTERM, _another_failed(folder, place), interrupted=True)
+                follows = _another_failed(Traces(folder, place.world_size), place.rank)
+                note_failure(folder, place.rank, -signal.SIGTERM, follows, interrupted=True)
             raise
         finally:
             processes.end_tree(mark, child)
@@ -231,16 +232,16 @@ def _wait(
     child: processes.Process, seconds: float, folder: Path, place: Placement, answered: Callable[[], None]
 ) -> tuple[int | None, bool]:
     """Return how the rank ended, None at its deadline; and whether another rank had failed and this one only waited for it."""
-    follows, left, until = False, False, time.monotonic() + seconds
-    shows = until
-    while child.poll() is None and time.monotonic() < until:
-        if until > time.monotonic() + _OTHERS_S and _another_failed(folder, place):
-            until, follows = time.monotonic() + _OTHERS_S, True
-            shows = until - _OTHERS_S / 2
-        if time.monotonic() > shows and FORMED in Traces(folder, place.world_size).phases(place.rank):
+    traces, until = Traces(folder, place.world_size), time.monotonic() + seconds
+    follows = left = shown = False
+    while child.poll() is None and (now := time.monotonic()) < until:
+        if not follows and until > now + _OTHERS_S and _another_failed(traces, place.rank):
+            follows, until = True, now + _OTHERS_S
+        if follows and not shown and until < now + _OTHERS_S / 2 and FORMED in traces.phases(place.rank):
+            shown = True
             os.kill(child.pid, SHOW_STACKS)
-            shows = until
-        if not left and (left := (folder / f"rank{place.rank}.json").exists()):
+        if not left and traces.answered(place.rank):
+            left = True
             with contextlib.suppress(Refusal):
                 answered()
         time.sleep(0.2)
@@ -249,9 +250,8 @@ def _wait(
     return (-signal.SIGTERM if follows else None), follows
 
 
-def _another_failed(folder: Path, place: Placement) -> bool:
-    others = {f"rank{rank}.failure" for rank in range(place.world_size) if rank != place.rank}
-    return any(path.name in others for path in folder.glob("rank*.failure"))
+def _another_failed(traces: Traces, rank: int) -> bool:
+    return any(failure["rank"] != rank for failure in traces.failures())
 
 
 def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
@@ -264,11 +264,10 @@ def _failure(spec: Spec, place: Placement, status: int | None) -> Check:
             return Check("program", Verdict.HUNG, error.removeprefix("CheckHung: "), 0.0)
     # The other ranks' supervisors have a moment to note how theirs ended: the first to fail is not the first to be seen.
     until = time.monotonic() + _OTHERS_S
-    while time.monotonic() < until and len(list(spec.folder.glob("rank*.failure"))) < place.world_size:
+    while time.monotonic() < until and len(traces.failures()) < place.world_size:
         time.sleep(0.1)
     # What a rank raises because another hung, and was ended a moment before, only follows from that; so does the launcher's signal.
-    ends = (files.try_read_json(path) or {} for path in spec.folder.glob("rank*.failure"))
-    lost = status == 1 and any(end.get("hung") for end in ends)
+    lost = status == 1 and any(failure.get("hung") for failure in traces.failures())
     hung = (status is None or lost) and not traces.raised()
     ended: Exception = CheckHung(who_hung(traces, spec.deadline_s)) if hung else who_failed(traces)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
@@ -284,29 +283,31 @@ def _note_end(folder: Path, rank: int, verdict: Verdict) -> None:
 
 def _group_ended(spec: Spec, place: Placement) -> Check | None:
     """Wait, behind a rank that passed, until the others' supervisors end: rank 0 for all, and the others for what rank 0 finds."""
-    folder, until = spec.folder, time.monotonic() + spec.deadline_s
+    folder, until, traces = spec.folder, time.monotonic() + spec.deadline_s, Traces(spec.folder, place.world_size)
     if place.rank:
         _note_end(folder, place.rank, Verdict.PASSED)
-    others = [rank for rank in (range(1, place.world_size) if not place.rank else [0]) if _alive(folder, rank).exists()]
-    silent = others
-    while silent := [rank for rank in silent if not Traces(folder, 0).text(f"rank{rank}.ended")]:
+    others = [rank for rank in ([0] if place.rank else range(1, place.world_size)) if _alive(folder, rank).exists()]
+    while silent := [rank for rank in others if not traces.text(f"rank{rank}.ended")]:
         if time.monotonic() > until or any(_lives(folder, rank) is False for rank in silent):
             said = "came to its end, and the process that supervises it did not within"
             what = f"{named(silent)} {said} {spec.deadline_s:.0f} s: it was stopped or killed (its id is in {_alive(folder, silent[0])})"
             return Check("program", Verdict.HUNG, what, 0.0)
         time.sleep(0.1)
-    ends = {Verdict(Traces(folder, 0).text(f"rank{rank}.ended")) for rank in others} - {Verdict.PASSED}
-    if ends and not place.rank:
+    ends = {Verdict(traces.text(f"rank{rank}.ended")) for rank in others} - {Verdict.PASSED}
+    if not ends:
+        return None
+    if not place.rank:
         return _failure(spec, place, 1)
-    return (
-        Check("program", ends.pop(), f"another rank failed: {folder / 'record.json'} says which", 0.0) if ends else None
-    )
+    return Check("program", ends.pop(), f"another rank failed: {folder / 'record.json'} says which", 0.0)
 
 
 def _at_work(folder: Path, rank: int) -> bool | None:
     """Whether a rank's supervisor on this host lives; None where it has said how its rank ended, or is on another host."""
-    ended = any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
-    return None if ended else _lives(folder, rank)
+    return None if _ends(folder, rank) else _lives(folder, rank)
+
+
+def _ends(folder: Path, rank: int) -> list[Path]:
+    return [path for end in ("failure", "json") if (path := folder / f"rank{rank}.{end}").exists()]
 
 
 def _lives(folder: Path, rank: int) -> bool | None:
@@ -316,11 +317,6 @@ def _lives(folder: Path, rank: int) -> bool | None:
     with contextlib.suppress(OSError, LookupError):
         return bool(Path(f"/proc/{living['supervisor']}/cmdline").read_bytes())  # of a zombie it is empty
     return False
-
-
-def _gone(folder: Path, world_size: int) -> list[int]:
-    """Return the ranks of this host whose supervisor is gone without having said how its rank ended."""
-    return [rank for rank in range(world_size) if _at_work(folder, rank) is False]
 
 
 def _writes(folder: Path, rank: int) -> bool:
@@ -346,8 +342,7 @@ def _forget(folder: Path, rank: int, address: str) -> None:
         raise Refusal(
             f"{folder}: rank {rank} of another run is at work there; give each run a folder of its own (--folder)"
         )
-    ends = [path for end in ("failure", "json") if (path := folder / f"rank{rank}.{end}").exists()]
-    ended = max((path.stat().st_mtime for path in ends), default=0.0)
+    ended = max((path.stat().st_mtime for path in _ends(folder, rank)), default=0.0)
 
     def delete(name: str) -> None:
         for path in folder.glob(f"{name}.*"):
@@ -372,14 +367,16 @@ def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None)
     if ended is None:
         _add_results(record, spec, place)
     else:
-        gone = _gone(spec.folder, place.world_size) if ended.id == "program" else []
+        # Ranks of this host whose supervisor is gone without having said how its rank ended.
+        ranks = range(place.world_size) if ended.id == "program" else ()
+        gone = [rank for rank in ranks if _at_work(spec.folder, rank) is False]
         for rank in gone:
             note_failure(spec.folder, rank, -signal.SIGKILL)
-        ends = [files.try_read_json(path) or {} for path in spec.folder.glob("rank[1-9]*.failure")]
-        outside = all(end.get("follows") or end.get("interrupted") for end in ends)
-        interrupted = ended.verdict is Verdict.INTERRUPTED and not outside
-        status = -signal.SIGKILL if gone else 1
-        record.checks.append(_failure(spec, place, status) if gone or interrupted else ended)
+        others = [failure for failure in Traces(spec.folder, place.world_size).failures() if failure["rank"]]
+        outside = all(failure.get("follows") or failure.get("interrupted") for failure in others)
+        if gone or (ended.verdict is Verdict.INTERRUPTED and not outside):
+            ended = _failure(spec, place, -signal.SIGKILL if gone else 1)
+        record.checks.append(ended)
     record.logs = sorted(path.name for path in spec.folder.glob("*.log"))
     record.verdict = overall(check.verdict for check in record.checks)
 

@@ -121,7 +121,7 @@ def launch(
     if _run(spec, traces, progress):
         patience = within_s if traces.formed() else deadline_s
         raise _explained(CheckHung(who_hung(traces, patience)), traces)
-    if traces.raised() or any(folder.glob("rank*.failure")):
+    if traces.raised() or traces.failures():
         raise _explained(who_failed(traces), traces)
     return [files.read_json(folder / f"rank{rank}.json") for rank in range(traces.world_size)]
 
