@@ -302,7 +302,7 @@ def test_a_group_has_a_description_per_rank_or_host_and_the_backends_own_variabl
         replace(preflight.seat_of(rank, 0, cards("cuda", 1), stack, {}), host=f"node{rank % 2}") for rank in (2, 0, 1)
     ]
     nodes = [replace(preflight.this_host(cards("cuda", 1), {"A": str(seat.rank)}), host=seat.host) for seat in seats]
-    found = preflight.group_of(stack, "gloo", seats, nodes, 60.0)
+    found = preflight.group_of(replace(stack, backend="gloo"), seats, nodes, 60.0)
     assert [0, 1, 2] == [seat.rank for seat in found.seats]
     assert ["2", "0", "1"] == [node.environ["A"] for node in found.nodes]
     assert [("node0", "2"), ("node1", "1")] == [(node.host, node.environ["A"]) for node in found.hosts]

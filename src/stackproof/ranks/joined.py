@@ -46,7 +46,6 @@ from stackproof.ranks.rank import (
     Rank,
     digest,
     end,
-    import_packages,
     join,
     known,
     mean_loss,
@@ -56,6 +55,7 @@ from stackproof.ranks.rank import (
 )
 from stackproof.record.checks import CheckHung
 from stackproof.record.records import finite
+from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
 
@@ -186,7 +186,10 @@ def main(path: Path) -> int:
 
 
 def _run(spec: Spec, place: Placement) -> dict[str, Any]:
-    stack = import_packages(spec, place.rank)
+    note_phase(spec.folder, place.rank, "importing")
+    stack = stacks.load(spec.stack, rehearsed=spec.rehearsed)
+    for name in stack.imports:
+        importlib.import_module(name)
     if not spec.address:
         device = _bound(spec, place, HOST if spec.on_host else visible(stack.device)[spec.cards[place.rank]])
         patience = timedelta(seconds=spec.remaining_s + AFTER_DEADLINE_S)
@@ -204,12 +207,11 @@ def _run(spec: Spec, place: Placement) -> dict[str, Any]:
         store.set(f"result/{place.rank}", json.dumps(mine))
         if place.rank:
             return mine
-        return {
-            "ranks": [
-                files.parse_json(store.get(f"result/{rank}"), "what a rank sent") for rank in range(place.world_size)
-            ],
-            **asdict(agreed),
-        }
+        return {"ranks": [_sent(store, f"result/{rank}") for rank in range(place.world_size)], **asdict(agreed)}
+
+
+def _sent(store: Store, name: str) -> Any:
+    return files.parse_json(store.get(name), "what a rank sent")
 
 
 def _bound(spec: Spec, place: Placement, device: Device) -> Device:
@@ -236,21 +238,17 @@ def meet(spec: Spec, place: Placement) -> Store:
     try:
         store, _, _ = next(rendezvous(spec.address, place.rank, place.world_size, timeout=patience))
     except (RuntimeError, ValueError, OSError) as error:
-        if (stuck := _stuck(spec.folder, place)) and not _taken(str(error)):
-            raise CheckHung("; ".join(stuck)) from error
+        # On rank 0, those that were started and never came so far as to meet the others.
+        traces, others = Traces(spec.folder, place.world_size), range(1, 1 if place.rank else place.world_size)
+        stuck = [rank for rank in others if _started(spec.folder, rank) and not traces.place(rank).startswith(_MEETING)]
+        if stuck and not _taken(str(error)):
+            raise CheckHung("; ".join(_absent(rank, place, spec.folder) for rank in stuck)) from error
         raise PreflightRefusal(_no_meeting(spec, place, str(error))) from error
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")  # torchrun's store outlives its ranks
     store = PrefixStore(f"stackproof{attempt}", store)
     # A rank that gave up waiting for another's result would be blamed for it: who hangs is for the supervisors to say.
     store.set_timeout(timedelta(seconds=spec.remaining_s + AFTER_DEADLINE_S))
     return store
-
-
-def _stuck(folder: Path, place: Placement) -> list[str]:
-    """On rank 0, name the ranks that were started and never came so far as to meet the others."""
-    traces, others = Traces(folder, place.world_size), range(1, 1 if place.rank else place.world_size)
-    started = [rank for rank in others if _started(folder, rank) and not traces.place(rank).startswith(_MEETING)]
-    return [_absent(rank, place, folder) for rank in started]
 
 
 def _started(folder: Path, rank: int) -> bool:
@@ -302,11 +300,8 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     if store.add(f"here/{place.rank}", 1) > 1:
         store.set("twice", str(place.rank))
         raise PreflightRefusal(f"two processes claim to be rank {place.rank} of {place.world_size}")
-    fields = {
-        **preflight.to_json(seat, preflight.this_host(cards, environ)),
-        "world_size": place.world_size,
-        "terms": _terms(spec),
-    }
+    site = preflight.to_json(seat, preflight.this_host(cards, environ))
+    fields = {**site, "world_size": place.world_size, "terms": _terms(spec)}
     store.set(f"site/{place.rank}", json.dumps(fields))
     if place.rank == 0:
         decided = replace(_decide(store, spec, place, stack), world_size=place.world_size)
@@ -319,7 +314,7 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
         except RuntimeError as error:
             kind = CheckHung if _started(spec.folder, 0) else PreflightRefusal
             raise kind(_absent(0, place, spec.folder)) from error
-    decision = Decision(**files.parse_json(store.get("agreement"), "what a rank sent"))
+    decision = Decision(**_sent(store, "agreement"))
     if decision.world_size != place.world_size:
         raise PreflightRefusal(_other_world(place.rank, place.world_size, decision.world_size))
     if decision.refused:
@@ -339,7 +334,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
             if time.time() > until:
                 return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
             time.sleep(_POLL_S)
-        value = files.parse_json(store.get(f"site/{rank}"), "what a rank sent")
+        value = _sent(store, f"site/{rank}")
         if value["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, value["world_size"], place.world_size))
         for what, mine in terms.items():
@@ -357,7 +352,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
         backend = stack.shared_card_backend or "gloo"
         note = f"{len(seats)} ranks share {cards} card(s) over {backend}, as asked; {stack.backend} is not verified"
         agreed = Decision(backend, stack.device not in serving(backend).devices, note)
-    group = preflight.group_of(stack, agreed.backend, seats, nodes, spec.deadline_s, agreed.on_host)
+    group = preflight.group_of(replace(stack, backend=agreed.backend), seats, nodes, spec.deadline_s, agreed.on_host)
     refused = " | ".join(preflight.refusals(group)) if spec.checked else ""
     return replace(agreed, refused=refused)
 
@@ -368,14 +363,13 @@ def _terms(spec: Spec) -> dict[str, str]:
     with contextlib.suppress(Exception):  # one that is not there is a failure of its rank
         module = importlib.util.find_spec(spec.program.partition(":")[0])
         file = hashlib.sha256(Path(str(module and module.origin)).read_bytes()).hexdigest()[:12]
-    deadline = f"{spec.deadline_s:g} s"
     ours = sorted(Path(__file__).parents[1].rglob("*.py"))
     detail = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL"
     return {
         "torch": torch.__version__,
         "TORCH_DISTRIBUTED_DEBUG": "DETAIL" if detail else "below DETAIL",  # which forms a second group beside each
         "--program": spec.program,
-        "--deadline": deadline,
+        "--deadline": f"{spec.deadline_s:g} s",
         "a program of the file": file,
         "stackproof": hashlib.sha256(b"".join(map(Path.read_bytes, ours))).hexdigest()[:12],
     }

@@ -155,9 +155,8 @@ def _environment(group: PlannedGroup) -> Iterator[str]:
         short = sum(seat.host == node.host for seat in group.seats) > max(node.cards, 1)
         host = findings.Inventory(interfaces=tuple(node.interfaces))
         for slip in findings.examine(node.environ, variables.relevant(group.stack), host):
-            likely = (
-                short and group.stack.visibility in slip.variables
-            )  # a mask that leaves fewer cards than ranks was not meant so
+            # A mask that leaves fewer cards than ranks was not meant so.
+            likely = short and group.stack.visibility in slip.variables
             if likely or slip.misspelt or slip.level is variables.Level.PROBLEM:
                 found.setdefault(slip.refusal.replace("this host", node.host), []).append(number)
     for sentence, ranks in found.items():
@@ -187,26 +186,17 @@ def local_group(
     marks = {"TORCHELASTIC_RUN_ID": "ranks", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(len(cards))}
     environ = {**stack.environment, **os.environ, **marks}
     seats = [seat_of(rank, card, shown, stack, environ) for rank, card in enumerate(cards)]
-    return group_of(stack, backend, seats, [this_host(shown, environ)], deadline_s, on_host)
+    return group_of(replace(stack, backend=backend), seats, [this_host(shown, environ)], deadline_s, on_host)
 
 
 def group_of(
-    stack: Stack,
-    backend: str,
-    seats: Sequence[RankPlace],
-    nodes: Sequence[Node],
-    deadline_s: float,
-    on_host: bool = False,
+    stack: Stack, seats: Sequence[RankPlace], nodes: Sequence[Node], deadline_s: float, on_host: bool = False
 ) -> PlannedGroup:
-    """Return the description of a group about to form."""
-    return PlannedGroup(
-        replace(stack, backend=backend),
-        tuple(sorted(seats, key=lambda place: place.rank)),
-        tuple(nodes),
-        deadline_s,
-        dist.is_available() and dist.is_backend_available(backend),
-        on_host or any(card.shareable for card in visible(stack.device)),
-    )
+    """Describe a group that forms over the stack's backend."""
+    available = dist.is_available() and dist.is_backend_available(stack.backend)
+    on_host = on_host or any(card.shareable for card in visible(stack.device))
+    ordered = sorted(seats, key=lambda place: place.rank)
+    return PlannedGroup(stack, tuple(ordered), tuple(nodes), deadline_s, available, on_host)
 
 
 def seat_of(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ: Mapping[str, str]) -> RankPlace:

@@ -49,7 +49,6 @@ from stackproof.ranks.blame import (
     named,
 )
 from stackproof.ranks.launchers import SHOW_STACKS, Placement, Spec
-from stackproof.stack import stacks
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
 AFTER_DEADLINE_S = 60.0
@@ -288,9 +287,7 @@ def _message(group: Any, tensors: Sequence[torch.Tensor], *rest: int, sends: boo
     source, to = (str(rank) for rank in ((mine, *peer) if sends else ((peer or [ANY])[0], mine)))
     over = "" if group is dist.group.WORLD else f" in group {group.group_name}"
     stream = f"{TO_ONE} {'' if source == ANY else 'rank '}{source} to rank {to}{over}{f', tag {rest[-1]}' if rest[-1] else ''}"
-    words = _words(
-        tuple((tensor.numel(),) for tensor in tensors), tuple(tensor.dtype for tensor in tensors), None, None
-    )
+    words = _words(tuple((tensor.numel(),) for tensor in tensors), tuple(tensor.dtype for tensor in tensors))
     return stream, ", ".join(sorted({source, to} - {ANY})), words
 
 
@@ -317,7 +314,9 @@ def _operator(boxed: Any) -> Any:
 
 
 @functools.lru_cache(4096)
-def _words(shapes: tuple[Any, ...], dtypes: tuple[torch.dtype, ...], operator: Any, root: int | None) -> str:
+def _words(
+    shapes: tuple[Any, ...], dtypes: tuple[torch.dtype, ...], operator: Any = None, root: int | None = None
+) -> str:
     sizes = ["x".join(map(str, shape)) or "1" for shape in shapes] or [""] * len(dtypes)
     words = [f"{size} {dtype}".replace("torch.", "").strip() for size, dtype in zip(sizes, dtypes, strict=True)]
     words += [str(operator).rpartition(".")[2]] if operator is not None else []
@@ -336,9 +335,8 @@ def take_part(spec: Spec, place: Placement, run: Callable[[], dict[str, Any]]) -
         result = run()
     except Exception as error:
         text = str(error).strip() or "no message"
-        words = f"{type(error).__name__}: {text}"[:8000] + (
-            "\nwhile it waited for other ranks" if _Journal.waits else ""
-        )
+        waited = "\nwhile it waited for other ranks" if _Journal.waits else ""
+        words = f"{type(error).__name__}: {text}"[:8000] + waited
         (spec.folder / f"rank{place.rank}.error").write_text(words, encoding="utf-8", errors="backslashreplace")
         raise
     write_atomically(spec.folder / f"rank{place.rank}.json", json.dumps({} if result is None else result))
@@ -376,15 +374,6 @@ def join(spec: Spec, place: Placement, device: Device, store: Store) -> dict[str
         store.set(f"parting/{place.rank}", "")
         store.wait([f"parting/{rank}" for rank in range(place.world_size)], timedelta(seconds=_PARTING_S))
     return result
-
-
-def import_packages(spec: Spec, rank: int) -> stacks.Stack:
-    """Import the stack's packages in their order, and return the stack."""
-    note_phase(spec.folder, rank, "importing")
-    stack = stacks.load(spec.stack, rehearsed=spec.rehearsed)
-    for name in stack.imports:
-        importlib.import_module(name)
-    return stack
 
 
 def end(run: Callable[[], int]) -> None:
@@ -442,15 +431,11 @@ def require_exact(rank: Rank, elements: int = _PERIOD, group: Any = None) -> Non
     if end == "right":
         return
     ends = board.gather(rank, end, _PARTING_S)
-    where = (
-        "all ranks got the same, so it was altered before it was summed"
-        if {*ends} == {end}
-        else "the others differ too"
-    )
-    if right := [other for other, one in enumerate(ends) if one == "right"]:
-        first = next(
-            other for other, one in enumerate(ends) if one != "right" and other - 1 in (*right, right[-1] - len(ends))
-        )
+    where = "the others differ too"
+    if {*ends} == {end}:
+        where = "all ranks got the same, so it was altered before it was summed"
+    elif right := [other for other, one in enumerate(ends) if one == "right"]:
+        first = next(other for other, one in enumerate(ends) if one != "right" and ends[other - 1] == "right")
         where = f"{named(right)} got it right; in a ring it was altered between rank {(first - 1) % len(ends)} and rank {first}"
     wrong = (got != expected).nonzero().flatten()
     raise RuntimeError(
