@@ -19,6 +19,7 @@ from stackproof.ranks.libraries import explain, is_symptom
 from stackproof.record.checks import CheckCrashed, CheckFailed
 
 FORMED, LEAVING = "starting the program", "leaving the group"
+VARIABLES = "rank0.variables"
 # Frames in which a rank waits for others, and is not itself what they wait for.
 _WAITING = re.compile(
     r'torch/(distributed|autograd|nn/parallel)/| in synchronize|ranks/rank\.py", line \d+ in (wait|journal_notes)$'
@@ -94,7 +95,7 @@ class Traces:
 
     def variables(self) -> str:
         """Say which variables the ranks did not have alike when they met, to be put behind a failure."""
-        text = self.text(variables_path(self.folder).name)
+        text = self.text(VARIABLES)
         return f"; the ranks' variables differ: {text}" if text else ""
 
     def log(self, rank: int) -> Path:
@@ -146,10 +147,6 @@ def journal_path(folder: Path, rank: int) -> Path:
 
 def digests_path(journal: Path) -> Path:
     return journal.with_suffix(".digests")
-
-
-def variables_path(folder: Path) -> Path:
-    return folder / "rank0.variables"
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.project.offers import playing
 from stackproof.ranks import preflight
-from stackproof.ranks.blame import Traces, named, variables_path
+from stackproof.ranks.blame import VARIABLES, Traces, named
 from stackproof.ranks.launchers import Placement, Spec, note_failure, placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import PreflightRefusal
@@ -225,6 +225,7 @@ def meet(spec: Spec, place: Placement) -> Store:
 
     Raises:
         PreflightRefusal: rank 0's host has no such name, the port is taken, or rank 0 does not answer.
+        CheckHung: a rank was started and never came so far as to meet the others.
     """
     patience = timedelta(seconds=spec.remaining_s / 2)
     host = os.environ["MASTER_ADDR"] if spec.address == "env://" else urlsplit(spec.address).hostname
@@ -238,12 +239,7 @@ def meet(spec: Spec, place: Placement) -> Store:
     try:
         store, _, _ = next(rendezvous(spec.address, place.rank, place.world_size, timeout=patience))
     except (RuntimeError, ValueError, OSError) as error:
-        # On rank 0, those that were started and never came so far as to meet the others.
-        traces, others = Traces(spec.folder, place.world_size), range(1, 1 if place.rank else place.world_size)
-        stuck = [rank for rank in others if _started(spec.folder, rank) and not traces.place(rank).startswith(_MEETING)]
-        if stuck and not _taken(str(error)):
-            raise CheckHung("; ".join(_absent(rank, place, spec.folder) for rank in stuck)) from error
-        raise PreflightRefusal(_no_meeting(spec, place, str(error))) from error
+        raise _no_meeting(spec, place, str(error)) from error
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")  # torchrun's store outlives its ranks
     store = PrefixStore(f"stackproof{attempt}", store)
     # A rank that gave up waiting for another's result would be blamed for it: who hangs is for the supervisors to say.
@@ -260,30 +256,30 @@ def _where(address: str) -> str:
     return variables if address == "env://" else address
 
 
-def _taken(text: str) -> bool:
-    return "EADDRINUSE" in text or "already in use" in text
-
-
-def _no_meeting(spec: Spec, place: Placement, text: str) -> str:
+def _no_meeting(spec: Spec, place: Placement, text: str) -> Exception:
     where, first = _where(spec.address), first_line(text)[:200]
-    if _taken(text):
-        return (
+    if "EADDRINUSE" in text or "already in use" in text:
+        return PreflightRefusal(
             f"{where}: the port is taken by another program, or by another process that was started as rank 0: export another "
             "MASTER_PORT, add --rendezvous file:///FOLDER, or give each process a rank of its own"
         )
     if place.rank:
-        return (
+        return PreflightRefusal(
             f"rank {place.rank} did not reach rank 0 at {where} ({first}): check that rank 0 was started, "
             "and that its host name and port can be reached from here"
         )
-    size, here, traces = place.world_size, f"{_MEETING} at {where}", Traces(spec.folder, place.world_size)
-    who, others = f"not all of {size} ranks came", [rank for rank in range(size) if here not in traces.phases(rank)]
+    size, traces = place.world_size, Traces(spec.folder, place.world_size)
+    started = [rank for rank in range(1, size) if _started(spec.folder, rank)]
+    if stuck := [rank for rank in started if not traces.place(rank).startswith(_MEETING)]:
+        return CheckHung("; ".join(_absent(rank, place, spec.folder) for rank in stuck))
+    others = [rank for rank in range(size) if f"{_MEETING} at {where}" not in traces.phases(rank)]
+    who = f"not all of {size} ranks came"
     if f" {size - len(others)}/{size} clients" in text:  # else some have their folder on their own hosts
         who = f"{named(others)} of {size} did not come"
         for rank in others:
             went = [phase.partition(" at ")[2] for phase in traces.phases(rank) if phase.startswith(_MEETING)]
             who += "".join(f", rank {rank} went to {other}" for other in went[-1:])
-    return (
+    return PreflightRefusal(
         f"rank 0 waited at {where}, and {who} ({first}): "
         "what is missing was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
     )
@@ -344,7 +340,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
         seat, node = preflight.from_json(value)
         seats.append(seat)
         nodes.append(node)
-    variables_path(folder).write_text(_unlike([node.environ for node in nodes]), encoding="utf-8")
+    (folder / VARIABLES).write_text(_unlike([node.environ for node in nodes]), encoding="utf-8")
     cards = len({seat.place for seat in seats})
     shared = spec.oversubscribe and serving(stack.backend).own_cards and cards < len(seats)
     agreed = Decision(stack.backend)
