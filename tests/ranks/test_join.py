@@ -19,6 +19,7 @@ from stackproof import ROOT
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.ranks import join as joining
+from stackproof.ranks.blame import Traces
 from stackproof.ranks.join import judge
 from stackproof.ranks.launchers import Placement, Spec, note_failure
 from stackproof.record import reading, writer
@@ -307,7 +308,7 @@ def test_a_store_that_an_earlier_run_left_is_refused(tmp_path: Path) -> None:
 def test_what_an_earlier_run_left_is_forgotten_but_its_record(tmp_path: Path) -> None:
     for name in ("rank0.json", "rank0.failure", "rank1.json", "rank10.json", "record.json"):
         (tmp_path / name).touch()
-    joining._forget(tmp_path, 1, "env://")
+    joining._forget(Traces(tmp_path, 2), 1, "env://")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "lock",
         "rank0.failure",
@@ -316,7 +317,7 @@ def test_what_an_earlier_run_left_is_forgotten_but_its_record(tmp_path: Path) ->
         "rank10.json",
         "record.json",
     ]
-    joining._forget(tmp_path, 0, "env://")
+    joining._forget(Traces(tmp_path, 2), 0, "env://")
     (kept,) = tmp_path.glob("record-*.json")
     assert {path.name for path in tmp_path.iterdir()} == {
         "lock",
@@ -335,11 +336,11 @@ def test_what_others_left_is_forgotten_if_they_had_begun_before_this_rank_ended(
     for name, at in (("rank0.alive", 10), ("rank1.json", 20), ("rank0.json", 30), ("record.json", 30)):
         leave(name, at)
     leave("rank2.alive", 25)  # begins this run already
-    joining._forget(tmp_path, 1, "env://")
+    joining._forget(Traces(tmp_path, 2), 1, "env://")
     assert {path.name for path in tmp_path.iterdir()} == {"lock", "rank1.alive", "rank2.alive", "record.json"}
     leave("rank0.alive", 10)
     leave("rank1.spec.json", 20)  # of a twin of this rank, which is at work with the others
-    joining._forget(tmp_path, 1, "env://")
+    joining._forget(Traces(tmp_path, 2), 1, "env://")
     assert {path.name for path in tmp_path.iterdir()} == {
         "lock",
         "rank0.alive",
@@ -354,27 +355,27 @@ def test_a_folder_in_which_another_run_works_is_refused(tmp_path: Path) -> None:
     alive.write_text(json.dumps({"host": socket.gethostname(), "supervisor": os.getpid()}), encoding="utf-8")
     os.utime(alive, (10, 10))
     with pytest.raises(Refusal, match="rank 0 of another run is at work there; give each run a folder of its own"):
-        joining._forget(tmp_path, 0, "env://")
+        joining._forget(Traces(tmp_path, 2), 0, "env://")
     (tmp_path / "rank0.json").write_text("{}", encoding="utf-8")  # it has come to its end
-    joining._forget(tmp_path, 0, "env://")
+    joining._forget(Traces(tmp_path, 2), 0, "env://")
     assert alive.stat().st_mtime > 10
 
 
 def test_two_runs_that_begin_in_one_folder_at_once_are_two(tmp_path: Path) -> None:
-    joining._forget(tmp_path, 0, "tcp://one:1234")
-    joining._forget(tmp_path, 0, "tcp://one:1234")  # a twin, which the others find
+    joining._forget(Traces(tmp_path, 2), 0, "tcp://one:1234")
+    joining._forget(Traces(tmp_path, 2), 0, "tcp://one:1234")  # a twin, which the others find
     with pytest.raises(Refusal, match="rank 0 of another run is at work there"):
-        joining._forget(tmp_path, 0, "tcp://one:1235")
+        joining._forget(Traces(tmp_path, 2), 0, "tcp://one:1235")
 
 
 def test_the_lowest_rank_that_is_left_writes_the_record(tmp_path: Path) -> None:
-    assert joining._writes(tmp_path, 1)  # rank 0 was not started
+    assert joining._writes(Traces(tmp_path, 2), 1)  # rank 0 was not started
     alive = tmp_path / "rank0.alive"
     for supervisor, written in ((os.getpid(), False), (1 << 30, True)):
         alive.write_text(json.dumps({"host": socket.gethostname(), "supervisor": supervisor}), encoding="utf-8")
-        assert joining._writes(tmp_path, 1) is written
+        assert joining._writes(Traces(tmp_path, 2), 1) is written
     alive.write_text(json.dumps({"host": "elsewhere", "supervisor": 1}), encoding="utf-8")
-    assert not joining._writes(tmp_path, 1)
+    assert not joining._writes(Traces(tmp_path, 2), 1)
 
 
 @pytest.mark.parametrize(("end", "verdict"), [("passed", None), ("hung", Verdict.HUNG), ("", Verdict.HUNG)])

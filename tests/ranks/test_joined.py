@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ranks import joined
+from stackproof.ranks.blame import Traces
 from stackproof.ranks.launchers import Placement
 from stackproof.ranks.preflight import PreflightRefusal
 from stackproof.ranks.rank import Rank
@@ -47,12 +48,12 @@ def test_a_sum_that_is_wrong_is_no_group(alone: Rank, monkeypatch: pytest.Monkey
 
 
 def test_a_rank_that_was_started_and_did_not_come_is_said_to_be_there(tmp_path: Path) -> None:
-    place = Placement("torchrun", 0, 2, 0, 2)
-    assert "it was not started" in joined._absent(1, place, tmp_path)
+    traces = Traces(tmp_path, 2)
+    assert "it was not started" in joined._absent(1, traces)
     (tmp_path / "rank1.alive").write_text("{}")
-    assert "it was started, and" in joined._absent(1, place, tmp_path)
+    assert "it was started, and" in joined._absent(1, traces)
     (tmp_path / "rank1.phases").write_text("importing\n")
-    assert joined._absent(1, place, tmp_path).endswith("it came no further than 'importing'")
+    assert joined._absent(1, traces).endswith("it came no further than 'importing'")
 
 
 def test_a_rank_proves_collectives_and_training(alone: Rank) -> None:

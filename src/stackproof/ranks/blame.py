@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 import signal
+import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,30 @@ class Traces:
     def ended(self, rank: int) -> bool:
         """Whether a rank came to the end of its program."""
         return LEAVING in self.phases(rank) or self.answered(rank)
+
+    def alive(self, rank: int) -> Path:
+        """Return the file in which a rank's supervisor says where it runs, and where its rank meets the others."""
+        return self.folder / f"rank{rank}.alive"
+
+    def started(self, rank: int) -> bool:
+        return self.alive(rank).exists() and not (self.folder / f"rank{rank}.failure").exists()
+
+    def ends(self, rank: int) -> list[Path]:
+        """Return what a rank, or its supervisor, left of how it ended."""
+        return [path for end in ("failure", "json") if (path := self.folder / f"rank{rank}.{end}").exists()]
+
+    def supervised(self, rank: int) -> bool | None:
+        """Whether a rank's supervisor lives; None where it is on another host."""
+        supervisor = files.try_read_json(self.alive(rank)) or {}
+        if supervisor.get("host") != socket.gethostname():
+            return None
+        with contextlib.suppress(OSError, LookupError):
+            return bool(Path(f"/proc/{supervisor['supervisor']}/cmdline").read_bytes())  # of a zombie it is empty
+        return False
+
+    def vanished(self, rank: int) -> bool:
+        """Whether a rank's supervisor on this host is gone without having said how its rank ended."""
+        return not self.ends(rank) and self.supervised(rank) is False
 
     def begun(self) -> list[int]:
         """Return the ranks that are known to have begun their program."""

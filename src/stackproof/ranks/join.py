@@ -100,11 +100,12 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
     _require_program(spec.program, [str(Path.cwd()), *stack.path("").split(os.pathsep), *sys.path])
     spec = replace(spec, address=launchers.rendezvous(place, os.environ, asked, run))
     store = _store_file(spec.address, spec.deadline_s)
-    _forget(spec.folder, place.rank, spec.address)
+    traces = Traces(spec.folder, place.world_size)
+    _forget(traces, place.rank, spec.address)
     try:
         record = _begin(stack, spec, place)
     except BaseException:
-        _alive(spec.folder, place.rank).unlink(missing_ok=True)  # who ends so is not killed
+        traces.alive(place.rank).unlink(missing_ok=True)  # who ends so is not killed
         raise
     began = time.monotonic()
 
@@ -127,7 +128,7 @@ def take_part(stack: Stack, spec: Spec, asked: str = "", run: str = "") -> RankR
         result = (
             RankResult(ended.verdict, ended.reason, ended.id == PREFLIGHT) if ended else RankResult(Verdict.PASSED, "")
         )
-        if place.rank == 0 or (ended and _writes(spec.folder, place.rank)):
+        if place.rank == 0 or (ended and _writes(traces, place.rank)):
             if place.rank:
                 _put_aside(spec.folder)
             if store:
@@ -286,11 +287,11 @@ def _group_ended(spec: Spec, place: Placement) -> Check | None:
     folder, until, traces = spec.folder, time.monotonic() + spec.deadline_s, Traces(spec.folder, place.world_size)
     if place.rank:
         _note_end(folder, place.rank, Verdict.PASSED)
-    others = [rank for rank in ([0] if place.rank else range(1, place.world_size)) if _alive(folder, rank).exists()]
+    others = [rank for rank in ([0] if place.rank else range(1, place.world_size)) if traces.alive(rank).exists()]
     while silent := [rank for rank in others if not traces.text(f"rank{rank}.ended")]:
-        if time.monotonic() > until or any(_lives(folder, rank) is False for rank in silent):
+        if time.monotonic() > until or any(traces.supervised(rank) is False for rank in silent):
             said = "came to its end, and the process that supervises it did not within"
-            what = f"{named(silent)} {said} {spec.deadline_s:.0f} s: it was stopped or killed (its id is in {_alive(folder, silent[0])})"
+            what = f"{named(silent)} {said} {spec.deadline_s:.0f} s: it was stopped or killed (its id is in {traces.alive(silent[0])})"
             return Check("program", Verdict.HUNG, what, 0.0)
         time.sleep(0.1)
     ends = {Verdict(traces.text(f"rank{rank}.ended")) for rank in others} - {Verdict.PASSED}
@@ -301,31 +302,9 @@ def _group_ended(spec: Spec, place: Placement) -> Check | None:
     return Check("program", ends.pop(), f"another rank failed: {folder / 'record.json'} says which", 0.0)
 
 
-def _at_work(folder: Path, rank: int) -> bool | None:
-    """Whether a rank's supervisor on this host lives; None where it has said how its rank ended, or is on another host."""
-    return None if _ends(folder, rank) else _lives(folder, rank)
-
-
-def _ends(folder: Path, rank: int) -> list[Path]:
-    return [path for end in ("failure", "json") if (path := folder / f"rank{rank}.{end}").exists()]
-
-
-def _lives(folder: Path, rank: int) -> bool | None:
-    living = files.try_read_json(_alive(folder, rank)) or {}
-    if living.get("host") != socket.gethostname():
-        return None
-    with contextlib.suppress(OSError, LookupError):
-        return bool(Path(f"/proc/{living['supervisor']}/cmdline").read_bytes())  # of a zombie it is empty
-    return False
-
-
-def _writes(folder: Path, rank: int) -> bool:
+def _writes(traces: Traces, rank: int) -> bool:
     """Whether no supervisor of a lower rank is left that would write the record: rank 0's was never started, or was killed."""
-    return all(_at_work(folder, other) is False or not _alive(folder, other).exists() for other in range(rank))
-
-
-def _alive(folder: Path, rank: int) -> Path:
-    return folder / f"rank{rank}.alive"
+    return all(traces.vanished(other) or not traces.alive(other).exists() for other in range(rank))
 
 
 def _put_aside(folder: Path) -> None:
@@ -333,16 +312,18 @@ def _put_aside(folder: Path) -> None:
         record.rename(folder / f"record-{record.stat().st_mtime:.0f}.json")
 
 
-def _forget(folder: Path, rank: int, address: str) -> None:
+def _forget(traces: Traces, rank: int, address: str) -> None:
     """Delete what this rank left in an earlier run, and what ranks left that had begun before it ended there; keep that run's record."""
-    alive, meeting = _alive(folder, rank), [address, *(os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))]
+    folder, alive = traces.folder, traces.alive(rank)
+    meeting = [address, *(os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))]
     known = files.try_read_json(alive) or {}
     # A twin of this rank begins with it and meets at the same place; the others find it.
-    if _at_work(folder, rank) and (alive.stat().st_mtime < _BEGAN - _TWINS_S or known.get("meeting") != meeting):
+    at_work = not traces.ends(rank) and traces.supervised(rank)
+    if at_work and (alive.stat().st_mtime < _BEGAN - _TWINS_S or known.get("meeting") != meeting):
         raise Refusal(
             f"{folder}: rank {rank} of another run is at work there; give each run a folder of its own (--folder)"
         )
-    ended = max((path.stat().st_mtime for path in _ends(folder, rank)), default=0.0)
+    ended = max((path.stat().st_mtime for path in traces.ends(rank)), default=0.0)
 
     def delete(name: str) -> None:
         for path in folder.glob(f"{name}.*"):
@@ -367,12 +348,11 @@ def _complete(record: Record, spec: Spec, place: Placement, ended: Check | None)
     if ended is None:
         _add_results(record, spec, place)
     else:
-        # Ranks of this host whose supervisor is gone without having said how its rank ended.
-        ranks = range(place.world_size) if ended.id == "program" else ()
-        gone = [rank for rank in ranks if _at_work(spec.folder, rank) is False]
+        traces, ranks = Traces(spec.folder, place.world_size), range(place.world_size)
+        gone = [rank for rank in ranks if traces.vanished(rank)] if ended.id == "program" else []
         for rank in gone:
             note_failure(spec.folder, rank, -signal.SIGKILL)
-        others = [failure for failure in Traces(spec.folder, place.world_size).failures() if failure["rank"]]
+        others = [failure for failure in traces.failures() if failure["rank"]]
         outside = all(failure.get("follows") or failure.get("interrupted") for failure in others)
         if gone or (ended.verdict is Verdict.INTERRUPTED and not outside):
             ended = _failure(spec, place, -signal.SIGKILL if gone else 1)

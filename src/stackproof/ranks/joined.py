@@ -247,10 +247,6 @@ def meet(spec: Spec, place: Placement) -> Store:
     return store
 
 
-def _started(folder: Path, rank: int) -> bool:
-    return (folder / f"rank{rank}.alive").exists() and not (folder / f"rank{rank}.failure").exists()
-
-
 def _where(address: str) -> str:
     variables = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} (MASTER_ADDR, MASTER_PORT)"
     return variables if address == "env://" else address
@@ -269,9 +265,9 @@ def _no_meeting(spec: Spec, place: Placement, text: str) -> Exception:
             "and that its host name and port can be reached from here"
         )
     size, traces = place.world_size, Traces(spec.folder, place.world_size)
-    started = [rank for rank in range(1, size) if _started(spec.folder, rank)]
+    started = [rank for rank in range(1, size) if traces.started(rank)]
     if stuck := [rank for rank in started if not traces.place(rank).startswith(_MEETING)]:
-        return CheckHung("; ".join(_absent(rank, place, spec.folder) for rank in stuck))
+        return CheckHung("; ".join(_absent(rank, traces) for rank in stuck))
     others = [rank for rank in range(size) if f"{_MEETING} at {where}" not in traces.phases(rank)]
     who = f"not all of {size} ranks came"
     if f" {size - len(others)}/{size} clients" in text:  # else some have their folder on their own hosts
@@ -308,8 +304,9 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
         except dist.DistNetworkError:  # it came, held the store, and has ended
             raise
         except RuntimeError as error:
-            kind = CheckHung if _started(spec.folder, 0) else PreflightRefusal
-            raise kind(_absent(0, place, spec.folder)) from error
+            traces = Traces(spec.folder, place.world_size)
+            kind = CheckHung if traces.started(0) else PreflightRefusal
+            raise kind(_absent(0, traces)) from error
     decision = Decision(**_sent(store, "agreement"))
     if decision.world_size != place.world_size:
         raise PreflightRefusal(_other_world(place.rank, place.world_size, decision.world_size))
@@ -319,8 +316,8 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
 
 
 def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decision:
-    seats, nodes, folder, until = [], [], spec.folder, time.time() + spec.remaining_s / 2
-    terms = _terms(spec)
+    seats, nodes, traces = [], [], Traces(spec.folder, place.world_size)
+    terms, until = _terms(spec), time.time() + spec.remaining_s / 2
     for rank in range(place.world_size):
         while not store.check([f"site/{rank}"]):
             if store.check(["twice"]):
@@ -328,7 +325,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
                 remedy = "give each process a rank of its own (RANK, or what the launcher sets in its place)"
                 return Decision(stack.backend, refused=f"{twice}, and rank {rank} did not come: {remedy}")
             if time.time() > until:
-                return Decision(stack.backend, refused=_absent(rank, place, folder), hung=_started(folder, rank))
+                return Decision(stack.backend, refused=_absent(rank, traces), hung=traces.started(rank))
             time.sleep(_POLL_S)
         value = _sent(store, f"site/{rank}")
         if value["world_size"] != place.world_size:
@@ -340,7 +337,7 @@ def _decide(store: Store, spec: Spec, place: Placement, stack: Stack) -> Decisio
         seat, node = preflight.from_json(value)
         seats.append(seat)
         nodes.append(node)
-    (folder / VARIABLES).write_text(_unlike([node.environ for node in nodes]), encoding="utf-8")
+    (spec.folder / VARIABLES).write_text(_unlike([node.environ for node in nodes]), encoding="utf-8")
     cards = len({seat.place for seat in seats})
     shared = spec.oversubscribe and serving(stack.backend).own_cards and cards < len(seats)
     agreed = Decision(stack.backend)
@@ -395,10 +392,10 @@ def _other_world(rank: int, count: int, of_rank_0: int) -> str:
     )
 
 
-def _absent(rank: int, place: Placement, folder: Path) -> str:
-    text = f"rank {rank} of {place.world_size} did not come: "
-    if _started(folder, rank):
-        return f"{text}it was started, and in {folder} it came no further than '{Traces(folder, place.world_size).place(rank)}'"
+def _absent(rank: int, traces: Traces) -> str:
+    text = f"rank {rank} of {traces.world_size} did not come: "
+    if traces.started(rank):
+        return f"{text}it was started, and in {traces.folder} it came no further than '{traces.place(rank)}'"
     return f"{text}it was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
 
 
