@@ -116,6 +116,14 @@ def test_a_time_out_of_a_ranks_own_goes_before_the_connections_that_it_breaks(tm
     assert "rank 1 failed in 'starting the program': Timeout" in str(failed(tmp_path))
 
 
+def test_a_lost_connection_that_a_rank_had_survived_excuses_no_error(tmp_path: Path) -> None:
+    log = "WARNING s3: Connection reset by peer, retrying\nTraceback (most recent call last):\nValueError: bad value\n"
+    rank(tmp_path, 0, "step 3", error="ValueError: bad value", stderr=log)
+    rank(tmp_path, 1, "step 3", error="KeyError: 'second'")
+    failures(tmp_path, rank0=1, rank1=1)
+    assert str(failed(tmp_path)).startswith("rank 0 failed in 'step 3': ValueError: bad value")
+
+
 def test_an_error_goes_before_the_agents_own_sigterm(tmp_path: Path) -> None:
     rank(tmp_path, 0, "step 3")
     rank(tmp_path, 1, "step 4", error="ValueError: seven is missing\nand more")

@@ -110,8 +110,12 @@ class Traces:
         return [note for note in notes if note and note["rank"] < self.world_size]
 
     def lost_another(self, rank: int) -> bool:
-        """Whether a rank's last words say that it lost another one, or gave up waiting for it, and nothing else."""
-        return is_symptom(self.everything(rank))
+        """Whether a rank's last words say that it lost another one, or gave up waiting for it, and nothing else.
+
+        What it had logged before it raised, such as a download's lost connection, it had survived.
+        """
+        error, words = self.error(rank), self.everything(rank)
+        return is_symptom(error + "".join(words.partition("\nTraceback (most recent")[1:]) if error else words)
 
     def raised(self) -> list[int]:
         """Return the ranks that raised something that does not merely follow from the loss of another."""
