@@ -298,9 +298,9 @@ def _agree(store: Store, spec: Spec, place: Placement, stack: Stack, cards: tupl
     if place.rank == 0:
         decided = replace(_decide(store, spec, place, stack), world_size=place.world_size)
         store.set("agreement", json.dumps(asdict(decided)))
-    else:  # it decides, also over a store that a file holds without it
+    else:  # it decides, also over a store that a file holds without it; what it misses for half of its time is said by it first
         try:
-            store.wait(["site/0"], timedelta(seconds=spec.remaining_s / 2))
+            store.wait(["site/0"], timedelta(seconds=spec.remaining_s * 0.8))
         except dist.DistNetworkError:  # it came, held the store, and has ended
             raise
         except RuntimeError as error:
