@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import re
 import shlex
 import shutil
 import time
@@ -101,6 +102,8 @@ def add_night(verbs: arguments.Verbs) -> None:
 def _words(typed: str) -> list[str]:
     try:
         if words := shlex.split(typed):
+            if shell := next((word for word in words if re.fullmatch(r"[|&;<>]+|\d?[<>].*|\$\w+", word)), ""):
+                raise argparse.ArgumentTypeError(f"has '{shell}', which only a shell acts on; write \"sh -c '...'\"")
             if shutil.which(words[0]) is None:
                 raise argparse.ArgumentTypeError(
                     f"{words[0]!r} is no program of PATH, nor a file that may be run (chmod +x)"
