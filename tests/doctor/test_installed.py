@@ -53,6 +53,16 @@ def test_torch_is_read_without_importing_it(tmp_path: Path) -> None:
     assert "torch" not in sys.modules or not hasattr(sys.modules["torch"], "imported")
 
 
+def test_bindings_of_the_cpu_are_at_home_beside_plain_torch_though_their_version_says_xpu(tmp_path: Path) -> None:
+    box, packages = Box(tmp_path / "box"), {"torch": "2.8.0+cpu", "oneccl_bind_pt": "2.8.0+xpu"}
+    assert judged(own(box, packages)) == []
+    library = box.root / "opt/env/lib/python3.10/site-packages/oneccl_bindings_for_pytorch/lib"
+    library.mkdir(parents=True)
+    (library / "liboneccl_bindings_for_pytorch_xpu.so").touch()
+    (finding,) = judged(own(Box(tmp_path / "box"), {}))
+    assert finding.sentence.startswith("the oneCCL bindings 2.8.0+xpu for XPU stand beside plain torch 2.8.0+cpu")
+
+
 def test_an_environment_without_torch_is_none(tmp_path: Path) -> None:
     box = Box(tmp_path / "box")
     assert installed.own(box.machine()) is None

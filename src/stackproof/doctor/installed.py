@@ -20,6 +20,8 @@ from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
 _FOR_CUDA = re.compile(r"(.+?)(-cu\d\d)?")
+_OF_CARDS = "oneccl_bindings_for_pytorch/lib/liboneccl_bindings_for_pytorch_xpu.so"
+"""What the oneCCL bindings load for cards, as their __init__.py has it; their version says +xpu in builds for the CPU alone too."""
 _SHARED = ("nvidia-nccl", "nvidia-cudnn")  # one folder for both: rows of the table say so
 
 
@@ -32,12 +34,14 @@ class Installed:
     packages: Mapping[str, tuple[str, ...]]
     torch: str
     toolkits: Mapping[str, str]
+    ccl_of_cards: bool = False
 
     @property
     def facts(self) -> dict[str, str]:
         """What rules judge: versions by canonical name, the Python, and what torch/version.py says."""
         values = {name: versions[-1] for name, versions in self.packages.items()}
         values |= {f"torch.{name}": value for name, value in self.toolkits.items()}
+        values |= {"oneccl-bind-pt-xpu": "its library"} if self.ccl_of_cards else {}
         values["python"] = ".".join(self.python.split(".")[:2])
         return values | ({"torch": self.torch} if self.torch else {})
 
@@ -181,7 +185,9 @@ def _read(label: str, folders: list[Path], version: str) -> Installed:
         except Refusal:
             torch = "that cannot be read"
     named = re.search(r"python(3\.\d+)", str(folders[0])) if folders else None
-    return Installed(label, version or (named[1] if named else ""), installed_files.installed(folders), torch, toolkits)
+    of_cards = any((folder / _OF_CARDS).is_file() for folder in folders)
+    python, packages = version or (named[1] if named else ""), installed_files.installed(folders)
+    return Installed(label, python, packages, torch, toolkits, of_cards)
 
 
 def _against_lock(stack: Stack, env: Installed) -> list[str]:
