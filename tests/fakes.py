@@ -83,12 +83,14 @@ def pin(path: Path, *more: str) -> str:
 
 
 def lock(folder: Path, body: str, name: str = "requirements.lock") -> Path:
-    """Write a lock whose header fits its body."""
+    """Write a lock whose header fits its body, and the stack beside it."""
+    about = folder / "stack.toml"
+    pythons = read_toml(about)["python"] if about.is_file() else [THIS_PYTHON]
     pins = [line for line in body.splitlines() if line[:1].isalnum()]
     header = {
         "stack": folder.name,
         "kind": "stack" if name == "requirements.lock" else "rehearsal",
-        "python": THIS_PYTHON,
+        "python": ", ".join(pythons),
         "platform": "any",
         "packages": str(len(pins)),
         "unhashed": str(sum(not line.endswith("\\") for line in pins)),
