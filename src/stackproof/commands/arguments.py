@@ -6,6 +6,8 @@ import argparse
 import itertools
 import math
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -68,6 +70,24 @@ def word(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty: name something, or leave it out")
     return text
+
+
+def command(typed: str) -> list[str]:
+    """Read a command that will run without a shell."""
+    from stackproof.jobs.launch import needs_shell
+
+    try:
+        if words := shlex.split(typed):
+            if shell := needs_shell(typed):
+                raise argparse.ArgumentTypeError(f"has '{shell}', which only a shell acts on; write \"sh -c '...'\"")
+            if shutil.which(words[0]) is None:
+                raise argparse.ArgumentTypeError(
+                    f"{words[0]!r} is no program of PATH, nor a file that may be run (chmod +x)"
+                )
+            return words
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{typed!r} cannot be split into words ({error})") from error
+    raise argparse.ArgumentTypeError("names no command; write one such as './issue.sh cuda'")
 
 
 def _shared() -> dict[str, dict[str, Any]]:

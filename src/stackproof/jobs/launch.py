@@ -43,7 +43,7 @@ def split_command(command: str) -> list[str]:
         raise Refusal("--command is empty; write what is to be run, such as --command 'python train.py --steps 50'")
     name, equals, _ = words[0].partition("=")
     builtin = f"{name}{equals}" if (equals and name.isidentifier()) or words[0] in _BUILTINS else ""
-    if shell_only := _needs_shell(command) or builtin:
+    if shell_only := needs_shell(command) or builtin:
         raise Refusal(
             f"--command has '{shell_only}', which only a shell acts on, and none is used; quote it, or write --command \"sh -c '...'\" "
             "(a variable also as 'env NAME=VALUE ...', a folder as --base-dir and --head-dir)"
@@ -51,7 +51,7 @@ def split_command(command: str) -> list[str]:
     return words
 
 
-def _needs_shell(command: str) -> str:
+def needs_shell(command: str) -> str:
     """Return the first character that a shell would act on; nothing where there is none."""
     bare = _QUOTED.sub(lambda part: "".join(_IN_DOUBLE.findall(part[0])) if part[0][0] == '"' else "", command)
     match = re.search(r"[|&;<>*`$]", bare)

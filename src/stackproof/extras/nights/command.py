@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import re
-import shlex
-import shutil
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -84,7 +81,7 @@ def add_night(verbs: arguments.Verbs) -> None:
     help_ = (
         "hand this command what has changed since the nights before, as JSON on its standard input; no shell is used"
     )
-    verb.add_argument("--notify", metavar="'WORDS'", type=_words, help=help_)
+    verb.add_argument("--notify", metavar="'WORDS'", type=arguments.command, help=help_)
     help_ = f"leave out {', '.join(STAGES)}"
     verb.add_argument("--without", action="append", default=[], choices=STAGES, metavar="STAGE", help=help_)
     help_ = "which subjects: fast, regular or full (default: the gate's)"
@@ -97,21 +94,6 @@ def add_night(verbs: arguments.Verbs) -> None:
     help_ = "where the site goes (default: results/site)"
     verb.add_argument("--site", type=arguments.folder, metavar="DIR", help=help_)
     arguments.add_shared(verb, "--deadline-scale")
-
-
-def _words(typed: str) -> list[str]:
-    try:
-        if words := shlex.split(typed):
-            if shell := next((word for word in words if re.fullmatch(r"[|&;<>]+|\d?[<>].*|\$\w+", word)), ""):
-                raise argparse.ArgumentTypeError(f"has '{shell}', which only a shell acts on; write \"sh -c '...'\"")
-            if shutil.which(words[0]) is None:
-                raise argparse.ArgumentTypeError(
-                    f"{words[0]!r} is no program of PATH, nor a file that may be run (chmod +x)"
-                )
-            return words
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{typed!r} cannot be split into words ({error})") from error
-    raise argparse.ArgumentTypeError("names no command; write one such as './issue.sh cuda'")
 
 
 def _night(options: argparse.Namespace) -> int:
